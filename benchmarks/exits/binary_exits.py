@@ -103,7 +103,7 @@ def stopping_for(rows: Scores, threshold: float) -> tuple[NDArray[np.int64], Sto
     """Order base models as `fit_schedule` does, and what finds thresholds along it."""
     positive = check_decisions(rows, threshold, None)
     costs = ModelCosts.check(rows.shape[1], None)
-    order = order_by_impurity(rows, positive, costs=costs, threads=2)
+    order = order_by_impurity(rows, positive, threshold, costs=costs, threads=2)
     sums = ScoreSums(rows, order, positive, threshold)
     return order, Stopping(sums, costs=costs.along(order))
 

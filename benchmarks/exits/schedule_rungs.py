@@ -41,7 +41,7 @@ def limits(scores: Floats, order: Order, threshold: float) -> Iterator[Schedule]
     costs = ModelCosts.check(scores.shape[1], None)
     positive = check_decisions(scores, threshold, None)
     if order is None:
-        order = order_by_impurity(scores, positive, costs=costs)
+        order = order_by_impurity(scores, positive, threshold, costs=costs)
     sums = ScoreSums(scores, order, positive, threshold)
     for lower, upper in Stopping(sums, costs=costs.along(order)).ladder():
         yield Schedule(order, lower, upper, threshold)

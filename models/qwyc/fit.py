@@ -125,9 +125,8 @@ def fit_schedule(
         if confidence is None:
             return Schedule(kept, lower, upper, float(threshold))
     elif order is None:
-        kept = order_by_impurity(
-            scores, positive, costs=prices, both=both, threads=threads
-        )
+        options = {"costs": prices, "both": both, "threads": threads}
+        kept = order_by_impurity(scores, positive, threshold, **options)
     else:
         kept = make_order(order, scores, target, seed=seed)
 

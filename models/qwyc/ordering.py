@@ -2,7 +2,9 @@
 
 QWYC* counts the rows a base model lets stop, which hangs on the few extreme rows and
 credits no progress. Here rows are put into bins of the number they stop by, and a base
-model is judged by how much impurity of the full decisions it takes away, per cost.
+model is judged by how much impurity of the full decisions it takes away, per cost. For
+two classes the impurity is that of what rows in a bin are likely to decide, by what
+their sums still gain, more than of what these few happened to.
 Rows settled well enough leave, so that later models are chosen for the hard ones.
 """
 
@@ -45,6 +47,7 @@ AHEAD = 20  # base models, in their own order, of which the next is chosen; K cl
 def order_by_impurity(
     scores: Floats,
     positive: Flags,
+    threshold: float,
     *,
     costs: ModelCosts,
     both: bool = True,
@@ -52,9 +55,10 @@ def order_by_impurity(
 ) -> Rows:
     """Order base models (T,) by how much impurity each takes away; two classes.
 
-    The running sum of scores (N, T) is put into bins, and the impurity of a bin with
-    share q of positives is sqrt(q (1 - q)) per row: it falls as soon as the two classes
-    move apart. Base models left when no impurity is keep their own order.
+    The running sum of scores (N, T) is put into bins, and the impurity of a bin whose
+    sums end at `threshold` or above with chance q is sqrt(q (1 - q)) per row: it falls
+    as soon as the two classes move apart. Base models left when no impurity is keep
+    their own order.
 
     Where base models share features, those that need no new one are far cheaper and
     come first. Which features come next is then decided for all base models that they
@@ -69,22 +73,25 @@ def order_by_impurity(
             break
         needs = costs.uses[left.models] & ~done
         if len(costs.features) and needs.any(axis=1).all():
-            done |= open_features(left, costs, needs)
-        place = purest(left, least, most, costs.next(left.models, done), threads)
+            done |= open_features(left, threshold, costs, needs)
+        paid = costs.next(left.models, done)
+        place = purest(left, threshold, least, most, paid, threads)
         order.append(left.take(place))
         done |= costs.uses[order[-1]]
         left.keep(unsettled(left.sums, left.positive, costs.whole, both))
     return np.array([*order, *left.models])
 
 
-def open_features(left: Undecided, costs: ModelCosts, needs: Flags) -> Flags:
+def open_features(
+    left: Undecided, threshold: float, costs: ModelCosts, needs: Flags
+) -> Flags:
     """Features (F,) to compute next, once every unused base model needs new ones.
 
     `needs` (L, F) are those that each of `left.models` lacks. The `OPENINGS` commonest
     of its rows are judged by the impurity that all base models they make evaluable take
     away together, per cost of the features and of these models.
     """
-    rows, sums, positives = left.sample(SAMPLE)
+    rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
     groups: Flags = np.logical_not((needs[None] & ~openings[:, None]).any(axis=2))
@@ -94,25 +101,31 @@ def open_features(left: Undecided, costs: ModelCosts, needs: Flags) -> Flags:
     impurity = np.empty(len(groups) + 1)
     columns, ends = np.arange(len(impurity)), (totals.min(axis=0), totals.max(axis=0))
     places = np.arange(len(rows))
-    measure_impurity(added, places, sums, positives, columns, *ends, impurity)
+    here = places, sums, final, threshold
+    measure_impurity(added, *here, columns, *ends, impurity)
     paid = openings @ costs.features + groups @ costs.own[left.models]
     best: Flags = openings[np.argmax((impurity[-1] - impurity[:-1]) / paid)]
     return best
 
 
 def purest(
-    left: Undecided, least: Floats, most: Floats, costs: Floats, threads: int
+    left: Undecided,
+    threshold: float,
+    least: Floats,
+    most: Floats,
+    costs: Floats,
+    threads: int,
 ) -> int:
     """Place in `left.models` (L,) of what takes away most impurity per cost (L,)."""
     models = left.models
     low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
-    rows, sums, positives = left.sample(SAMPLE)
+    here = *left.sample(SAMPLE), threshold
 
     def scan(places: Rows) -> Floats:
         out = np.empty(len(places))
         ends = low + least[models[places]], high + most[models[places]]
         columns = left.columns[places]
-        measure_impurity(left.scores, rows, sums, positives, columns, *ends, out)
+        measure_impurity(left.scores, *here, columns, *ends, out)
         return out
 
     impurity = over_columns(scan, np.arange(len(models)), threads)

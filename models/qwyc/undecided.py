@@ -7,6 +7,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scoring.whole_sums import whole_sums
+
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
@@ -24,6 +26,8 @@ class Undecided:
         Unused base models.
     sums : (n,) float64
         Running sums of the undecided rows, those of positive ones first.
+    final : (n,) float64
+        Their sums of all base models.
     positives : int
         How many of the undecided rows are positive by the full decision.
     """
@@ -35,6 +39,7 @@ class Undecided:
         self.rows = np.argsort(~positive, kind="stable")
         self.positives = int(positive.sum())
         self.sums = np.zeros(len(self.rows))
+        self.final = whole_sums(scores)[self.rows]
 
     def __len__(self) -> int:
         """Count the undecided rows."""
@@ -45,11 +50,10 @@ class Undecided:
         """Full decision of each undecided row, (n,)."""
         return np.arange(len(self.rows)) < self.positives
 
-    def sample(self, most: int) -> tuple[Rows, Floats, int]:
-        """Rows, sums and number of positives of at most `most`, evenly spread."""
+    def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
+        """Rows, sums now and sums in the end of at most `most`, evenly spread."""
         places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
-        positives = int(np.searchsorted(places, self.positives))
-        return self.rows[places], self.sums[places], positives
+        return self.rows[places], self.sums[places], self.final[places]
 
     def take(self, place: int) -> int:
         """Add the base model at `place` in `models` to the sums; return its number."""
@@ -63,6 +67,7 @@ class Undecided:
         """Drop the rows not in `stays` (n,)."""
         self.positives = int(stays[: self.positives].sum())
         self.rows, self.sums = self.rows[stays], self.sums[stays]
+        self.final = self.final[stays]
         if 2 * len(self.rows) <= len(self.scores):
             self.scores = self.scores[np.ix_(self.rows, self.columns)]
             self.rows = np.arange(len(self.rows))

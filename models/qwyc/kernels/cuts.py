@@ -68,16 +68,24 @@ def cheapest_cuts(
         if value < best and ids[j] >= 0:
             best = value
             b = j
-    if a > b:  # stopping either way beats going on: every row stops at one cut
-        value = 0.0
+    if a > b:  # the best of either side overlap: b is sought for each a
+        low = 0.0
+        least = 0.0
+        high = 0.0  # what stopping the entries so far costs high
         best = math.inf
+        place = 0
         for j in range(n + 1):
-            if (j == n or ids[j] >= 0) and value < best:
-                best = value
-                a = j
+            if j == n or ids[j] >= 0:
+                if low < least:
+                    least = low
+                    place = j
+                if least - high < best:
+                    best = least - high
+                    a = place
+                    b = j
             if j < n and onward[j] >= 0.0:
-                value += price * (2.0 * chances[j] - 1.0)
-        b = a
+                low += price * chances[j] - onward[j]
+                high += price * (1.0 - chances[j]) - onward[j]
     return a, b
 
 

@@ -2,8 +2,7 @@
 
 Scores are (N, T) or, for K classes, (N, T, K): rows are examples, N >> T. The scans of
 two classes read the matrix in blocks of `BLOCK` neighbouring columns, a cache line
-each, so that no transposed copy is needed, and take the rows under consideration with
-the positive ones (by the full decision) first.
+each, so that no transposed copy is needed.
 """
 
 import math
@@ -17,8 +16,10 @@ from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 from .follow_schedule import leader
 
 BLOCK = 8  # doubles in a cache line
-BINS = 64  # of the running sum or margin, when impurity is measured
-CHUNK = 64  # columns whose bins fit the L1 cache together
+BINS = 32  # of the running sum, when impurity is measured; ...
+MARGIN_BINS = 64  # ... of the margin
+NORMAL = 300.0  # rows that a bin has besides its own, if what they gain were normal
+CHUNK = 16  # columns whose bins fit the L1 cache together
 
 
 @njit(void(float64[::1], int64, int64, float64), **OPTIONS)
@@ -132,14 +133,45 @@ def count_stops(
             stopped[start + j] = min(best, n)
 
 
+@njit(float64(FLOATS_2D, float64, float64), **OPTIONS)
+def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
+    """Impurity of rows in bins (4, B): the total of n sqrt(q (1 - q)).
+
+    Of each bin are given its rows n, those of them that end at the border or above, and
+    the sums of what they still gain and of its square. The middle of the first bin is
+    `lowest` beyond the border, that of each other `width` further. Counts alone tell
+    too little where few rows are of the rarer kind. So q is their share among n rows
+    and `NORMAL` more, which gain as a normal number does, with mean and variance of the
+    rows in this bin and the two beside it.
+    """
+    total = 0.0
+    for b in range(bins.shape[1]):
+        n = bins[0, b]
+        if n == 0.0:
+            continue
+        first, end = max(0, b - 1), min(bins.shape[1], b + 2)
+        near = bins[0, first:end].sum()
+        mean = bins[2, first:end].sum() / near
+        variance = max(bins[3, first:end].sum() / near - mean * mean, 0.0)
+        beyond = lowest + b * width + mean
+        q = 1.0 if beyond >= 0.0 else 0.0
+        if variance > 0.0:
+            q = 0.5 * math.erfc(-beyond / math.sqrt(2.0 * variance))
+        q = (bins[1, b] + NORMAL * q) / (n + NORMAL)
+        total += n * math.sqrt(max(q * (1.0 - q), 0.0))
+    return total
+
+
 @njit(
-    void(FLOATS_2D, INTS, FLOATS, int64, INTS, FLOATS, FLOATS, float64[::1]), **OPTIONS
+    void(FLOATS_2D, INTS, FLOATS, FLOATS, float64, INTS, FLOATS, FLOATS, float64[::1]),
+    **OPTIONS,
 )
 def measure_impurity(
     scores: NDArray[np.float64],
     rows: NDArray[np.int64],
     sums: NDArray[np.float64],
-    positives: int,
+    final: NDArray[np.float64],
+    border: float,
     columns: NDArray[np.int64],
     least: NDArray[np.float64],
     most: NDArray[np.float64],
@@ -148,31 +180,33 @@ def measure_impurity(
     """Impurity of the full decisions, by running sum, once each column is added.
 
     The new sums are put into `BINS` equal bins between the column's `least` and `most`
-    (L,); a bin of n rows, a share q of them positive, has impurity n sqrt(q (1 - q)),
-    with half a row added to either class. `impurity` (L,) is filled with their sums.
+    (L,). `rows` (n,) index `scores`; `sums` and `final` (n,) are their sums now and in
+    the end, positive from `border` on. `impurity` (L,) is filled as by `impurity_of`.
     """
-    counts = np.empty((CHUNK, 2, BINS), np.int32)
+    bins = np.empty((CHUNK, 4, BINS), np.float64)
     scale = np.empty(CHUNK, np.float64)
     for start in range(0, columns.shape[0], CHUNK):
         size = min(CHUNK, columns.shape[0] - start)
-        counts[:] = 0
+        bins[:] = 0.0
         for j in range(size):
             span = most[start + j] - least[start + j]
             scale[j] = BINS / span if span > 0.0 else 0.0
         for i in range(rows.shape[0]):
-            side = 1 if i < positives else 0
             row = scores[rows[i]]
+            positive = 1.0 if final[i] >= border else 0.0
             for j in range(size):
-                beyond = sums[i] + row[columns[start + j]] - least[start + j]
-                place = min(max(beyond * scale[j], 0.0), BINS - 1.0)
-                counts[j, side, int(place)] += 1
+                score = row[columns[start + j]]
+                beyond = sums[i] + score - least[start + j]
+                place = int(min(max(beyond * scale[j], 0.0), BINS - 1.0))
+                gain = final[i] - sums[i] - score
+                bins[j, 0, place] += 1.0
+                bins[j, 1, place] += positive
+                bins[j, 2, place] += gain
+                bins[j, 3, place] += gain * gain
         for j in range(size):
-            total = 0.0
-            for b in range(BINS):
-                n = counts[j, 0, b] + counts[j, 1, b]
-                q = (counts[j, 1, b] + 0.5) / (n + 1.0)
-                total += n * math.sqrt(q * (1.0 - q))
-            impurity[start + j] = total
+            width = 1.0 / scale[j] if scale[j] > 0.0 else 0.0
+            lowest = least[start + j] + width / 2.0 - border
+            impurity[start + j] = impurity_of(bins[j], lowest, width)
 
 
 @njit(void(FLOATS_3D, INTS, FLOATS_2D, INTS, INTS, float64[::1]), **OPTIONS)
@@ -186,16 +220,17 @@ def measure_margin_impurity(
 ) -> None:
     """Impurity of the final choices, by margin, once each base model is added.
 
-    The new margins are put into `BINS` equal bins up to the largest; a bin of n rows,
-    of which a share e is led by another class than in the end, has impurity n sqrt(e),
-    with half a row added to either side. `rows` (n,) index `scores`; their running sums
-    are `sums` (n, K), their final choices `chosen` (n,); `impurity` (L,) is filled.
+    The new margins are put into `MARGIN_BINS` equal bins up to the largest; a bin of n
+    rows, of which a share e is led by another class than in the end, has impurity
+    n sqrt(e), with half a row added to either side. `rows` (n,) index `scores`; their
+    running sums are `sums` (n, K), their final choices `chosen` (n,); `impurity` (L,)
+    is filled.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)
     wrong = np.empty(count, np.bool_)
     total = np.empty(sums.shape[1], np.float64)
-    bins = np.empty((2, BINS), np.int64)
+    bins = np.empty((2, MARGIN_BINS), np.int64)
     for j in range(models.shape[0]):
         widest = 0.0
         for i in range(count):
@@ -204,12 +239,13 @@ def measure_margin_impurity(
             best, margins[i] = leader(total)
             wrong[i] = best != chosen[i]
             widest = max(widest, margins[i])
-        scale = BINS / widest if widest > 0.0 else 0.0
+        scale = MARGIN_BINS / widest if widest > 0.0 else 0.0
         bins[:] = 0
         for i in range(count):
-            bins[int64(wrong[i]), int64(min(margins[i] * scale, BINS - 1.0))] += 1
+            place = int(min(margins[i] * scale, MARGIN_BINS - 1.0))
+            bins[int64(wrong[i]), place] += 1
         impurity[j] = 0.0
-        for b in range(BINS):
+        for b in range(MARGIN_BINS):
             n = bins[0, b] + bins[1, b]
             if n > 0:
                 impurity[j] += n * math.sqrt((bins[1, b] + 0.5) / (n + 1.0))

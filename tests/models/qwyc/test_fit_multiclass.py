@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
-from polydom.models.qwyc.kernels.next_model import BINS, measure_margin_impurity
+from polydom.models.qwyc.kernels.next_model import MARGIN_BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginSums
@@ -55,7 +55,8 @@ def test_margin_impurity_agrees_with_counting_by_hand(
         scores, np.arange(len(scores)), sums, chosen, np.arange(3), impurity
     )
     slow = [
-        margin_impurity(sums + scores[:, k], chosen.tolist(), BINS) for k in range(3)
+        margin_impurity(sums + scores[:, k], chosen.tolist(), MARGIN_BINS)
+        for k in range(3)
     ]
     np.testing.assert_allclose(impurity, slow)
 

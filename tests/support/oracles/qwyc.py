@@ -77,21 +77,40 @@ def quit_when_you_can(
 def impurity_after(
     sums: Numbers,
     added: Numbers,
-    positive: NDArray[np.bool_],
+    final: Numbers,
+    border: float,
     least: float,
     most: float,
     bins: int,
 ) -> float:
-    """Sum n sqrt(q (1 - q)) over equal bins of the new sums; empty bins count too."""
-    tally: dict[int, list[int]] = {b: [0, 0] for b in range(bins)}
-    for s, f, p in zip(sums, added, positive, strict=True):
+    """Sum n sqrt(q (1 - q)) over equal bins of the new sums.
+
+    q is the share of rows that end at the border or above, among those of the bin and
+    300 more: as many of these as normal numbers do, which begin in the bin's middle and
+    gain what the rows in this bin and the two beside it do.
+    """
+    width = (most - least) / bins
+    ends: dict[int, list[float]] = {b: [] for b in range(bins)}
+    gains: dict[int, list[float]] = {b: [] for b in range(-1, bins + 1)}
+    for s, f, end in zip(sums, added, final, strict=True):
         place = (s + f - least) * (bins / (most - least)) if most > least else 0.0
-        tally[int(min(max(place, 0), bins - 1))][int(p)] += 1
+        place = int(min(max(place, 0), bins - 1))
+        ends[place].append(end)
+        gains[place].append(end - s - f)
     total = 0.0
-    for negatives, positives in tally.values():
-        n = negatives + positives
-        q = (positives + 0.5) / (n + 1)
-        total += n * math.sqrt(q * (1 - q))
+    for b, here in ends.items():
+        if not here:
+            continue
+        near = gains[b - 1] + gains[b] + gains[b + 1]
+        end = least + (b + 0.5) * width + statistics.fmean(near)
+        deviation = statistics.pstdev(near)
+        if deviation > 0:
+            likely = statistics.NormalDist(end, deviation).cdf(border)
+        else:
+            likely = float(end < border)
+        above = sum(value >= border for value in here)
+        q = (above + 300 * (1 - likely)) / (len(here) + 300)
+        total += len(here) * math.sqrt(max(q * (1 - q), 0.0))
     return total
 
 
