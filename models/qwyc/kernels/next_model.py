@@ -135,7 +135,7 @@ def count_stops(
 
 @njit(float64(FLOATS_2D, float64, float64), **OPTIONS)
 def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
-    """Impurity of rows in bins (4, B): the total of n sqrt(q (1 - q)).
+    """Impurity of rows in bins (B, 4): the total of n sqrt(q (1 - q)).
 
     Of each bin are given its rows n, those of them that end at the border or above, and
     the sums of what they still gain and of its square. The middle of the first bin is
@@ -145,19 +145,19 @@ def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float
     rows in this bin and the two beside it.
     """
     total = 0.0
-    for b in range(bins.shape[1]):
-        n = bins[0, b]
+    for b in range(bins.shape[0]):
+        n = bins[b, 0]
         if n == 0.0:
             continue
-        first, end = max(0, b - 1), min(bins.shape[1], b + 2)
-        near = bins[0, first:end].sum()
-        mean = bins[2, first:end].sum() / near
-        variance = max(bins[3, first:end].sum() / near - mean * mean, 0.0)
+        first, end = max(0, b - 1), min(bins.shape[0], b + 2)
+        near = bins[first:end, 0].sum()
+        mean = bins[first:end, 2].sum() / near
+        variance = max(bins[first:end, 3].sum() / near - mean * mean, 0.0)
         beyond = lowest + b * width + mean
         q = 1.0 if beyond >= 0.0 else 0.0
         if variance > 0.0:
             q = 0.5 * math.erfc(-beyond / math.sqrt(2.0 * variance))
-        q = (bins[1, b] + NORMAL * q) / (n + NORMAL)
+        q = (bins[b, 1] + NORMAL * q) / (n + NORMAL)
         total += n * math.sqrt(max(q * (1.0 - q), 0.0))
     return total
 
@@ -183,7 +183,7 @@ def measure_impurity(
     (L,). `rows` (n,) index `scores`; `sums` and `final` (n,) are their sums now and in
     the end, positive from `border` on. `impurity` (L,) is filled as by `impurity_of`.
     """
-    bins = np.empty((CHUNK, 4, BINS), np.float64)
+    bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
     for start in range(0, columns.shape[0], CHUNK):
         size = min(CHUNK, columns.shape[0] - start)
@@ -199,10 +199,10 @@ def measure_impurity(
                 beyond = sums[i] + score - least[start + j]
                 place = int(min(max(beyond * scale[j], 0.0), BINS - 1.0))
                 gain = final[i] - sums[i] - score
-                bins[j, 0, place] += 1.0
-                bins[j, 1, place] += positive
-                bins[j, 2, place] += gain
-                bins[j, 3, place] += gain * gain
+                bins[j, place, 0] += 1.0
+                bins[j, place, 1] += positive
+                bins[j, place, 2] += gain
+                bins[j, place, 3] += gain * gain
         for j in range(size):
             width = 1.0 / scale[j] if scale[j] > 0.0 else 0.0
             lowest = least[start + j] + width / 2.0 - border
