@@ -125,8 +125,9 @@ def fit_schedule(
         if confidence is None:
             return Schedule(kept, lower, upper, float(threshold))
     elif order is None:
-        options = {"costs": prices, "both": both, "threads": threads}
-        kept = order_by_impurity(scores, positive, threshold, **options)
+        kept = order_by_impurity(
+            scores, positive, threshold, costs=prices, both=both, threads=threads
+        )
     else:
         kept = make_order(order, scores, target, seed=seed)
 
