@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydom.features.costs.polynomials import costs_at
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, BadRow
 from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
@@ -366,7 +366,7 @@ class PlanExecution(Execution):
             reason, accuracy = "sure", self._planner.accuracies[plan.row]
         charged = choice.cost
         if not whole:
-            features = self._features_s(plan.features[: reached.done])
+            features = cost_at(plan.begun[reached.done], self._request.item.size)
             charged = self._with_model(features, row)
         return self._outcome(
             row,
@@ -409,17 +409,13 @@ class PlanExecution(Execution):
             self._reached = Reached(len(plan.features), audit=changes)
 
     def _begun(self, *, failed: bool) -> float:
-        begun = self.choice.plan.features[: self._reached.done + failed]
-        return self._features_s(begun) * self.choice.drift if begun else 0.0
+        plan = self.choice.plan
+        done = min(self._reached.done + failed, len(plan.features))
+        begun = cost_at(plan.begun[done], self._request.item.size)
+        return begun * self.choice.drift if done else 0.0
 
     def _is_charged(self) -> bool:
         return self._reached.done > 0 and not self._reached.uncharged
-
-    def _features_s(self, features: tuple[int, ...]) -> float:
-        curve = self._planner.package.costs.of(
-            sum(1 << feature for feature in features)
-        )
-        return float(costs_at(curve[None], self._request.item.size)[0])
 
 
 class Halfway(NamedTuple):

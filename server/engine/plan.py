@@ -1,9 +1,12 @@
 """What the server will do for a candidate: its features in order, with checkpoints."""
 
 import math
+import operator
 from dataclasses import dataclass
+from itertools import accumulate
 
-from polydom.features.costs.curve import CostTable
+import numpy as np
+
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
@@ -27,10 +30,12 @@ class Plan:
     answers : (K + 1,)
         The row whose model answers if the work stops at checkpoint k: the most
         accurate one whose features are all computed by then.
+    begun : (K + 1,)
+        Cost polynomial, constant first, of the features before each checkpoint.
     ahead : (K,)
-        Cost polynomial, constant first, of what it takes from checkpoint k to the
-        next answer that is better than stopping there: the features in between and
-        that answer's model. None where no better answer lies ahead.
+        Cost polynomial of what it takes from checkpoint k to the next answer that is
+        better than stopping there: the features in between and that answer's model.
+        None where no better answer lies ahead.
     margins : (K + 1,)
         Lead of the best class over the second beyond which the model of a checkpoint
         is sure enough to answer; infinite where work goes on.
@@ -41,6 +46,7 @@ class Plan:
     row: int
     features: tuple[int, ...]
     answers: tuple[int, ...]
+    begun: tuple[Coefficients, ...]
     ahead: tuple[Coefficients | None, ...]
     margins: tuple[float, ...]
     exits: bool
@@ -67,27 +73,19 @@ def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
     gains = [accuracies[answer] for answer in answers]
     never = (math.inf,) * len(answers)
     margins = package.margins[row] if package.margins else never
+    done = accumulate((1 << feature for feature in order), operator.or_, initial=0)
+    costs = package.costs.of_many(np.array([*done], np.uint64))
     ahead: list[Coefficients | None] = []
     for k in range(len(order)):
         better = next((j for j in range(k, len(gains)) if gains[j] > gains[k]), None)
         if better is None:
             ahead.append(None)
             continue
-        between = _added(package.costs, order[:k], order[:better])
+        between = costs[better] - costs[k]  # steps that both need count once
         exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
         checks_s = float(package.checked_s[[answers[j] for j in exits]].sum())
-        model_s = checks_s + float(package.model_s[answers[better]])
-        ahead.append((between[0] + model_s, *between[1:]))
-    return Plan(row, order, answers, tuple(ahead), margins, min(margins) < math.inf)
-
-
-def _added(
-    costs: CostTable, done: tuple[int, ...], wanted: tuple[int, ...]
-) -> Coefficients:
-    """Cost polynomial of going from one set to a larger; shared steps count once."""
-    added = costs.of(_mask(wanted)) - costs.of(_mask(done))
-    return tuple(float(coefficient) for coefficient in added)
-
-
-def _mask(features: tuple[int, ...]) -> int:
-    return sum(1 << feature for feature in features)
+        between[0] += checks_s + float(package.model_s[answers[better]])
+        ahead.append(tuple(between.tolist()))
+    begun = tuple(map(tuple, costs.tolist()))
+    exits_early = min(margins) < math.inf
+    return Plan(row, order, answers, begun, tuple(ahead), margins, exits_early)
