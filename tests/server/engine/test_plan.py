@@ -57,6 +57,16 @@ def test_plan_stops_where_nothing_better_lies_ahead() -> None:
     assert not plan.worth_going_on(1, 100.0, math.inf)
 
 
+@pytest.mark.parametrize("row", range(4))
+def test_plan_knows_what_the_features_before_each_checkpoint_cost(row: int) -> None:
+    package, plan = INDEX.package, PLANS[row]
+    assert package is not None
+    assert len(plan.begun) == len(plan.features) + 1
+    for k, begun in enumerate(plan.begun):
+        done = sum(1 << feature for feature in plan.features[:k])
+        assert begun == tuple(package.costs.of(done))
+
+
 @given(
     row=st.integers(0, 3),
     k=st.integers(0, 2),
