@@ -87,7 +87,13 @@ def test_infinite_inputs_are_refused(name: str, value: float) -> None:
         model.predict_scores(rows)
 
 
-@pytest.mark.parametrize("name", TAKING)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.jit if name == "lattices" else ())
+        for name in TAKING
+    ],
+)
 def test_trees_fitted_without_gaps_take_them_as_scikit_learn_does(name: str) -> None:
     fitted = TAKING[name]().fit(X, Y)
     model = compile_model(fitted)

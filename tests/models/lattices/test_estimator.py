@@ -87,6 +87,7 @@ def test_one_input_each_and_constant_columns() -> None:
     assert_agrees(fitted, X, tolerance=0.0)
 
 
+@pytest.mark.jit
 def test_equal_seeds_give_equal_lattices_and_others_others() -> None:
     X, y = part_of("wine")
     first, second, third = (
