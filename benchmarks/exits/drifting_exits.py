@@ -63,7 +63,7 @@ def index_of(stream: Stream) -> Index:
     half = len(margins) // 2
     alone = np.arange(len(margins))
     fitted, fresh = (
-        ItemAnswers(margins[own], choices[own], alone[own])
+        ItemAnswers(margins[own], choices[own], alone[own], stream.rows[part][own])
         for own in (slice(half), slice(half, None))
     )
     exits = PlanExitFitter(ExitGoal(ALPHA, CONFIDENCE), fitted, fresh).all(

@@ -30,8 +30,10 @@ from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, search_sets
 from polydom.indexer.index.next_feature import AnytimeRule, NodeCosts
 from polydom.indexer.index.package import Package
+from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
+from tests.support.known_sets import KnownSets
 
 from .. import report
 from ..data.recording import Recording, record
@@ -145,11 +147,11 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
 
     m = len(world.recording.extractor.features)
     found = search_sets(
-        Search(alpha=alpha),
+        Search(method="poly-dom", alpha=alpha),
         m,
-        lambda masks: map(world.accuracy, masks),
+        KnownSets(world.accuracy),
         cost_of,
-        lambda done, left=None: None,
+        Silence(),
     )
     curves = world.costs.of_many(np.array(found.sets, np.uint64))
     sizes = world.recording.sizes

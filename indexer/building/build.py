@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.costs.stopwatch import Load
 from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
+from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import make_learner
 
@@ -44,7 +45,7 @@ from .fit_exits import (
     exit_costs,
     lacking_items,
 )
-from .fit_schedules import Evaluator, ScheduleFitter
+from .fit_schedules import Evaluator, ScheduleFitter, divide_aside
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -57,11 +58,14 @@ from .learner_race import (
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .project import ExitGoal, Project
 from .read_items import load_data
+from .refit import KeptModels, refit
 from .search_sets import SearchedSets, search_sets
+from .selection_bias import expected_accuracies
 from .train_sets import Task, Trainer
 
 Rows = NDArray[np.int64]
 
+REFITTING = 0.5  # of the seconds of a progressive search, for training on all items
 SAMPLES = 6
 SAMPLES_BYTES = 1 << 20
 
@@ -133,22 +137,30 @@ class Builder:
         table, _ = self.table, self.fresh  # what is wrong with items is said first
         costs, searched = self.costs, self.searched
         sets = searched.sets
-        model_costs, load = self._model_costs(sets)
+        model_costs, load = self._model_costs(sets, map(self.trainer.model, sets), "")
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = searched.keep(curves_of_sets, sizes, self.project.search.budget_range)
         masks = [sets[row] for row in kept]
         orders, fallbacks = searched.order(masks, self.cost_of)
-        models = tuple(self.trainer.model(mask) for mask in masks)
-        report = self._report() | {"measured": self.curves.load.worse(load).facts()}
+        models, again = self._kept_models(masks)
+        whole_s = model_costs[kept]
+        if any(again):
+            whole_s, other = self._model_costs(masks, models, "refit")
+            load = load.worse(other)
+        accuracies = self._expected(masks)
+        report = self._report() | {
+            "measured": self.curves.load.worse(load).facts(),
+            "observed": [searched.accuracies[mask] for mask in masks],
+            "refitted": [bool(one) for one in again],
+        }
         if self.project.costs.weights.get("s"):
             pair = self.project.costs.pair
             report["pace"] = self._measurer.machine_times(
                 [make_item(one, pair=pair) for one in report["samples"]],
                 models,
-                name=f"machine_times/{digest(self.trainer.task.key, masks)}",
+                name=f"machine_times/{digest(self.trainer.task.key, masks, again)}",
             ).facts()
-        whole_s = model_costs[kept]
         exits = self._exits(masks, models, orders, fallbacks, whole_s)
         checks = exit_costs(exits.margins, fallbacks, whole_s)
         report["exits"] = exits.facts
@@ -172,7 +184,6 @@ class Builder:
             ends=exits.ends,
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
-        accuracies = [searched.accuracies[mask] for mask in masks]
         return Index.from_candidates(curves, accuracies, sizes, package)
 
     @cached_property
@@ -387,15 +398,43 @@ class Builder:
     @cached_property
     def searched(self) -> SearchedSets:
         """The sets that the project's search needs, trained."""
-        m, train = len(self.table.features.stored), self.trainer.accuracies
-        with self.progress.stage("training sets", None) as on_progress:
-            return search_sets(self.project.search, m, train, self.cost_of, on_progress)
+        m, terms = len(self.table.features.stored), self.project.search
+        return search_sets(terms, m, self.trainer, self.cost_of, self.progress)
 
-    def _model_costs(self, sets: Sequence[int]) -> tuple[NDArray[np.float64], Load]:
+    def _kept_models(self, masks: Sequence[int]) -> KeptModels:
+        """Give a model for each set that is kept, trained on all items if it may be."""
+        if not self.project.refits:
+            models = tuple(map(self.trainer.model, masks))
+            return KeptModels(models, (False,) * len(masks))
+        task, search = self.trainer.task, self.project.search
+        key = digest(task.key, "refit")
+        everything = Trainer(replace(task, splits=[], key=key), self._workers)
+        limit_s = math.inf
+        if search.method == "progressive":
+            full = (1 << len(self.table.features.stored)) - 1
+            limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
+        accuracies = [self.searched.accuracies[mask] for mask in masks]
+        trainers = self.trainer, everything
+        return refit(masks, accuracies, *trainers, limit_s, self.progress)
+
+    def _expected(self, masks: Sequence[int]) -> list[float]:
+        """Correct the accuracies of sets for their having been chosen."""
+        sets = sorted(self.searched.accuracies)
+        found: list[float] = expected_accuracies(
+            self.trainer.right(sets),
+            np.array([self.cost_of(mask) for mask in sets]),
+            np.searchsorted(sets, masks),
+            self.table.dataset.groups[self._tested],
+            self.project.seed,
+        ).tolist()
+        return found
+
+    def _model_costs(
+        self, sets: Sequence[int], models: Iterable[Model], which: str
+    ) -> tuple[NDArray[np.float64], Load]:
         """Cost of evaluating each set's model."""
         costs = self.project.costs
-        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer")
-        models = map(self.trainer.model, sets)
+        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer", which)
         seconds, load = self._measurer.models(
             models, len(sets), self.table.values, name=f"times/{key}"
         )
@@ -418,10 +457,15 @@ class Builder:
         with self.progress.stage("fitting exits", len(masks)) as on_progress:
             fitter = PlanExitFitter(
                 goal,
-                ItemAnswers(*self.trainer.answers(masks), groups[self._tested]),
+                ItemAnswers(
+                    *self.trainer.answers(masks),
+                    groups[self._tested],
+                    self.table.values[self._tested],
+                ),
                 None if self.fresh is None else _answers(models, self.fresh),
                 self._schedules,
                 self.project.costs.weights.get("s", 0.0),
+                self.project.refits,
             )
             return fitter.all(
                 masks,
@@ -441,18 +485,23 @@ class Builder:
 
     @cached_property
     def _schedules(self) -> ScheduleFitter | None:
-        """What fits schedules; None with folds, whose models are not those kept."""
-        if self.project.search.folds is not None:
+        """What fits schedules; None where no items are left that models never saw."""
+        goal, fresh, refits = self.project.exit_goal, self.fresh, self.project.refits
+        if goal is None or self.project.search.folds is not None:
             return None
-        fresh = self.fresh
-        aside = "" if fresh is None else fresh.dataset.digest
-        return ScheduleFitter(
-            self.table.values[self._tested],
-            None if fresh is None else fresh.values,
-            None if fresh is None else fresh.dataset.groups,
-            self.cache,
-            digest(self.trainer.task.key, aside),
-        )
+        key = digest(self.trainer.task.key, refits, fresh and fresh.dataset.digest)
+        values = self.table.values[self._tested]
+        if fresh is None or goal.confidence is None:
+            return ScheduleFitter(values, None, None, self.cache, key)
+        calibration, groups = fresh.values, fresh.dataset.groups
+        if refits:  # what was held out has been trained on since
+            fewest = fewest_rows(goal.alpha, goal.confidence)
+            parts = divide_aside(groups, fewest, self.project.seed)
+            if parts is None:
+                return None
+            values, calibration = calibration[parts[0]], calibration[parts[1]]
+            groups = groups[parts[1]]
+        return ScheduleFitter(values, calibration, groups, self.cache, key)
 
     def _time_answers(
         self,
@@ -464,7 +513,8 @@ class Builder:
     ) -> AnswerTimes:
         """Time a plan's model, whole and stopped early."""
         quantile = self.project.costs.quantile
-        key = digest(self.trainer.task.key, masks[row], goal, quantile)
+        refits = self.project.refits
+        key = digest(self.trainer.task.key, masks[row], goal, quantile, refits)
         values = self.table.values[self._tested]
         return AnswerTimes(
             *self._measurer.compare_answers(
@@ -514,7 +564,7 @@ def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
     """Give what some models answer for items that none of them was made with."""
     pairs = [answers_of(model, table.values) for model in models]
     margins, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return ItemAnswers(margins, choices, table.dataset.groups)
+    return ItemAnswers(margins, choices, table.dataset.groups, table.values)
 
 
 def _samples(dataset: Dataset) -> list[Any]:

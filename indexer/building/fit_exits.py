@@ -70,11 +70,14 @@ class ItemAnswers:
         Class that each candidate chooses.
     groups : (N,)
         Number of each item's group.
+    values : (N, width) float32
+        Full rows of the items.
     """
 
     margins: Floats
     choices: Rows
     groups: Groups
+    values: NDArray[np.float32]
 
     def of(self, candidates: Rows) -> Answers:
         """Return the answers of some candidates."""
@@ -152,13 +155,16 @@ class PlanExitFitter:
     goal
         What the project asks for.
     fitted
-        Answers for the items to fit on.
+        Answers for the items to fit on, by the models that were judged.
     fresh
-        The same for the items to calibrate on; None without a confidence.
+        Answers for the items to calibrate on, by the models that are kept; None without
+        a confidence.
     schedules
-        Fits schedules; None where models that answered are not those that are kept.
+        Fits schedules; None where nothing is left to fit them on.
     weight
         Units of the budget that a second costs.
+    refitted
+        Whether the models that are kept are others than those judged.
     """
 
     goal: ExitGoal
@@ -166,6 +172,14 @@ class PlanExitFitter:
     fresh: ItemAnswers | None = None
     schedules: ScheduleFitter | None = None
     weight: float = 1.0
+    refitted: bool = False
+
+    @property
+    def _known(self) -> list[ItemAnswers]:
+        """What the models that are kept answer for items that they never saw."""
+        if self.fresh is None:
+            return [self.fitted]
+        return [self.fresh] if self.refitted else [self.fitted, self.fresh]
 
     def all(
         self,
@@ -239,9 +253,10 @@ class PlanExitFitter:
     def _can_halve(self) -> bool:
         """Say whether there are items enough to promise half of the goal twice."""
         alpha, confidence = self.goal.half
-        if confidence is None or self.fresh is None:
+        if confidence is None or self.schedules is None:
             return True
-        groups = self.fresh.groups
+        groups = self.schedules.groups
+        assert groups is not None
         return not lacking_rows(len(groups), alpha, confidence, groups)
 
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
@@ -285,10 +300,8 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Answers of some candidates for all items, fitted and fresh."""
-        parts = [self.fitted.of(candidates)]
-        if self.fresh is not None:
-            parts.append(self.fresh.of(candidates))
+        """Answers of some candidates for all items that their models never saw."""
+        parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
             np.vstack([part.choices for part in parts]),
@@ -315,11 +328,7 @@ class PlanExitFitter:
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
         """Classes (N,) that a schedule gives all items, and base models used."""
-        assert self.schedules is not None
-        parts = [self.schedules.values]
-        if self.fresh is not None and self.schedules.fresh is not None:
-            parts.append(self.schedules.fresh)
-        found = [evaluator.choices(part) for part in parts]
+        found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used
 

@@ -1,7 +1,7 @@
 """Schedules for the models of an index: each stops early where that is sure.
 
-They are fitted on the items that measured accuracy, which no kept model was trained on,
-and calibrated on items that nothing else of a build saw.
+They are fitted on items that no kept model was trained on, and calibrated on others
+that nothing else of a build saw.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,12 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
 from .cache import Cache
+from .dataset import draw_groups
 from .project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
+
+FEWEST_FITTED = 100  # rows that an order of base models can be learnt from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +83,20 @@ class ScheduleFitter:
         except AllAlike:
             return None
         return fitted if fitted.packed is not None else None
+
+
+def divide_aside(
+    groups: Groups, fewest: int, seed: int
+) -> tuple[Groups, Groups] | None:
+    """Divide items set aside into those to fit schedules on and those to calibrate on.
+
+    They are halves, but at least `fewest` calibrate. None where too few are left to fit
+    on. `groups` (N,) stay whole; positions come back.
+    """
+    share = max(0.5, fewest / len(groups))
+    calibrates = draw_groups(groups, min(share, 1.0), seed)
+    fit, calibrate = np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
+    return (fit, calibrate) if len(fit) >= FEWEST_FITTED else None
 
 
 def can_stop(model: Model) -> bool:

@@ -24,6 +24,8 @@ Above = Annotated[float, Meta(gt=0)]
 Bound = Above | list[Above]
 # Of early exits: changes that nobody minds, and the confidence that they are no more.
 ALPHA, CONFIDENCE = 0.005, 0.95
+# Of a progressive search: seconds at most, at least, and trainings on all features.
+SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 4.0
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -111,7 +113,9 @@ class Search(Part, frozen=True):
     Attributes
     ----------
     method
-        "poly-dom" keeps the promise of `alpha` (ICSP, Problem 1). "greedy" trains few
+        "progressive" has good sets after a few trainings and keeps the promise of
+        `alpha` as far as `budget_s` allows; what it comes to is reported. "poly-dom"
+        keeps it, however long that takes (ICSP, Problem 1). "greedy" trains few
         sets and promises nothing (ICSP, section 4): it adds feature by feature, for
         every price of a second; "greedy-acc" only for the price 0, the most accurate
         next feature, and "greedy-cost" only the cheapest.
@@ -135,23 +139,39 @@ class Search(Part, frozen=True):
         Cross-validate over this many folds instead.
     covering
         Also use the covering rule, sound only where returns diminish (ICSP, 3.4).
-    trainings, seconds
-        What the search may spend; it then begins with a large alpha and reports the
-        one that it came to.
+    refit
+        Train the models that are kept again on all items, but those set aside for
+        exits. Their accuracy is that of the models measured.
+    budget_s
+        Seconds of training that the search may spend. A progressive one has two
+        minutes by default; or, where one training on all features takes so little,
+        that no table need wait long, 30 s or four such trainings, if that is less.
+    trainings
+        Sets that "poly-dom" may train. With that, or `budget_s`, it begins with a large
+        alpha and reports the one that it came to.
 
-    All but `method`, `sizes`, `held_out` and `folds` are Poly-Dom's alone.
+    Greedy's methods take `method`, `sizes`, `held_out`, `folds` and `refit` alone.
     """
 
-    method: Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost"] = "poly-dom"
-    alpha: AtLeastOne = 1.0
+    method: Literal[
+        "progressive", "poly-dom", "greedy", "greedy-acc", "greedy-cost"
+    ] = "progressive"
+    alpha: AtLeastOne = 1.05
     tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
     sizes: list[Bound] | None = None
     budgets: list[Above] | UnsetType = UNSET  # unlike None not written into an index
     held_out: Share = 0.25
     folds: Annotated[int, Meta(ge=2)] | None = None
     covering: bool = False
+    refit: bool = True
     trainings: Annotated[int, Meta(ge=2)] | None = None
-    seconds: Annotated[float, Meta(gt=0)] | None = None
+    budget_s: Above | None = None
+
+    def limit_s(self, whole_s: float) -> float:
+        """Seconds of a progressive search, where all features take that many."""
+        if self.budget_s is not None:
+            return self.budget_s
+        return min(SEARCH_S, max(LEAST_SEARCH_S, SEARCH_TRAININGS * whole_s))
 
     @property
     def bounds(self) -> tuple[Size, Size] | None:
@@ -349,6 +369,17 @@ class Project(Part, frozen=True):
             confidence = 0.0 if folds else CONFIDENCE
         return ExitGoal(alpha, confidence or None)
 
+    @property
+    def refits(self) -> bool:
+        """Whether kept models are trained again on what was held out.
+
+        With folds they are trained on all items anyway. Exits that nothing is promised
+        of are fitted on what was held out, which then must stay unseen.
+        """
+        goal = self.exit_goal
+        aside = goal is None or goal.confidence is not None
+        return self.search.refit and self.search.folds is None and aside
+
     def _check(self) -> None:
         """Refuse values that the keys' types allow, in a BadProject."""
         self._check_data()
@@ -437,16 +468,20 @@ class Project(Part, frozen=True):
                     )
 
 
-POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "seconds")
+POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budget_s")
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
     """Name a key that would have no effect, rather than ignore it."""
+    if method == "progressive" and "trainings" in search:
+        raise BadProject(
+            "search.trainings is for method = 'poly-dom'; 'progressive' has a budget_s"
+        )
     for key in POLY_DOM_ONLY:
-        if method != "poly-dom" and key in search:
+        if method.startswith("greedy") and key in search:
             raise BadProject(
-                f"search.{key} is for method = 'poly-dom'; {method!r} promises no "
-                "alpha and trains what its sequences pass"
+                f"search.{key} is for 'progressive' and 'poly-dom'; {method!r} "
+                "promises no alpha and trains what its sequences pass"
             )
 
 

@@ -1,8 +1,9 @@
 """The search that a project asks for, and what it leaves to be indexed."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
 
-from ..progress import OnProgress
+from ..progress import OnProgress, Progress
 from ..set_search import poly_dom
 from ..set_search.feature_order import Orders, answers_along, order_features, prefixes
 from ..set_search.greedy import GreedySearch, search_greedy
 from ..skyline.prune import prune
+from .progressive_search import SetTrainer, search_progressively
 from .project import Search
 
 LAMBDAS = {
@@ -24,7 +26,6 @@ LAMBDAS = {
 }
 
 CostOf = Callable[[int], float]
-Train = Callable[[list[int]], Iterable[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,41 +88,57 @@ class SearchedSets:
 
 
 def search_sets(
-    search: Search, m: int, train: Train, cost_of: CostOf, on_progress: OnProgress
+    search: Search, m: int, trainer: SetTrainer, cost_of: CostOf, progress: Progress
 ) -> SearchedSets:
     """Train the feature sets that the search named in the project needs.
 
     Parameters
     ----------
-    train
-        Yields the accuracies of a list of sets.
     cost_of
         What a set's features cost at the size to optimise for; Poly-Dom needs none.
     """
-    if search.method == "poly-dom":
-        found = poly_dom.search(
+    if search.method == "progressive":
+        found = search_progressively(search, m, trainer, cost_of, progress)
+        facts = {"method": "progressive", "sample": found.sample, "tried": found.tried}
+        return _of_poly_dom(found.search, facts)
+    with progress.stage("training sets", None) as on_progress:
+        if search.method == "poly-dom":
+            return _of_poly_dom(_search_all(search, m, trainer, on_progress))
+        greedy = search_greedy(
             m,
-            train,
+            trainer.accuracies,
+            cost_of,
+            lambdas=LAMBDAS[search.method],
             batch=True,
-            alpha=search.alpha,
-            tolerance=search.tolerance,
-            covering=search.covering,
-            budget=search.trainings,
-            budget_s=search.seconds,
             progress=on_progress,
         )
-        return _of_poly_dom(found)
-    lambdas = LAMBDAS[search.method]
-    greedy = search_greedy(
-        m, train, cost_of, lambdas=lambdas, batch=True, progress=on_progress
-    )
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_poly_dom(search: poly_dom.PolyDomSearch) -> SearchedSets:
+def _search_all(
+    search: Search, m: int, trainer: SetTrainer, on_progress: OnProgress
+) -> poly_dom.PolyDomSearch:
+    return poly_dom.search(
+        m,
+        trainer.accuracies,
+        batch=True,
+        alpha=search.alpha,
+        tolerance=search.tolerance,
+        covering=search.covering,
+        budget=search.trainings,
+        budget_s=search.budget_s,
+        progress=on_progress,
+        now=lambda: trainer.spent.seconds,
+    )
+
+
+def _of_poly_dom(
+    search: poly_dom.PolyDomSearch, more: Mapping[str, Any] = MappingProxyType({})
+) -> SearchedSets:
     violations = search.violations
     facts = {
         "method": "poly-dom",
+        **more,
         "sets": 2**search.m,
         "expanded": len(search.expanded),
         "alpha": search.alpha,

@@ -1,12 +1,16 @@
 """Training a learner on feature sets: in parallel, each once, kept between runs."""
 
+import math
+import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import msgspec
 import numpy as np
 from joblib import delayed
 from numpy.typing import NDArray
@@ -20,11 +24,13 @@ from polydom.models.scoring.prior import Prior
 from polydom.models.selection.learners import make_learner
 
 from ..exits.checkpoints import answers_of
-from .cache import Cache
+from .cache import Cache, digest
 from .parallel import in_processes
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +44,8 @@ class Task:
     codes : (N,) int64
         Class of each item.
     splits
-        (training rows, testing rows), once, or once for each fold.
+        (training rows, testing rows), once, or once for each fold; none to train on all
+        rows and test on none.
     starts
         First column of each feature, and after the last the width.
     cache, key
@@ -59,33 +66,75 @@ class Task:
         return f"sets/{self.key}/{mask:x}"
 
 
+@dataclass(slots=True)
+class Spent:
+    """Seconds that trainers spend together."""
+
+    seconds: float = 0.0
+
+
 class Trainer:
     """Trains feature sets of one task and remembers their accuracy and model.
 
     Accuracy is that of the compiled model, which is what will be served, on items it
     was not trained on: those held out, or all of them fold by fold. With held-out items
     the model kept is the one measured; with folds it is trained on all items.
+
+    Attributes
+    ----------
+    spent
+        What trainings took that were asked for so far, spread over the processes. Those
+        of earlier runs count as they did then, so that a search with a limit ends at
+        the same set whenever it is repeated.
     """
 
-    def __init__(self, task: Task, workers: int) -> None:
+    def __init__(self, task: Task, workers: int, spent: Spent | None = None) -> None:
         self.task = task
         self.workers = workers
+        self.spent = spent or Spent()
+        self._seconds: dict[int, float] = {}
 
-    def accuracies(self, masks: Sequence[int]) -> Iterator[float]:
+    @property
+    def rows(self) -> int:
+        """How many rows a set is trained on, in the first division."""
+        return len(self.task.splits[0][0])
+
+    def seconds(self, mask: int) -> float:
+        """Seconds that the training of a set took that was asked for."""
+        return self._seconds[mask]
+
+    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
         """Yield the accuracy of each set, training those that have not been yet."""
-        known = [self._accuracy(mask) for mask in masks]
+        known = [self._trained(mask) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
-        trained = self._train_many(missing)
-        for accuracy in known:
-            yield next(trained) if accuracy is None else accuracy
+        found = self._train_many(missing)
+        for mask, trained in zip(masks, known, strict=True):
+            accuracy, seconds = trained or next(found)
+            if mask not in self._seconds:
+                self._seconds[mask] = seconds
+                self.spent.seconds += seconds / self.workers
+            yield accuracy
         # joblib wants to be asked once more than it has results
-        next(trained, None)
+        next(found, None)
 
-    def _accuracy(self, mask: int) -> float | None:
+    def on_sample(self, count: int) -> Self:
+        """Give what trains sets on so many rows of the first division's.
+
+        Classes keep about their shares, and none is left out that has a row in `count`.
+        """
+        train, test = self.task.splits[0]
+        rows = draw_sample(self.task.codes[train], count, self.task.seed)
+        key = digest(self.task.key, "sample", count)
+        task = replace(self.task, splits=[(train[rows], test)], key=key)
+        return type(self)(task, self.workers, self.spent)
+
+    def _trained(self, mask: int) -> tuple[float, float] | None:
         entry = self.task.cache.load(self.task.name(mask))
-        return None if entry is None else float(entry[0]["accuracy"])
+        if entry is None:
+            return None
+        return float(entry[0]["accuracy"]), float(entry[0]["seconds"])
 
-    def _train_many(self, masks: Sequence[int]) -> Iterator[float]:
+    def _train_many(self, masks: Sequence[int]) -> Iterator[tuple[float, float]]:
         if masks:
             calls = (delayed(_train)(self.task, mask) for mask in masks)
             yield from in_processes(calls, self.workers, stage="training sets")
@@ -93,7 +142,18 @@ class Trainer:
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
         meta, arrays = self._entry(mask)
-        return load_model(meta["kind"], arrays, width=self.task.starts[-1])
+        parts = {
+            name.removeprefix("model/"): array
+            for name, array in arrays.items()
+            if name.startswith("model/")
+        }
+        return load_model(meta["kind"], parts, width=self.task.starts[-1])
+
+    def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
+        """Say which of the N items tested each trained set decides right: (E, N)."""
+        count = sum(len(test) for _, test in self.task.splits)
+        packed = [self._entry(mask)[1]["right"] for mask in masks]
+        return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
         """Margins (N, C) and choices (N, C) of C trained sets for the N items tested.
@@ -126,21 +186,31 @@ class Trainer:
         return entry
 
 
-def _train(task: Task, mask: int) -> float:
-    """Train one set, keep its model, return its accuracy."""
+def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
+    """Draw rows of which the classes keep their shares: positions (count,), ascending.
+
+    Every class comes, if there are as many rows as classes.
+    """
+    shuffled = np.random.default_rng(seed).permutation(len(codes))
+    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    counts = np.bincount(codes)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    place = (np.arange(len(codes)) - starts) / counts[codes[by_class]]
+    return np.sort(by_class[np.argsort(place, kind="stable")[:count]])
+
+
+def _train(task: Task, mask: int) -> tuple[float, float]:
+    """Train one set, keep its model, return its accuracy and the seconds it took."""
+    _warm(msgspec.msgpack.encode(task.learner))
+    begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
-    values = _map(task.values)[:, columns].astype(np.float64)
-    right, remarks = 0, list[str]()
-    tested = sum(len(test) for _, test in task.splits)
+    right, remarks = [], list[str]()
     try:
         for train, test in task.splits:
-            model = _fit(task, values, train, columns, remarks)
-            right += int(
-                (model.predict(_map(task.values)[test]) == task.codes[test]).sum()
-            )
-        if len(task.splits) > 1:
-            everything = np.arange(len(task.codes))
-            model = _fit(task, values, everything, columns, remarks)
+            model = _fit(task, train, columns, remarks)
+            right.append(model.predict(_map(task.values)[test]) == task.codes[test])
+        if len(task.splits) != 1:
+            model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
         raise
     except Exception as error:
@@ -149,10 +219,33 @@ def _train(task: Task, mask: int) -> float:
             f"learner {name!r} failed on feature set {mask:#x}: "
             f"{type(error).__name__}: {error}"
         ) from error
-    accuracy = right / tested
-    meta = {"accuracy": accuracy, "kind": model.kind, "remarks": sorted(set(remarks))}
-    task.cache.store(task.name(mask), meta, model.arrays())
-    return accuracy
+    decided = np.concatenate([np.empty(0, np.bool_), *right])
+    accuracy = float(decided.mean()) if len(decided) else math.nan
+    seconds = time.perf_counter() - begun_s
+    meta = {
+        "accuracy": accuracy,
+        "seconds": seconds,
+        "kind": model.kind,
+        "remarks": sorted(set(remarks)),
+    }
+    arrays = {f"model/{name}": array for name, array in model.arrays().items()}
+    arrays["right"] = np.packbits(decided)
+    task.cache.store(task.name(mask), meta, arrays)
+    return accuracy, seconds
+
+
+@lru_cache(maxsize=1)
+def _warm(learner: bytes) -> None:
+    """Import and compile what training needs, once a process: no training takes that.
+
+    Some learners cannot do with so few rows and columns; they compile when they must.
+    """
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    with threadpool_limits(1), warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        estimator = make_learner(msgspec.msgpack.decode(learner), 0)
+        estimator.fit(rows, np.arange(60) % 2)
+        compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
 
 
 def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
@@ -161,9 +254,8 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
     stored = task.cache.load(name)
     if stored is None:
         columns = columns_of(task.starts, mask)
-        values = _map(task.values)[:, columns].astype(np.float64)
         parts = [
-            answers_of(_fit(task, values, train, columns, []), _map(task.values)[test])
+            answers_of(_fit(task, train, columns, []), _map(task.values)[test])
             for train, test in task.splits
         ]
         margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -173,19 +265,16 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
 
 
 def _fit(
-    task: Task,
-    values: NDArray[np.float64],
-    train: Rows,
-    columns: NDArray[np.int32],
-    remarks: list[str],
+    task: Task, train: Rows, columns: NDArray[np.int32], remarks: list[str]
 ) -> Model:
     codes = task.codes[train]
     if not len(columns):
         return Prior.fit(codes)
     estimator = make_learner(task.learner, task.seed)
+    values = _take(_map(task.values), train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(values[train], codes)
+        estimator.fit(values, codes)
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
     return compile_model(estimator, columns)
 
@@ -201,6 +290,17 @@ def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
         if mask >> f & 1
     ]
     return np.concatenate([np.empty(0, np.int32), *parts])
+
+
+def _take(
+    values: NDArray[np.float32], rows: Rows, columns: NDArray[np.int32]
+) -> NDArray[np.float64]:
+    """Take rows and columns as float64, without a copy of any other."""
+    taken = np.empty((len(rows), len(columns)))
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        taken[part] = values[np.ix_(rows[part], columns)]
+    return taken
 
 
 @lru_cache(maxsize=1)

@@ -121,12 +121,7 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         f"{built['items']} used, {len(built['skipped'])} left out; "
         f"learner {built['learner']['name']}"
     )
-    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
-    doubt = (best * (1 - best) / built["tested"]) ** 0.5
-    yield (
-        f"accuracy is measured on {built['tested']} items that were not trained on: "
-        f"the best's {best:.3f} has a standard error of {doubt:.3f}"
-    )
+    yield from _accuracy_lines(facts, built)
     for name, why in built["skipped"][:5]:
         yield f"  left out {name}: {why}"
     yield from search_lines
@@ -146,6 +141,26 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  in {count} trainings: {remark}"
 
 
+def _accuracy_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write how sure the best's accuracy is, and who was trained on what."""
+    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
+    doubt = (best * (1 - best) / built["tested"]) ** 0.5
+    line = (
+        f"accuracy is measured on {built['tested']} items that were not trained on: "
+        f"the best's {best:.3f} has a standard error of {doubt:.3f}"
+    )
+    observed = max(built.get("observed", [best]))
+    if observed - best >= 0.0005:
+        line += (
+            f"; on those items it was {observed:.3f}, of which {observed - best:.3f} "
+            "is put down to its being the best of many"
+        )
+    yield line
+    if any(again := built.get("refitted", [])):
+        some = "all" if all(again) else f"{sum(again)} of the {len(again)}"
+        yield f"{some} models were then trained again, on the items measured on, too"
+
+
 def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write which sets were trained, by which search, and what became of the others."""
     search = built["search"]
@@ -155,7 +170,9 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
         left = "never reached"
     else:
         terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
-        how, left = f"poly-dom ({terms})", "pruned"
+        how, left = f"{search['method']} ({terms})", "not worth it"
+        if not search["complete"]:
+            left = "left, for want of time"
     yield (
         f"feature sets by {how}: {search['sets']} possible, {search['expanded']} "
         f"trained, {search['sets'] - search['expanded']} {left}, "

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ MAX_FEATURES = 62
 CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search
 FIRST_ALPHA = 2.0
 SMALLEST_STEP = 0.01
+NOTHING: Mapping[int, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,20 @@ class _State:
         self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
         self.cover_accuracies: list[Accuracies] = [np.empty(0)]
 
+    def take_in(self, known: Mapping[int, float]) -> None:
+        """Count sets as trained that others trained."""
+        if not known:
+            return
+        if not {0, (1 << self.m) - 1} <= known.keys():
+            raise BadInput(
+                f"{len(known)} sets are known; the empty one and all features must be "
+                "among them"
+            )
+        masks = np.array(sorted(known), np.uint64)
+        accuracies = np.array([known[mask] for mask in masks.tolist()])
+        self.sandwich.record(masks, accuracies)
+        self.count = len(known)
+
     def run(self, alpha: float) -> None:
         """Expand, layer by layer from both ends, what is open at `alpha`."""
         for size in range(self.m // 2 + 1):
@@ -227,6 +243,7 @@ def search(
     budget: int | None = None,
     budget_s: float | None = None,
     batch: bool = False,
+    known: Mapping[int, float] = NOTHING,
     progress: Callable[[int, int | None], object] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> PolyDomSearch:
@@ -263,6 +280,9 @@ def search(
     batch
         `accuracy` takes a list of sets of one size and yields their accuracies in
         order, and does its own parallel work; what it yielded counts as trained.
+    known
+        Accuracies of sets that are trained already, by mask; if any, then also of the
+        empty set and of all features.
     progress
         Called after every training with the number of sets trained so far and how many
         there can be to come at most, None where that is unknown: with more than 24
@@ -288,6 +308,7 @@ def search(
         progress=progress,
         now=now,
     )
+    state.take_in(known)
     if not progressive:
         state.run(alpha)
         return state.result(alpha, complete=True)

@@ -76,7 +76,15 @@ def test_build_packs_how_long_the_samples_took(built: Path) -> None:
         assert np.median(found.feature_s[:, position]) > polyval(low, curve) / 30
 
 
-@pytest.mark.parametrize("stage", ["computing features", "training sets"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "computing features",
+        "training all features",
+        "trying features",
+        "training on all",
+    ],
+)
 def test_build_goes_on_where_it_was_interrupted(tmp_path: Path, stage: str) -> None:
     folder = projects.texts(tmp_path)
     with pytest.raises(KeyboardInterrupt):

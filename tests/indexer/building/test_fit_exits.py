@@ -55,10 +55,10 @@ def fitter_of(goal: ExitGoal) -> tuple[Index, PlanExitFitter]:
     choices = np.column_stack([choices for _, choices in given])
     groups = np.arange(len(rows))
     if goal.confidence is None:
-        return index, PlanExitFitter(goal, ItemAnswers(margins, choices, groups))
+        return index, PlanExitFitter(goal, ItemAnswers(margins, choices, groups, rows))
     half = len(margins) // 2
-    fitted = ItemAnswers(margins[:half], choices[:half], groups[:half])
-    fresh = ItemAnswers(margins[half:], choices[half:], groups[half:])
+    fitted = ItemAnswers(margins[:half], choices[:half], groups[:half], rows[:half])
+    fresh = ItemAnswers(margins[half:], choices[half:], groups[half:], rows[half:])
     return index, PlanExitFitter(goal, fitted, fresh)
 
 

@@ -139,7 +139,8 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     (stops,) = [one for one in package.early_exits if one is not None]
     promise = stops.schedule.promise
     assert promise is not None
-    assert (promise.rows, promise.confidence) == (200, 0.9)
+    # half of the 200 set aside: the model has been trained on what was held out
+    assert (promise.rows, promise.confidence) == (100, 0.9)
     row = package.early_exits.index(stops)
     assert package.mean_s[row] < package.whole_s[row]
     facts = facts_of(index)

@@ -58,19 +58,20 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ),
         (
             {"search": {"method": "greedy", "budgets": [1, 2]}},
-            "search.budgets is for method = 'poly-dom'",
+            "search.budgets is for 'progressive' and 'poly-dom'",
         ),
+        ({"search": {"trainings": 9}}, "search.trainings is for method = 'poly-dom'"),
         (
             {"search": {"method": "gredy"}},
-            "search.method: 'gredy' came; one of 'poly-dom', 'greedy', ",
+            "search.method: 'gredy' came; one of 'progressive', 'poly-dom', ",
         ),
         (
             {"search": {"method": "greedy", "alpha": 1.0}},
-            "search.alpha is for method = 'poly-dom'; 'greedy' promises no alpha",
+            "search.alpha is for 'progressive' and 'poly-dom'; 'greedy' promises no",
         ),
         (
-            {"search": {"method": "greedy-cost", "seconds": 9}},
-            "search.seconds is for method = 'poly-dom'",
+            {"search": {"method": "greedy-cost", "budget_s": 9}},
+            "search.budget_s is for 'progressive' and 'poly-dom'",
         ),
         ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),

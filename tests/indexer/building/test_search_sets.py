@@ -1,7 +1,6 @@
 """The project's search, and what it leaves to be indexed and served."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,8 +10,10 @@ from hypothesis import strategies as st
 from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, SearchedSets, search_sets
 from polydom.indexer.index.index import Index
+from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
+from tests.support.known_sets import KnownSets
 
 M = 4
 COSTS = [1.0, 2.0, 4.0, 8.0]
@@ -28,13 +29,9 @@ def accuracy(mask: int) -> float:
     return 1 - math.prod(1 - a for f, a in enumerate(SINGLE) if mask >> f & 1)
 
 
-def train(masks: list[int]) -> Iterator[float]:
-    yield from map(accuracy, masks)
-
-
 def search(method: str, **terms: float) -> SearchedSets:
     asked = Search(method=method, **terms)  # type: ignore[arg-type]
-    return search_sets(asked, M, train, cost_of, lambda done, left=None: None)
+    return search_sets(asked, M, KnownSets(accuracy), cost_of, Silence())
 
 
 def curves(masks: tuple[int, ...]) -> np.ndarray:
@@ -76,21 +73,20 @@ def test_search_by_greedy_cost_computes_the_cheapest_first() -> None:
 @given(
     accuracies=st.lists(st.integers(0, 9), min_size=16, max_size=16),
     costs=st.lists(st.integers(1, 9), min_size=M, max_size=M),
-    method=st.sampled_from(["poly-dom", *LAMBDAS]),
+    method=st.sampled_from(["progressive", "poly-dom", *LAMBDAS]),
     size=st.floats(*SIZES),
     budget=st.floats(0, 300),
 )
 def test_search_keeps_the_best_for_every_size_and_budget(
     accuracies: list[int], costs: list[int], method: str, size: float, budget: float
 ) -> None:
-    def known(masks: list[int]) -> list[float]:
-        return [accuracies[mask] / 9 for mask in masks]
+    known = KnownSets(lambda mask: accuracies[mask] / 9)
 
     def price(mask: int) -> float:
         return float(sum(c for f, c in enumerate(costs) if mask >> f & 1))
 
     asked = Search(method=method)  # type: ignore[arg-type]
-    found = search_sets(asked, M, known, price, lambda done, left=None: None)
+    found = search_sets(asked, M, known, price, Silence())
     table = np.array([[0.0, price(mask)] for mask in found.sets])
     kept = found.keep(table, SIZES)
     masks = [found.sets[row] for row in kept]

@@ -111,3 +111,29 @@ def largest_chain_area(
             before = largest_chain_area(other, masks, accuracies, cost_of)
             best = max(best, before + jump)
     return best
+
+
+def greedy_order(
+    m: int,
+    accuracy: Callable[[int], float],
+    cost_of: Callable[[int], float],
+    *,
+    per_cost: bool,
+) -> tuple[int, ...]:
+    """Order features by what they gain, measuring all of them at every step."""
+    order: list[int] = []
+    done = 0
+    while left := [f for f in range(m) if f not in order]:
+        lines = []
+        for feature in left:
+            larger = done | 1 << feature
+            gain = accuracy(larger) - accuracy(done)
+            added = cost_of(larger) - cost_of(done)
+            value = gain / (added + 1e-15) if per_cost else gain
+            lines.append((value, -added, -feature, gain))
+        _, _, last, gain = max(lines)
+        if gain <= 0:
+            break
+        order.append(-last)
+        done |= 1 << -last
+    return tuple(order)

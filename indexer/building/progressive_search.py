@@ -1,0 +1,168 @@
+"""A search that has good sets soon, and goes on to a proof as far as there is time.
+
+Orders of features are found on some of the rows (`lazy_greedy`), and their beginnings
+trained on all. Poly-Dom goes on from what is known then, to smaller and smaller alphas,
+until the one that was asked for is proven or the time is up.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self
+
+from ..progress import Progress
+from ..set_search import poly_dom
+from ..set_search.feature_order import prefixes
+from ..set_search.lazy_greedy import order_by_gain
+from .project import Search
+from .train_sets import Spent
+
+TRYING = 0.25  # share of the time for finding orders
+TRAINING = 0.6  # share of it that is over when their beginnings are trained
+TRIALS = 4  # trainings that orders take for each feature, about
+FEWEST = 1000  # rows that tell features apart
+
+
+class SetTrainer(Protocol):
+    """What the search needs of a `Trainer`."""
+
+    workers: int
+    spent: Spent
+
+    @property
+    def rows(self) -> int:
+        """How many rows a set is trained on."""
+
+    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
+        """Yield the accuracy of each set, training those that have not been yet."""
+
+    def seconds(self, mask: int) -> float:
+        """Seconds that the training of a set took that was asked for."""
+
+    def on_sample(self, count: int) -> Self:
+        """Give what trains sets on so many rows."""
+
+
+CostOf = Callable[[int], float]
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressiveSearch:
+    """What a progressive search found.
+
+    Attributes
+    ----------
+    search
+        All that was trained on all rows, and the alpha that this proves.
+    sample, tried
+        Rows on which orders of features were found, and sets trained on them.
+    """
+
+    search: poly_dom.PolyDomSearch
+    sample: int
+    tried: int
+
+
+def search_progressively(
+    search: Search, m: int, trainer: SetTrainer, cost_of: CostOf, progress: Progress
+) -> ProgressiveSearch:
+    """Search sets until the alpha of the project is proven or its time is up.
+
+    The time is what trainings took, not what a clock says: a search that is repeated
+    with what was kept of it ends where it ended before.
+    """
+    full = (1 << m) - 1
+    ends = [0, full]
+    with progress.stage("training all features", 2) as on_progress:
+        known: dict[int, float] = {}
+        for mask, accuracy in zip(ends, trainer.accuracies(ends), strict=True):
+            known[mask] = accuracy
+            on_progress(len(known))
+    limit_s = search.limit_s(trainer.seconds(full))
+    trying = _on_few_rows(trainer, m, limit_s)
+    tried = known if trying is trainer else {}
+    orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
+    wanted = [mask for mask in _beginnings(orders, tried, cost_of) if mask not in known]
+    with progress.stage("training sets", None) as on_progress:
+        for mask, accuracy in poly_dom.train_each(trainer.accuracies, wanted):
+            known[mask] = accuracy
+            on_progress(len(known))
+            if trainer.spent.seconds >= TRAINING * limit_s:
+                break
+        found = poly_dom.search(
+            m,
+            trainer.accuracies,
+            batch=True,
+            alpha=search.alpha,
+            tolerance=search.tolerance,
+            covering=search.covering,
+            budget_s=max(limit_s - trainer.spent.seconds, 1e-9),
+            known=known,
+            progress=on_progress,
+            now=lambda: trainer.spent.seconds,
+        )
+    return ProgressiveSearch(found, trying.rows, len(tried))
+
+
+def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
+    """Give what trains on as many rows as there is time for when orders are found."""
+    trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
+    share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
+    count = max(FEWEST, round(share * trainer.rows))
+    return trainer if count >= trainer.rows else trainer.on_sample(count)
+
+
+def _find_orders(
+    m: int,
+    trainer: SetTrainer,
+    cost_of: CostOf,
+    known: dict[int, float],
+    limit_s: float,
+    progress: Progress,
+) -> list[Order]:
+    """Order features by what they gain for their cost, and by what they gain.
+
+    `known` takes in what is trained. Each order has half of the time.
+    """
+
+    def is_over(until_s: float) -> bool:
+        return trainer.spent.seconds >= until_s
+
+    orders, begun_s = [], trainer.spent.seconds
+    with progress.stage("trying features", None) as on_progress:
+        if 0 not in known:
+            (known[0],) = trainer.accuracies([0])
+        for per_cost, share in ((True, 0.5), (False, 1.0)):
+            orders.append(
+                order_by_gain(
+                    m,
+                    trainer.accuracies,
+                    cost_of,
+                    known=known,
+                    per_cost=per_cost,
+                    is_over=partial(is_over, begun_s + share * limit_s),
+                    on_trained=lambda: on_progress(len(known)),
+                )
+            )
+    return orders
+
+
+def _beginnings(
+    orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
+) -> list[int]:
+    """List the sets that orders pass: those on the skyline first, far apart ones."""
+    passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
+    best, on_skyline, others = -1.0, list[int](), list[int]()
+    for mask in passed:
+        accuracy = tried.get(mask, -1.0)
+        (on_skyline if accuracy > best else others).append(mask)
+        best = max(best, accuracy)
+    return [*_spread(on_skyline), *_spread(others)]
+
+
+def _spread(masks: list[int]) -> list[int]:
+    """Order a list so that any beginning of it is spread over the whole."""
+    bits = len(masks).bit_length()
+    places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
+    return [masks[place] for place in places]

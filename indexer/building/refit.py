@@ -1,0 +1,61 @@
+"""The models that are kept, trained again on all labelled items.
+
+What was held out to measure accuracy has done its work then. What is set aside to
+calibrate early exits on is still trained on by nobody.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from polydom.models.scoring.model import Model
+
+from ..progress import Progress
+from .train_sets import Trainer
+
+
+class KeptModels(NamedTuple):
+    """A model for each set that is kept, and which of them were trained again."""
+
+    models: tuple[Model, ...]
+    again: tuple[bool, ...]
+
+
+def refit(
+    masks: Sequence[int],
+    accuracies: Sequence[float],
+    judged: Trainer,
+    everything: Trainer,
+    limit_s: float,
+    progress: Progress,
+) -> KeptModels:
+    """Train sets on all items, the most accurate first, while there is time.
+
+    Parameters
+    ----------
+    masks, accuracies
+        The sets, and what `judged` found of them.
+    judged
+        Has trained them on what was not held out.
+    everything
+        Trains them on all items.
+    limit_s
+        Seconds of training after which the others stay as they were judged.
+    """
+    order = sorted(range(len(masks)), key=lambda row: -accuracies[row])
+    again = set[int]()
+    begun_s = everything.spent.seconds
+    with progress.stage("training on all", len(masks)) as on_progress:
+        trained = everything.accuracies([masks[row] for row in order])
+        for row, _ in zip(order, trained, strict=True):
+            again.add(row)
+            on_progress(len(again))
+            if everything.spent.seconds - begun_s >= limit_s < math.inf:
+                break
+    return KeptModels(
+        tuple(
+            (everything if row in again else judged).model(mask)
+            for row, mask in enumerate(masks)
+        ),
+        tuple(row in again for row in range(len(masks))),
+    )

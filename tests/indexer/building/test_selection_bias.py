@@ -1,0 +1,89 @@
+"""Accuracies of the best of many sets, corrected for their luck."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from polydom.indexer.building.selection_bias import DRAWS, expected_accuracies
+from tests.support.oracles.building import luck_of_the_best
+
+pytestmark = pytest.mark.jit  # without kernels; once is enough
+
+
+def decisions(
+    sets: int, items: int, spread: float, seed: int
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Sets that find the same items hard, and how often each is right in truth."""
+    rng = np.random.default_rng(seed)
+    truth = np.clip(0.8 + spread * rng.normal(size=sets), 0.01, 0.99)
+    common = rng.random(items) < 0.7  # items that all sets treat alike
+    draws = np.where(common, rng.random(items), rng.random((sets, items)))
+    return draws < truth[:, None], truth
+
+
+@pytest.mark.parametrize(
+    ("sets", "items", "spread"),
+    [(50, 500, 0.0), (300, 500, 0.01), (300, 1250, 0.02), (30, 300, 0.1), (1, 300, 0)],
+)
+def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
+    sets: int, items: int, spread: float
+) -> None:
+    errors, looks = [], []
+    for seed in range(60):
+        right, truth = decisions(sets, items, spread, seed)
+        best = right.mean(axis=1).argmax()
+        (expected,) = expected_accuracies(
+            right, np.zeros(sets), np.array([best]), np.arange(items), seed
+        )
+        errors.append(expected - truth[best])
+        looks.append(right[best].mean() - truth[best])
+    doubt = np.std(looks) / np.sqrt(len(looks))
+    assert abs(np.mean(errors)) < 0.005 + 2 * doubt
+    assert abs(np.mean(errors)) <= abs(np.mean(looks)) + 1e-12
+
+
+def test_a_set_without_rivals_is_taken_at_its_word() -> None:
+    right = np.array([[True, True, False, True], [False, True, True, True]])
+    found = expected_accuracies(
+        right, np.array([1.0, 2.0]), np.array([0]), np.arange(4), 0
+    )
+    assert found == [0.75]
+
+
+def test_perfect_sets_stay_perfect() -> None:
+    right = np.ones((5, 40), bool)
+    chosen = np.arange(5)
+    found = expected_accuracies(right, np.arange(5.0), chosen, np.arange(40), 0)
+    assert found.tolist() == [1.0] * 5
+
+
+@given(seed=st.integers(0, 99), kept=st.sets(st.integers(0, 19), min_size=1))
+def test_order_of_accuracies_stays(seed: int, kept: set[int]) -> None:
+    right, _ = decisions(20, 60, 0.05, seed)
+    chosen = np.array(sorted(kept))
+    costs = np.random.default_rng(seed).random(20)
+    found = expected_accuracies(right, costs, chosen, np.arange(60), seed)
+    observed = right[chosen].mean(axis=1)
+    assert (found <= observed + 1e-12).all()
+    assert (found >= 0).all()
+    for i in range(len(chosen)):
+        for j in range(len(chosen)):
+            if observed[i] <= observed[j]:
+                assert found[i] <= found[j]
+
+
+def test_luck_is_what_counting_item_by_item_shows() -> None:
+    right, _ = decisions(6, 36, 0.02, 5)
+    costs = np.random.default_rng(1).random(6)
+    groups = np.repeat(np.arange(12), 3)
+    cheapest_first = np.argsort(costs)
+    luck = luck_of_the_best(right[cheapest_first], groups.tolist(), DRAWS, 3)
+    # each alone: what caps it is not asked
+    found = [
+        expected_accuracies(right, costs, np.array([s]), groups, 3)[0]
+        for s in cheapest_first
+    ]
+    observed = right[cheapest_first].mean(axis=1)
+    assert observed - found == pytest.approx(luck, abs=1e-9)

@@ -1,0 +1,148 @@
+"""Training feature sets: what of it is kept, counted, drawn and done again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.dataset import divide_groups
+from polydom.indexer.building.fit_schedules import FEWEST_FITTED, divide_aside
+from polydom.indexer.building.refit import refit
+from polydom.indexer.building.train_sets import Task, Trainer, draw_sample
+from polydom.indexer.progress import Silence
+
+ROWS = 400
+SETS = [0b00, 0b01, 0b10, 0b11]
+
+
+def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
+    """Two features of three columns, of which the second tells more."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(ROWS) % 2
+    values = rng.normal(size=(ROWS, 6)).astype(np.float32)
+    values[:, 1] += codes
+    values[:, 4] += 2 * codes
+    part = divide_groups(codes, np.arange(ROWS), 4, 0)
+    split = np.flatnonzero(part != 0), np.flatnonzero(part == 0)
+    cache = Cache(folder)
+    task = Task(
+        values=cache.matrix("values", values),
+        codes=codes,
+        splits=[] if everything else [split],
+        learner={"name": "sklearn.linear_model:LogisticRegression", "C": 3.0},
+        seed=0,
+        starts=(0, 3, 6),
+        cache=cache,
+        key="all" if everything else "judged",
+    )
+    return Trainer(task, 1)
+
+
+def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    accuracies = list(trainer.accuracies(SETS))
+    right = trainer.right(SETS)
+    assert right.shape == (4, ROWS // 4)
+    assert right.mean(axis=1).tolist() == accuracies
+    values = np.load(trainer.task.values)
+    ((train, test),) = trainer.task.splits
+    codes = trainer.task.codes
+    for mask, row in zip(SETS[1:], right[1:], strict=True):
+        columns = [c for c in range(6) if mask >> (c // 3) & 1]
+        model = LogisticRegression(C=3.0).fit(values[train][:, columns], codes[train])
+        assert (row == (model.predict(values[test][:, columns]) == codes[test])).all()
+
+
+def test_seconds_of_trainings_that_are_asked_for_count_once(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    assert trainer.spent.seconds == 0
+    list(trainer.accuracies(SETS))
+    spent_s = trainer.spent.seconds
+    assert spent_s == pytest.approx(sum(map(trainer.seconds, SETS)))
+    assert min(map(trainer.seconds, SETS)) > 0
+    list(trainer.accuracies(SETS))
+    assert trainer.spent.seconds == spent_s
+    # what was kept took as long as it did
+    again = trainer_of(tmp_path)
+    list(again.accuracies(SETS[::-1]))
+    assert again.spent.seconds == pytest.approx(spent_s)
+
+
+def test_a_sample_is_kept_apart_and_counts_too(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    few = trainer.on_sample(40)
+    assert few.rows == 40
+    ((rows, test),) = few.task.splits
+    ((train, tested),) = trainer.task.splits
+    assert set(rows) < set(train)
+    assert (test == tested).all()
+    (accuracy,) = few.accuracies([3])
+    assert trainer.spent.seconds == few.seconds(3)
+    assert list(trainer.accuracies([3])) != [accuracy]
+
+
+@given(
+    counts=st.lists(st.integers(1, 60), min_size=1, max_size=6), share=st.floats(0, 1)
+)
+def test_a_sample_keeps_the_shares_of_classes(counts: list[int], share: float) -> None:
+    codes = np.random.default_rng(0).permutation(np.repeat(range(len(counts)), counts))
+    size = max(1, round(share * len(codes)))
+    rows = draw_sample(codes, size, 3)
+    assert len(set(rows.tolist())) == size == len(rows)
+    assert (np.diff(rows) > 0).all()
+    drawn = np.bincount(codes[rows], minlength=len(counts))
+    for own, count in zip(drawn, counts, strict=True):
+        assert abs(own - size * count / len(codes)) < 1 + len(counts)
+    if size >= len(counts):
+        assert drawn.all()
+
+
+def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
+    judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
+    accuracies = list(judged.accuracies(SETS))
+    kept = refit(SETS, accuracies, judged, everything, np.inf, Silence())
+    assert kept.again == (True,) * 4
+    values, codes = np.load(judged.task.values), judged.task.codes
+    for mask, model in zip(SETS[1:], kept.models[1:], strict=True):
+        columns = [c for c in range(6) if mask >> (c // 3) & 1]
+        whole = LogisticRegression(C=3.0).fit(values[:, columns], codes)
+        expected = whole.predict_proba(values[:, columns])
+        assert model.predict_scores(values) == pytest.approx(expected, abs=1e-4)
+
+
+def test_without_time_the_most_accurate_alone_is_trained_again(tmp_path: Path) -> None:
+    judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
+    accuracies = list(judged.accuracies(SETS))
+    kept = refit(SETS, accuracies, judged, everything, 1e-9, Silence())
+    best = int(np.argmax(accuracies))
+    assert kept.again == tuple(row == best for row in range(4))
+    values = np.load(judged.task.values)
+    for row, mask in enumerate(SETS):
+        other = (everything if row == best else judged).model(mask)
+        assert (kept.models[row].predict(values) == other.predict(values)).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "fewest", "calibrates"),
+    [(1000, 45, 500), (1000, 700, 700), (1000, 901, None), (199, 45, None)],
+)
+def test_items_set_aside_are_divided_by_whole_groups(
+    count: int, fewest: int, calibrates: int | None
+) -> None:
+    groups = np.random.default_rng(0).permutation(np.arange(count))
+    parts = divide_aside(groups, fewest, 0)
+    if calibrates is None:
+        assert parts is None
+        return
+    assert parts is not None
+    fit, calibrate = parts
+    assert len(fit) >= FEWEST_FITTED
+    assert abs(len(calibrate) - calibrates) <= 1
+    assert sorted([*fit, *calibrate]) == list(range(count))
+    pairs = divide_aside(np.arange(count) // 2, fewest, 0)
+    assert pairs is not None
+    assert not set(pairs[0] // 2) & set(pairs[1] // 2)

@@ -1,0 +1,47 @@
+"""Feature sets whose accuracies are known beforehand, in place of trained ones."""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Self
+
+from polydom.indexer.building.train_sets import Spent
+
+
+class KnownSets:
+    """What a search asks for training, with an accuracy and seconds for every set.
+
+    Attributes
+    ----------
+    asked
+        The sets that were asked for, in order.
+    """
+
+    def __init__(
+        self,
+        accuracy: Callable[[int], float],
+        seconds: Callable[[int], float] = lambda mask: 1e-6,
+        rows: int = 100,
+        on_few: Callable[[int], float] | None = None,
+    ) -> None:
+        self.accuracy = accuracy
+        self.seconds = seconds
+        self.workers = 1
+        self.spent = Spent()
+        self.rows = rows
+        self.asked: list[int] = []
+        self.on_few = on_few or accuracy
+        self.sample: Self | None = None
+
+    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
+        for mask in masks:
+            if mask not in self.asked:
+                self.spent.seconds += self.seconds(mask)
+            self.asked.append(mask)
+            yield self.accuracy(mask)
+
+    def on_sample(self, count: int) -> Self:
+        share = count / self.rows
+        self.sample = type(self)(
+            self.on_few, lambda mask: share * self.seconds(mask), count
+        )
+        self.sample.spent = self.spent
+        return self.sample
