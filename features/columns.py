@@ -4,19 +4,24 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cells import Dates, Words
+from .dates import DateCodes, Micros, Part, micros_of, parts_of
 from .errors import BadFeature, BadItem
 from .feature import Feature, feature
 from .items import Item, Value
+from .records import Records
 
-Codes = dict[Value, float]
+Codes = dict[Value, float] | DateCodes
 
 NAN = math.nan
+TRUTHS = {"false": False, "true": True}
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -30,23 +35,34 @@ class Columns:
         The record's columns that it reads, in order.
     vocabularies
         For columns of strings: the strings known, each standing for its position.
+    dates
+        For columns of dates: the numbers that each is read as.
+    sources, codes
+        For each number that a record is read as: the column it comes from, and what
+        gives the numbers of its strings; None where it holds numbers itself.
     """
 
     names: tuple[str, ...]
     vocabularies: Mapping[str, tuple[str, ...]]
+    dates: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Prepare what every call needs."""
-        self._codes: tuple[Codes | None, ...] = tuple(
-            {word: float(code) for code, word in enumerate(self.vocabularies[name])}
-            if name in self.vocabularies
-            else None
-            for name in self.names
-        )
-        self._format = f"={len(self.names)}f"  # unlike native "f", refuses 1e39
+        read = [(name, codes) for name in self.names for codes in self._read_as(name)]
+        self.sources = tuple(name for name, _ in read)
+        self.codes = tuple(codes for _, codes in read)
+        self._coded = bool(self.vocabularies or self.dates)
+        self._format = f"={len(read)}f"  # unlike native "f", refuses 1e39
+
+    def _read_as(self, name: str) -> Sequence[Codes | None]:
+        if name in self.dates:
+            return [DateCodes(part) for part in self.dates[name]]
+        if name in self.vocabularies:
+            return [codes_of(self.vocabularies[name])]
+        return [None]
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
-        """Read the columns: (len(names),) float32, NaN where missing or unknown.
+        """Read the columns: (len(sources),) float32, NaN where missing or unknown.
 
         Raises
         ------
@@ -55,15 +71,15 @@ class Columns:
             is needed.
         """
         try:
-            values: Iterable[Value] = map(record.__getitem__, self.names)
-            if self.vocabularies:
+            values: Iterable[Value] = map(record.__getitem__, self.sources)
+            if self._coded:
                 values = [
                     value if codes is None else codes.get(value, NAN)
-                    for codes, value in zip(self._codes, values, strict=True)
+                    for codes, value in zip(self.codes, values, strict=True)
                 ]
             packed = struct.pack(self._format, *values)
         except (KeyError, struct.error, OverflowError):
-            values = map(self._number, self.names, self._codes, repeat(record))
+            values = map(self._number, self.sources, self.codes, repeat(record))
             packed = struct.pack(self._format, *values)
         return np.frombuffer(packed, np.float32)
 
@@ -75,7 +91,7 @@ class Columns:
         BadItem
             As a call; also where it would give an infinite number.
         """
-        for name, codes in zip(self.names, self._codes, strict=True):
+        for name, codes in zip(self.sources, self.codes, strict=True):
             self._number(name, codes, record)
 
     @staticmethod
@@ -96,18 +112,29 @@ class Columns:
         return value
 
 
+def codes_of(words: Sequence[str]) -> dict[Value, float]:
+    """Give words numbers from 0; to `true` and `false` as booleans, too."""
+    codes: dict[Value, float] = {word: float(k) for k, word in enumerate(words)}
+    truths = {word.casefold(): float(k) for k, word in enumerate(words)}
+    if truths.keys() <= TRUTHS.keys():
+        codes |= {TRUTHS[word]: number for word, number in truths.items()}
+    return codes
+
+
 def columns(
     name: str,
     columns: Sequence[str],
     *,
     vocabularies: Mapping[str, Sequence[str]] | None = None,
+    dates: Mapping[str, Sequence[Part]] | None = None,
     declared: Mapping[str, float] | None = None,
 ) -> Feature:
     """Make a feature of some columns of a record.
 
     Numbers are taken as they are. A string stands for its position in its column's
-    vocabulary. What is missing or unknown is NaN, and so is a number in a column with
-    a vocabulary; a string in one without is refused when the column is read.
+    vocabulary, a date for the numbers that its column is read as. What is missing or
+    unknown, or no date, is NaN, and so is a number in a column of strings or dates; a
+    string in any other is refused when the column is read.
 
     Parameters
     ----------
@@ -116,8 +143,11 @@ def columns(
     columns
         The record's columns that it reads, in order; at least one, none twice.
     vocabularies
-        Known strings by column, as `learn_vocabularies` finds them; those of other
-        columns are ignored.
+        Known strings by column, as `learn_texts` finds them; those of other columns
+        are ignored.
+    dates
+        Columns of dates, each with the numbers that are made of it: "day" since 1970,
+        "month", "weekday" and "hour". Those of other columns are ignored.
     declared
         What obtaining these columns costs, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
@@ -133,37 +163,85 @@ def columns(
     >>> person({"age": 31, "job": "b"})
     array([31.,  1.], dtype=float32)
     """
-    known = vocabularies or {}
+    known, dated = vocabularies or {}, dates or {}
     chosen = {column: tuple(known[column]) for column in columns if column in known}
+    parts = {column: tuple(dated[column]) for column in columns if column in dated}
     refuse_twice(f"feature {name!r}", columns)
     for column, words in chosen.items():
         refuse_twice(f"the vocabulary of {column!r}", words)
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
-    function = Columns(tuple(columns), chosen)
+    function = Columns(tuple(columns), chosen, parts)
     made = feature(function, kind="record", name=name, declared=declared)
     return replace(made, missing=True)
 
 
-def learn_vocabularies(
-    items: Iterable[Item], columns: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
+class Texts(NamedTuple):
+    """Columns that hold strings, by name: the strings, or what dates are read as."""
+
+    vocabularies: dict[str, tuple[str, ...]]
+    dates: dict[str, tuple[Part, ...]]
+
+
+def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
     """Collect the strings of each column that holds any, in alphabetical order.
+
+    A column is one of dates if all its strings are.
 
     Raises
     ------
     BadItem
         If an item is no record.
     """
-    words: dict[str, set[str]] = {column: set() for column in columns}
+    if isinstance(items, Records):
+        words, micros = _read_at_once(items, columns)
+    else:
+        words, micros = _read_in_turn(items, columns), {}
+    for column, found in words.items():
+        if dates := _dates(found):
+            micros[column] = np.array(dates, np.int64)
+    vocabularies = {
+        column: tuple(sorted(found))
+        for column, found in words.items()
+        if found and column not in micros
+    }
+    return Texts(vocabularies, {name: parts_of(of) for name, of in micros.items()})
+
+
+def _read_at_once(
+    records: Records, columns: Sequence[str]
+) -> tuple[dict[str, Sequence[str]], dict[str, Micros]]:
+    words: dict[str, Sequence[str]] = {}
+    micros: dict[str, Micros] = {}
+    for column in columns:
+        cells = records.columns.get(column)
+        if isinstance(cells, Words):
+            words[column] = [cells.words[code] for code in cells.used(records.rows)]
+        elif isinstance(cells, Dates):
+            micros[column] = cells.micros[records.rows]
+    return words, micros
+
+
+def _read_in_turn(
+    items: Sequence[Item], columns: Sequence[str]
+) -> dict[str, Sequence[str]]:
+    words: dict[str, dict[str, None]] = {column: {} for column in columns}
     for item in items:
         if not isinstance(item.payload, Mapping):
             raise BadItem(f"an item of kind {item.kind!r} came; a record is needed")
         for column in columns:
             value = item.payload.get(column)
             if isinstance(value, str):
-                words[column].add(value)
-    return {column: tuple(sorted(found)) for column, found in words.items() if found}
+                words[column][value] = None
+    return {column: [*found] for column, found in words.items()}
+
+
+def _dates(words: Sequence[str]) -> list[int]:
+    """Read words as dates; none where one of them is no date."""
+    try:
+        return [micros_of(word) for word in words]
+    except ValueError:
+        return []
 
 
 def refuse_twice(where: str, words: Sequence[str]) -> None:

@@ -6,6 +6,8 @@ an image's width and height, or a text's words and sentences, which are counted.
 """
 
 from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
@@ -198,7 +200,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     """Make an item of a record: numbers and strings by column name; its size is 1.
 
     None and NaN mean that a value is missing. NumPy's numbers and strings, as rows of
-    tables hold them, become Python's.
+    tables hold them, become Python's, decimal numbers floats, and dates texts.
 
     Raises
     ------
@@ -213,7 +215,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
         raise BadItem(f"column names must be strings; {name!r} came")
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
         columns = {
-            name: value.item() if isinstance(value, np.generic) else value
+            name: value if type(value) in VALUE_TYPES else _plain(value)
             for name, value in columns.items()
         }
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
@@ -227,3 +229,14 @@ def record_item(columns: Mapping[str, Value]) -> Item:
             "a float, int, str or None is needed"
         )
     return Item("record", columns, 1.0)
+
+
+def _plain(value: Any) -> Any:
+    """Make a value that records hold of one that tables hold, where there is one."""
+    if isinstance(value, np.datetime64):  # in nanoseconds it would become a number
+        value = value.astype("M8[us]").item()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, date):
+        return value.isoformat() if value == value else None
+    return float(value) if isinstance(value, Decimal) else value

@@ -135,7 +135,7 @@ def held_out(plan: Project, count: int) -> tuple[list[Item], list[str]]:
     rows = np.random.default_rng(plan.seed).permutation(rows)
     rows = np.resize(rows, count)
     labels = [dataset.labels[dataset.codes[row]] for row in rows]
-    return [dataset.items[row] for row in rows], labels
+    return [dataset.items[row] for row in rows.tolist()], labels
 
 
 def burn() -> None:

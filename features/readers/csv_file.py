@@ -24,7 +24,7 @@ MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF16_BE: "utf-16",
 }
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,16 @@ class CsvFile:
         rows = _rows_of(self.path, self.encoding, self.separator)
         next(rows, None)
         return rows
+
+    def most_rows(self) -> int:
+        """Count the lines after the first: there are no more rows, perhaps fewer."""
+        with self.path.open("rb") as file:
+            ends = {b"\n": 0, b"\r": 0}
+            chunk = b""
+            for chunk in _chunks(file):
+                for end in ends:
+                    ends[end] += chunk.count(end)
+        return max(*ends.values(), 1) - chunk.endswith((b"\n", b"\r"))
 
 
 def open_csv(
@@ -188,23 +198,30 @@ def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
         )
 
 
-def refuse_decimal_commas(where: str, name: str, cells: Sequence[str]) -> None:
+def read_decimal_comma(cell: str) -> float:
+    """Read a number with a decimal comma, or a whole one; ValueError for any other."""
+    if "." in cell:
+        raise ValueError(f"{cell!r} has a decimal point")
+    return float(cell.replace(",", ".", 1))
+
+
+def refuse_decimal_commas(where: str, name: str, words: Sequence[str]) -> None:
     """Refuse a column of numbers some of which have a comma for a point.
 
-    It would be read as one of words.
+    It would be read as one of words, which are given.
     """
-    commas = [cell for cell in cells if DECIMAL_COMMA.fullmatch(cell)]
-    if commas and all(_is_number(cell.replace(",", ".", 1)) for cell in cells):
+    commas = [word for word in words if DECIMAL_COMMA.fullmatch(word)]
+    if commas and all(_is_number(word.replace(",", ".", 1)) for word in words):
         raise BadInput(
             f"{where}: column {name!r} holds numbers with a decimal comma, such as "
-            f"{commas[0].strip()!r}; a decimal point is needed: "
-            f"{commas[0].strip().replace(',', '.')}"
+            f"{commas[0]!r}; a decimal point is needed: {commas[0].replace(',', '.')}; "
+            "or commas in all of them, and another separator between cells"
         )
 
 
-def _is_number(cell: str) -> bool:
+def _is_number(word: str) -> bool:
     try:
-        float(cell.strip() or 0)
+        float(word)
     except ValueError:
         return False
     return True

@@ -1,16 +1,21 @@
 """Rows of tables, read as they are needed: CSV, Parquet and JSON Lines."""
 
 from codecs import BOM_UTF8
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..cells import Cells
 from ..errors import BadInput, BadItem
 from ..wording import describe_decode_error
+from .csv_cells import OnRows, read_csv_cells
 from .csv_file import CsvFile, check_form, open_csv
+from .parquet_cells import ROWS as CELL_ROWS
+from .parquet_cells import read_parquet_cells
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = ".parquet"
@@ -35,13 +40,17 @@ class Table:
         How many rows it has; None where that is not known before they are read.
     typed
         Whether cells have types; else all are texts.
+    commas
+        Whether texts that are numbers may have a decimal comma.
     """
 
     path: Path
     names: tuple[str, ...]
     count: int | None
     typed: bool
+    commas: bool
     _read: Callable[[Sequence[str]], Iterator[Row]]
+    _read_cells: Callable[..., dict[str, Cells]]
 
     def rows(self, wanted: Sequence[str]) -> Iterator[Row]:
         """Read these columns, row after row.
@@ -52,13 +61,42 @@ class Table:
             If two columns have the name of one that is wanted, now; if the file is
             damaged, where it is.
         """
+        self._refuse_twice(wanted)
+        return self._read(wanted)
+
+    def cells(
+        self,
+        wanted: Sequence[str],
+        undated: Collection[str] = (),
+        on_rows: OnRows | None = None,
+    ) -> dict[str, Cells]:
+        """Read these columns whole, into arrays.
+
+        Parameters
+        ----------
+        wanted
+            Names of the columns.
+        undated
+            Those whose texts are no dates, whatever they look like.
+        on_rows
+            Told how many rows were read, and how many more there can be at most.
+
+        Raises
+        ------
+        BadInput
+            As `rows`; also if a column holds what no feature can be made of, or a row
+            has too few cells or too many.
+        """
+        self._refuse_twice(wanted)
+        return self._read_cells(wanted, undated, on_rows)
+
+    def _refuse_twice(self, wanted: Iterable[str]) -> None:
         for name in sorted(wanted):
             if self.names.count(name) > 1:
                 raise BadInput(
                     f"{self.path.name}: {self.names.count(name)} columns are called "
                     f"{name!r}; each needs a name of its own"
                 )
-        return self._read(wanted)
 
 
 def open_table(
@@ -82,7 +120,15 @@ def open_table(
     if path.suffix.lower() == PARQUET:
         return _open_parquet(path)
     file = open_csv(path, separator, encoding, wanted)
-    return Table(path, file.names, None, False, lambda names: _csv_rows(file, names))
+    return Table(
+        path,
+        file.names,
+        None,
+        False,
+        file.separator != ",",
+        partial(_csv_rows, file),
+        partial(read_csv_cells, file),
+    )
 
 
 def _csv_rows(file: CsvFile, wanted: Sequence[str]) -> Iterator[Row]:
@@ -96,27 +142,49 @@ def _csv_rows(file: CsvFile, wanted: Sequence[str]) -> Iterator[Row]:
 
 def _open_parquet(path: Path) -> Table:
     import_parquet(path)
-    from pyarrow import ArrowException
-    from pyarrow.dataset import dataset
+    from pyarrow import ArrowException, default_memory_pool
+    from pyarrow.dataset import ParquetFragmentScanOptions, dataset
 
     def refuse(error: Exception) -> BadInput:
         if isinstance(error, FileNotFoundError):  # pyarrow's own says but the path
             return BadInput(f"{path}: No such file or directory")
         return BadInput(f"{path}: this is no Parquet file: {error}")
 
-    def read(names: Sequence[str]) -> Iterator[Row]:
+    def batches(names: Sequence[str], rows: int) -> Iterator[Any]:
+        # little is read ahead, and nothing kept of what was
+        lean = ParquetFragmentScanOptions(pre_buffer=False)
         try:
-            for batch in found.to_batches(columns=list(names), batch_size=ROWS):
-                yield from batch.to_pylist()
+            yield from found.to_batches(
+                columns=list(names),
+                batch_size=rows,
+                batch_readahead=1,
+                fragment_readahead=1,
+                fragment_scan_options=lean,
+                use_threads=False,
+            )
         except (OSError, ArrowException) as error:
             raise refuse(error) from error
+
+    def read(names: Sequence[str]) -> Iterator[Row]:
+        for batch in batches(names, ROWS):
+            yield from batch.to_pylist()
+
+    def read_cells(
+        names: Sequence[str], undated: Collection[str], on_rows: OnRows | None
+    ) -> dict[str, Cells]:
+        types = {name: found.schema.field(name).type for name in names}
+        parts, count = batches(names, CELL_ROWS), found.count_rows()
+        cells = read_parquet_cells(path.name, types, parts, count, on_rows)
+        default_memory_pool().release_unused()  # a tenth of the file or more
+        return cells
 
     try:
         divided = "hive" if path.is_dir() else None
         found = dataset(path, format="parquet", partitioning=divided)
-        return Table(path, tuple(found.schema.names), found.count_rows(), True, read)
+        names, count = tuple(found.schema.names), found.count_rows()
     except (OSError, ArrowException) as error:
         raise refuse(error) from error
+    return Table(path, names, count, True, False, read, read_cells)
 
 
 def import_parquet(path: Path) -> Any:

@@ -257,6 +257,8 @@ class Builder:
             on_progress(len(dataset.items))
         table = self._values(dataset, choose_features(project, dataset))
         dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
+        if len(rows) == len(table.values):  # which may be large: no copy
+            return FeatureTable(dataset, table.features, table.values)
         return FeatureTable(dataset, table.features, table.values[rows])
 
     @cached_property

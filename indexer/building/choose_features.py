@@ -9,13 +9,14 @@ from typing import Any, Self
 
 import msgspec
 
-from polydom.features.columns import columns, learn_vocabularies
+from polydom.features.columns import columns, learn_texts
 from polydom.features.errors import BadFeature, BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
+from polydom.features.records import column_names
 from polydom.features.wording import hint
 
 from ..index.stored_features import StoredColumns, StoredFeature, load_extractor
@@ -179,16 +180,17 @@ def _columns(
     groups = project.features.columns
     chosen = groups or project.features.use or project.features.files
     if dataset.kind == "record" and not chosen:
-        groups = [Columns(name, [name]) for name in _column_names(dataset)]
+        groups = [Columns(name, [name]) for name in column_names(dataset.items)]
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})
-    _refuse_unknown(names, _column_names(dataset))
-    known = learn_vocabularies(dataset.items, names)
+    _refuse_unknown(names, column_names(dataset.items))
+    known, dates = learn_texts(dataset.items, names)
     for group in groups:
         arguments = StoredColumns(
             group.columns,
             {name: list(known[name]) for name in group.columns if name in known},
+            {name: list(dates[name]) for name in group.columns if name in dates},
             dict(group.cost),
         )
         feature = columns(group.name, **msgspec.structs.asdict(arguments))
@@ -222,11 +224,3 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
                 f"[[features.columns]] names {name!r}, which no row has; "
                 f"{hint(name, known, 0.4)}"
             )
-
-
-def _column_names(dataset: Dataset) -> list[str]:
-    names: dict[str, None] = {}
-    for item in dataset.items:
-        assert isinstance(item.payload, Mapping)
-        names.update(dict.fromkeys(item.payload))
-    return list(names)

@@ -7,15 +7,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from polydom.features.cells import Cells, Rows
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Item, Value, make_item
-from polydom.features.readers.csv_file import refuse_decimal_commas
+from polydom.features.items import Item, make_item
 from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import open_table, read_json_lines
+from polydom.features.records import Records, all_rows
 from polydom.features.wording import hint, listed
 
 from ..progress import OnProgress
-from .dataset import Dataset, make_dataset, refuse_regression
+from .dataset import (
+    Dataset,
+    RowNames,
+    make_dataset,
+    number_in_turn,
+    refuse_regression,
+)
 from .project import Data, Project
 
 LABEL_OPTION = " [data] label names the column of classes"
@@ -36,6 +45,77 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
         If there is nothing, one class only, a label is missing, or an item is unusable
         and the project says to stop.
     """
+    if project.data.table is not None:
+        dataset = _load_table(project, project.data.table, on_progress)
+    else:
+        dataset = _load_items(project, on_progress)
+    first = dataset.labels[dataset.codes[0]]
+    refuse_regression(dataset.labels, len(dataset.codes), first)
+    project.costs.check_size(dataset.kind)
+    return dataset
+
+
+def _load_table(project: Project, name: str, on_progress: OnProgress | None) -> Dataset:
+    """Read a table in columns."""
+    data, path = project.data, project.path(name)
+    special = {data.label, *([data.group] if data.group else [])}
+    try:
+        table = open_table(path, data.separator, data.encoding, special)
+        _check_names(path.name, data, special, table.names)
+        used = [n for n in table.names if n in special or n not in data.ignore]
+        columns = table.cells(used, special, on_progress)
+    except BadInput as error:
+        raise BadProject(str(error)) from error
+    label, group = columns[data.label], columns.get(data.group or "")
+    labels, codes = classes_of(label, path.name)
+    if not labels:
+        raise BadProject(_nothing(project, ()))
+    rows = all_rows(len(codes))
+    features = {name: one for name, one in columns.items() if name not in special}
+    return Dataset(
+        Records(features, rows),
+        RowNames(path.name, rows),
+        labels,
+        codes,
+        rows if group is None else groups_of(group, rows),
+    ).relabelled(labels)
+
+
+def _check_names(
+    where: str, data: Data, special: Iterable[str], names: Sequence[str]
+) -> None:
+    """Refuse columns that the project names and the table has not."""
+    for name in sorted({*special, *data.ignore}):
+        if name not in names:
+            raise BadProject(
+                f"{where}: no column {name!r}; {hint(name, names)}"
+                f"{LABEL_OPTION if name == data.label else ''}"
+            )
+
+
+def classes_of(cells: Cells, where: str) -> tuple[tuple[str, ...], Rows]:
+    """Find the classes that a column holds, sorted, and each row's position in them."""
+    count = len(cells)
+    missing = np.flatnonzero(cells.missing(all_rows(count)))
+    if len(missing):
+        raise BadProject(
+            f"{where}, row {missing[0] + 1}: no label; each item needs one"
+        )
+    _, first, own = np.unique(cells.array, return_index=True, return_inverse=True)
+    texts = [_label(cells.value(row)) for row in first.tolist()]
+    labels = sorted(set(texts))
+    places = {label: place for place, label in enumerate(labels)}
+    return tuple(labels), np.array([places[t] for t in texts], np.int64)[own]
+
+
+def groups_of(cells: Cells, rows: Rows) -> Rows:
+    """Give a number to each group of a column; a row without one is its own group."""
+    _, own = np.unique(cells.array, return_inverse=True)
+    return number_in_turn(np.where(cells.missing(rows), len(rows) + rows, own))
+
+
+def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
+    """Read items one after the other."""
     items: list[Item] = []
     names: list[str] = []
     labels: list[str] = []
@@ -55,11 +135,9 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
             on_progress(len(items))
         names.append(name)
         labels.append(_label(label))
-        groups.append(len(groups) if group is None else group)
+        groups.append((len(groups),) if group is None else group)
     if not items:
         raise BadProject(_nothing(project, skipped))
-    refuse_regression(labels)
-    project.costs.check_size(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
 
 
@@ -96,8 +174,6 @@ def _rows(project: Project) -> Iterator[Row]:
     try:
         if data.images is not None:
             yield from _image_rows(project.path(data.images))
-        elif data.table is not None:
-            yield from _table_rows(project.path(data.table), data)
         elif data.texts is not None:
             yield from _text_rows(project.path(data.texts), data)
     except BadInput as error:
@@ -131,43 +207,6 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
             )
         group = row.get(data.group) if data.group else None
         yield where, row[data.text], row.get(data.label), group
-
-
-def _table_rows(path: Path, data: Data) -> Iterator[Row]:
-    special = {data.label, *([data.group] if data.group else [])}
-    table = open_table(path, data.separator, data.encoding, special)
-    for name in sorted({*special, *data.ignore}):
-        if name not in table.names:
-            raise BadProject(
-                f"{path.name}: no column {name!r}; {hint(name, table.names)}"
-                f"{LABEL_OPTION if name == data.label else ''}"
-            )
-    used = [n for n in table.names if n in special or n not in data.ignore]
-    rows: list[dict[str, Any]] = []
-    for number, row in enumerate(table.rows(used), 1):
-        if isinstance(row, BadItem):
-            raise BadProject(f"{path.name}, row {number}: {row}")
-        rows.append(row)
-    if not table.typed:
-        for name in used:
-            _set_types(path.name, name, rows)
-    for number, row in enumerate(rows, 1):
-        record = {name: row[name] for name in used if name not in special}
-        group = row[data.group] if data.group else None
-        yield f"{path.name}, row {number}", record, row[data.label], group
-
-
-def _set_types(where: str, name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Make a column of texts one of numbers, if each that is not empty is one."""
-    cells = [row[name] for row in rows]
-    values: list[Value]
-    try:
-        values = [float(cell) if cell.strip() else None for cell in cells]
-    except ValueError:
-        refuse_decimal_commas(where, name, cells)
-        values = [cell.strip() or None for cell in cells]
-    for row, value in zip(rows, values, strict=True):
-        row[name] = value
 
 
 def _called_rows(folder: str, target: str) -> Iterator[Row]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from polydom.features.columns import columns
+from polydom.features.dates import Part
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
@@ -24,6 +25,7 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     columns: list[str]
     vocabularies: dict[str, list[str]] | None = None
+    dates: dict[str, list[Part]] | None = None
     declared: dict[str, float] | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
+from polydom.features.readers.csv_file import read_decimal_comma
 from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import (
     JSON_LINES,
@@ -119,7 +120,7 @@ def _rows(table: Table, rows: Iterable[Any], reader: "_Reader") -> Iterator[Name
             yield str(number), row
             continue
         if not table.typed:
-            row = {name: reader.cell(name, cell) for name, cell in row.items()}
+            row = {n: reader.cell(n, cell, table.commas) for n, cell in row.items()}
         yield str(number), reader.item(row)
 
 
@@ -130,7 +131,7 @@ class _Reader:
         self.kind = package.kind
         columns = KnownColumns(package.features)
         self._known = dict.fromkeys(columns.names)
-        self._words = columns.words
+        self._texts = columns.texts
         self._lacking = dict(self._known)
         self._left_out: dict[str, None] = {}
 
@@ -199,11 +200,17 @@ class _Reader:
                 data = base64.b64decode(data, validate=True)
         return data if isinstance(data, bytes) else BadItem("the row holds no image")
 
-    def cell(self, name: str, cell: str) -> str | float | None:
-        """Read a cell of a CSV file: a number, but where words are known."""
-        if name in self._words or self.kind != "record":
+    def cell(self, name: str, cell: str, commas: bool) -> str | float | None:
+        """Read a cell of a CSV file: a number, but where words are known.
+
+        `commas` says whether it may have a decimal comma.
+        """
+        if name in self._texts or self.kind != "record":
             return cell if self.kind != "record" else cell.strip() or None
-        try:
-            return float(cell) if cell.strip() else None
-        except ValueError:
-            return cell
+        if not cell.strip():
+            return None
+        with suppress(ValueError):
+            return float(cell)
+        with suppress(ValueError):
+            return read_decimal_comma(cell) if commas else cell
+        return cell

@@ -62,7 +62,7 @@ class Items:
         self._columns = KnownColumns(package.features)
         self.widest = max(1, len(self._columns.names))
         self.inputs = [
-            TensorFacts(name, BYTES if name in self._columns.words else "FP64", [-1])
+            TensorFacts(name, BYTES if name in self._columns.texts else "FP64", [-1])
             for name in self._columns.names
         ] or [TensorFacts(package.kind, BYTES, [-1])]
         self.outputs = [

@@ -23,26 +23,22 @@ class KnownColumns:
     ----------
     names
         The columns in the order of the features; none where nothing is known.
-    words
-        Of columns that hold words, those that were seen when the index was built; also
-        where nothing is known of other columns.
+    texts
+        The columns that hold words or dates; also where nothing is known of others.
     """
 
     def __init__(self, features: Iterable[StoredFeature]) -> None:
         names: dict[str, None] = {}
-        self.words: dict[str, frozenset[str]] = {}
+        texts: set[str] = set()
         reads_any = False
         for feature in features:
             if feature.columns is None:
                 reads_any = True
                 continue
             names |= dict.fromkeys(feature.columns.columns)
-            words = feature.columns.vocabularies or {}
-            self.words |= {
-                name: frozenset(words[name])
-                for name in feature.columns.columns
-                if name in words
-            }
+            words, dates = feature.columns.vocabularies, feature.columns.dates
+            texts |= {*(words or ()), *(dates or ())} & {*feature.columns.columns}
+        self.texts = frozenset(texts)
         self.names = () if reads_any else tuple(names)
         self._known = frozenset(self.names)
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from polydom.features.columns import Columns
+from polydom.features.columns import Codes, Columns
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
 
@@ -44,14 +44,13 @@ class RecordDecoder:
         features = [one for one in functions if isinstance(one, Columns)]
         self.whole = len(features) == len(functions)
         known: dict[str, type] = {}
-        codes: list[dict[Any, float] | None] = []
+        codes: list[Codes | None] = []
         order: list[str] = []
         for function in features:
-            for name in function.names:
-                words = function.vocabularies.get(name)
+            for name, own in zip(function.sources, function.codes, strict=True):
                 # a number in a column of strings is unknown, as any other string is
-                known[name] = str | float if words is not None else float  # type: ignore
-                codes.append(_codes(words))
+                known[name] = str | float if own is not None else float  # type: ignore
+                codes.append(own)
                 order.append(name)
         fields = list(known)
         self._features = features
@@ -154,8 +153,7 @@ class RecordDecoder:
             if value is None or value is UNSET or value != value:
                 number = NAN
                 missing.add(name)
-            elif code is not None and (number := code.get(value)) is None:
-                number = NAN
+            elif code is not None and (number := code.get(value, NAN)) != number:
                 unknown[name] = None
             numbers.append(number)
         self._pack(row.data, 0, *numbers)
@@ -169,10 +167,6 @@ def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:
     """Say whether a key comes twice, where so many may belong to terms or to words."""
     given = sum(getattr(terms, name) != default for name, default in _TERMS)
     return colons > given and twice_in_json(body) != Twice()
-
-
-def _codes(words: tuple[str, ...] | None) -> dict[Any, float] | None:
-    return None if words is None else {w: float(k) for k, w in enumerate(words)}
 
 
 def _decoder(columns: dict[str, type]) -> Any:

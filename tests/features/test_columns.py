@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.columns import Columns, columns, learn_vocabularies
+from polydom.features.columns import Columns, columns, learn_texts
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
@@ -71,6 +71,22 @@ def test_columns_gives_nan_for(record: dict[str, Value], expected: object) -> No
     assert PERSON(record).tolist() == expected
 
 
+def test_columns_takes_dates_for_several_numbers() -> None:
+    made = columns("when", ["a", "b"], dates={"a": ["day", "month"], "c": ["hour"]})
+    assert made({"a": "1970-02-02T12:00", "b": 1}).tolist() == [32.5, 2, 1]
+    for nothing in ({"b": 1}, {"a": None, "b": 1}, {"a": "soon", "b": 1}):
+        assert made(nothing).tolist() == [NAN, NAN, 1]
+    assert made({"a": 19_000, "b": 1}).tolist() == [NAN, NAN, 1]
+
+
+@pytest.mark.parametrize("words", [["false", "true"], ["FALSE", "TRUE"], ["true"]])
+def test_columns_takes_words_of_truth_and_booleans_alike(words: list[str]) -> None:
+    for code, word in enumerate(words):
+        for value in (word, word.casefold() == "true"):
+            assert read({"a": value}, "a", a=words) == [code]
+    assert read({"a": True}, "a", a=["true", "x"]) == [NAN]
+
+
 def test_columns_takes_booleans_and_large_integers() -> None:
     assert read({"a": True, "b": 2**24, "c": False}, "a", "b", "c") == [1, 2**24, 0]
 
@@ -132,21 +148,31 @@ def test_columns_refuses_a_negative_cost() -> None:
         columns("x", ["a"], declared={"usd": -1})
 
 
-def test_learn_vocabularies_sorts_the_strings_of_each_column() -> None:
+def test_learn_texts_sorts_the_strings_of_each_column() -> None:
     items = [
         record_item({"job": "clerk", "age": 3}),
         record_item({"job": "baker", "age": 4, "city": None}),
         record_item({"job": "clerk"}),
     ]
-    found = learn_vocabularies(items, ["job", "age", "city"])
-    assert found == {"job": ("baker", "clerk")}
+    found = learn_texts(items, ["job", "age", "city"])
+    assert found == ({"job": ("baker", "clerk")}, {})
 
 
-def test_learn_vocabularies_refuses_an_item_that_is_no_record() -> None:
+def test_learn_texts_finds_columns_of_dates_alone() -> None:
+    items = [
+        record_item({"a": "2024-05-01", "b": "2024-05-01", "c": "2024-01-01"}),
+        record_item({"a": "2024-05-02", "b": "soon", "c": None}),
+    ]
+    found = learn_texts(items, ["a", "b", "c"])
+    assert found.vocabularies == {"b": ("2024-05-01", "soon")}
+    assert found.dates == {"a": ("day", "weekday"), "c": ("day",)}
+
+
+def test_learn_texts_refuses_an_item_that_is_no_record() -> None:
     with pytest.raises(
         BadItem, match="an item of kind 'text' came; a record is needed"
     ):
-        learn_vocabularies([text_item("x")], ["a"])
+        learn_texts([text_item("x")], ["a"])
 
 
 def test_extractor_lets_a_record_s_columns_be_missing() -> None:

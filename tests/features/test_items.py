@@ -5,6 +5,8 @@ import io
 import struct
 import warnings
 import zlib
+from datetime import date
+from decimal import Decimal
 from typing import get_args
 
 import numpy as np
@@ -113,6 +115,17 @@ def test_record_item_takes_what_rows_of_tables_hold() -> None:
     assert payload == {"a": 0.5, "b": 3, "c": "x", "d": True}
     assert isinstance(payload, dict)
     assert [type(value) for value in payload.values()] == [float, int, str, bool]
+
+
+def test_record_item_makes_texts_of_dates_and_floats_of_decimals() -> None:
+    noon = np.datetime64("2024-05-01T12:00", "ns")
+    given = {"a": date(2024, 5, 1), "b": noon, "c": Decimal("1.5"), "d": None}
+    assert record_item(given).payload == {  # type: ignore[arg-type]
+        "a": "2024-05-01",
+        "b": "2024-05-01T12:00:00",
+        "c": 1.5,
+        "d": None,
+    }
 
 
 def test_record_item_refuses_what_is_no_mapping() -> None:

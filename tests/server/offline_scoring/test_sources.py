@@ -99,6 +99,10 @@ def test_csv_may_be_written_as_spreadsheets_do(
     tabs.write_text("age\tjob\n3\tKöchin\n", encoding="latin-1")
     items, *_ = read_items(tabs, RECORDS, "\t", "latin-1")
     assert list(items) == [("0", {"age": 3.0, "job": "Köchin"})]
+    path.write_text("age;job\n3,5;7,5\n")
+    assert read(path, RECORDS)[0] == [("0", {"age": 3.5, "job": "7,5"})]
+    path.write_text('age,job\n"3,5",x\n')
+    assert read(path, RECORDS)[0] == [("0", {"age": "3,5", "job": "x"})]
 
 
 def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:

@@ -22,6 +22,17 @@ EXTRACTOR = Extractor(
     ],
     [2, 2],
 )
+DATED = Extractor(
+    [
+        columns(
+            "all",
+            ["a", "b", "c"],
+            vocabularies={"b": ["false", "true"]},
+            dates={"c": ["day", "hour"]},
+        )
+    ],
+    [4],
+)
 PLAIN = Extractor([columns("row", ["a", "b"])], [2])
 
 
@@ -35,17 +46,18 @@ def row_of(found: Any) -> list[float]:
     return list(payload.row.tolist())
 
 
+texts = ["no", "yes", "x", "true", "2024-05-01T12:30:00", "2024-05-01"]
 values = st.one_of(
-    st.none(), st.sampled_from(["no", "yes", "x"]), st.integers(), st.floats()
+    st.none(), st.sampled_from(texts), st.integers(), st.floats(), st.booleans()
 )
 
 
-@pytest.mark.parametrize("extractor", [EXTRACTOR, PLAIN], ids=["with words", "plain"])
+@pytest.mark.parametrize("extractor", [EXTRACTOR, DATED, PLAIN])
 @given(st.dictionaries(st.sampled_from("abcd"), values))
 def test_row_is_that_of_the_features(extractor: Extractor, record: Any) -> None:
     body = json.dumps({"record": record}).encode()
     found = read(extractor, body)
-    known = {"a", "b", "c"} if extractor is EXTRACTOR else {"a", "b"}
+    known = {"a", "b"} if extractor is PLAIN else {"a", "b", "c"}
     usable = record and known.issuperset(record) and b"NaN" not in body
     try:
         expected = extractor.extract(record_item(record))
@@ -66,6 +78,20 @@ def test_usual_records_are_read() -> None:
     assert np.isnan(row_of(gaps)).all()
     words = read(EXTRACTOR, b'{"record": {"a": 7, "b": "yes", "c": 2}}')
     assert row_of(words) == [7, 1, 2, 7]
+
+
+def test_dates_and_booleans_are_read_and_what_is_none_is_told() -> None:
+    body = b'{"record": {"a": 1, "b": "true", "c": "2024-05-01T12:30:00"}}'
+    ask, item = read(DATED, body)
+    noon = 19_844 + 12.5 / 24
+    assert row_of((ask, item)) == [1, 1, np.float32(noon), 12]
+    assert item.gaps is None
+    decoder = RecordDecoder(DATED)
+    spoken = decoder.item({"a": 1, "b": True, "c": "2024-05-01T12:30:00"})
+    assert row_of((None, spoken)) == row_of((ask, item))
+    _, item = read(DATED, b'{"record": {"a": 1, "b": "x", "c": "soon"}}')
+    assert item.gaps == Gaps(("b", "c"))
+    assert np.isnan(row_of((None, item))[1:]).all()
 
 
 @pytest.mark.parametrize(

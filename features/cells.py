@@ -1,0 +1,197 @@
+"""The cells of a table's column in arrays: numbers, words or dates.
+
+A cell becomes a Python object only where somebody asks for it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dates import DAY_US, NO_DATE, Micros, show_date
+from .items import Value
+
+Rows = NDArray[np.int64]
+MISSING = -1  # the code of no word
+
+INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Cells that are numbers: `values` (N,) integers, booleans or floats.
+
+    NaN is what is missing.
+    """
+
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """Equal numbers for equal cells."""
+        return self.values
+
+    def value(self, row: int) -> Value:
+        """Give a cell as a record holds it."""
+        number: float = self.values[row].item()
+        return None if number != number else number
+
+    def digest(self, rows: Rows) -> bytes:
+        """Identify the cells of some rows."""
+        return _digest(self.values.dtype.str.encode(), self.values[rows])
+
+    def missing(self, rows: Rows) -> NDArray[np.bool_]:
+        """Say of which rows nothing is known."""
+        values = self.values[rows]
+        nothing: NDArray[np.bool_] = values != values
+        return nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Cells that are strings: `codes` (N,) of `words`, each of which is there once.
+
+    `MISSING` is the code of what is missing.
+    """
+
+    codes: NDArray[Any]
+    words: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """Equal numbers for equal cells."""
+        return self.codes
+
+    def value(self, row: int) -> Value:
+        """Give a cell as a record holds it."""
+        code = int(self.codes[row])
+        return None if code == MISSING else self.words[code]
+
+    def used(self, rows: Rows) -> Rows:
+        """Codes of the words that come in some rows, in the words' own order."""
+        counts = np.bincount(self.codes[rows] + 1, minlength=len(self.words) + 1)
+        return np.array(
+            sorted(np.flatnonzero(counts[1:]).tolist(), key=self.words.__getitem__),
+            np.int64,
+        )
+
+    def coded(self, rows: Rows, numbers: NDArray[Any], missing: Any) -> NDArray[Any]:
+        """Exchange the words of some rows for their numbers, one for each word."""
+        table = np.append(numbers, np.array([missing], numbers.dtype))
+        found: NDArray[Any] = table[self.codes[rows]]  # MISSING is the last
+        return found
+
+    def digest(self, rows: Rows) -> bytes:
+        """Identify the cells of some rows, whatever words come in others."""
+        used = self.used(rows)
+        order = np.full(len(self.words), MISSING, np.int64)
+        order[used] = np.arange(len(used))
+        words = "\0".join(self.words[code] for code in used)
+        return _digest(words.encode(), self.coded(rows, order, MISSING))
+
+    def missing(self, rows: Rows) -> NDArray[np.bool_]:
+        """Say of which rows nothing is known."""
+        nothing: NDArray[np.bool_] = self.codes[rows] == MISSING
+        return nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Dates:
+    """Cells that are dates: `micros` (N,) since 1970 in UTC.
+
+    `NO_DATE` is what is missing.
+    """
+
+    micros: Micros
+
+    def __len__(self) -> int:
+        return len(self.micros)
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """Equal numbers for equal cells."""
+        return self.micros
+
+    @cached_property
+    def whole_days(self) -> bool:
+        """Whether none has a time of day."""
+        known = self.micros[self.micros != NO_DATE]
+        return not (known % DAY_US).any()
+
+    def value(self, row: int) -> Value:
+        """Give a cell as a record holds it: its text."""
+        micros = int(self.micros[row])
+        return None if micros == NO_DATE else show_date(micros, self.whole_days)
+
+    def digest(self, rows: Rows) -> bytes:
+        """Identify the cells of some rows."""
+        return _digest(b"dates", self.micros[rows])
+
+    def missing(self, rows: Rows) -> NDArray[np.bool_]:
+        """Say of which rows nothing is known."""
+        nothing: NDArray[np.bool_] = self.micros[rows] == NO_DATE
+        return nothing
+
+
+Cells = Numbers | Words | Dates
+
+
+def _digest(kind: bytes, array: NDArray[Any]) -> bytes:
+    digest = hashlib.sha256(kind)
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """Hold numbers in the smallest type that holds them exactly."""
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            single = values.astype(np.float32)
+        exact = (single == values) | (values != values)
+        return single if exact.all() else values
+    if values.dtype.kind in "iu" and len(values):
+        low, high = int(values.min()), int(values.max())
+        for kind in INTEGERS:
+            if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+                return values.astype(kind)
+    return values
+
+
+class Gathered:
+    """A column on its way into memory, in the smallest type that holds it exactly.
+
+    Parameters
+    ----------
+    most
+        How many cells there can be; memory is taken as they come.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._array: NDArray[Any] = np.empty(most, np.int8)
+        self._count = 0
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Add the next cells."""
+        values = narrow(values)
+        first, end = self._count, self._count + len(values)
+        kind = np.result_type(self._array, values) if first else values.dtype
+        if kind != self._array.dtype:
+            wider = np.empty(len(self._array), kind)
+            wider[:first] = self._array[:first]
+            self._array = wider
+        self._array[first:end] = values
+        self._count = end
+
+    @property
+    def whole(self) -> NDArray[Any]:
+        """All cells that came."""
+        return self._array[: self._count]
