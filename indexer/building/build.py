@@ -2,9 +2,10 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ class Builder:
         table, _ = self.table, self.fresh  # what is wrong with items is said first
         costs, searched = self.costs, self.searched
         sets = searched.sets
-        model_costs, load = self._model_costs(sets, map(self.trainer.model, sets), "")
+        model_costs, load = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = searched.keep(curves_of_sets, sizes, self.project.search.budget_range)
@@ -146,7 +147,8 @@ class Builder:
         models, again = self._kept_models(masks)
         whole_s = model_costs[kept]
         if any(again):
-            whole_s, other = self._model_costs(masks, models, "refit")
+            final = dict(zip(masks, models, strict=True))
+            whole_s, other = self._model_costs(masks, final.__getitem__, again)
             load = load.worse(other)
         accuracies = self._expected(masks)
         report = self._report() | {
@@ -432,14 +434,18 @@ class Builder:
         return found
 
     def _model_costs(
-        self, sets: Sequence[int], models: Iterable[Model], which: str
+        self,
+        sets: Sequence[int],
+        models: Callable[[int], Model],
+        again: Sequence[bool] = (),
     ) -> tuple[NDArray[np.float64], Load]:
-        """Cost of evaluating each set's model."""
+        """Cost of evaluating the model of each set, which may be trained `again`."""
         costs = self.project.costs
-        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer", which)
-        seconds, load = self._measurer.models(
-            models, len(sets), self.table.values, name=f"times/{key}"
-        )
+        named = {}
+        for mask, refitted in zip_longest(sets, again, fillvalue=False):
+            key = digest(self.trainer.task.key, costs.quantile, "answer", refitted)
+            named[f"times/{key}/{mask:x}"] = partial(models, mask)
+        seconds, load = self._measurer.models(named, self.table.values)
         return seconds * costs.weights.get("s", 0.0), load
 
     def _exits(

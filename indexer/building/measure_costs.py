@@ -1,7 +1,8 @@
 """What plans cost: curves fitted to measured times, models and overhead timed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,9 @@ class Measurer:
             cache.store(name, meta, arrays)
         return meta, arrays
 
+    def _recall(self, name: str) -> Times | None:
+        return None if self.cache is None else self.cache.load(name)
+
     def curves(
         self, items: Sequence[Item], repeats: int, seed: int, *, name: str = ""
     ) -> Curves:
@@ -249,22 +253,28 @@ class Measurer:
         return CostCurve.fit(called, times, quantile=self.quantile, max_degree=1)
 
     def models(
-        self,
-        models: Iterable[Model],
-        count: int,
-        values: NDArray[np.float32],
-        *,
-        name: str = "",
+        self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Load]:
-        """Seconds of `count` models that come one at a time; see `time_answers`."""
+        """Seconds of models by name, under which each is kept; see `time_answer`.
 
-        def take(on_progress: OnProgress) -> Times:
-            watch = Stopwatch()
-            seconds = time_answers(models, values, self.quantile, on_progress, watch)
-            return {"load": list(watch.load)}, {"models": seconds}
-
-        meta, arrays = self._times(name, "timing models", count, take)
-        return np.asarray(arrays["models"]), Load(*meta["load"])
+        They are called for one at a time: all of them may not fit into memory.
+        """
+        rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
+        seconds, loads = list[float](), list[Load]()
+        stored = [self._recall(name) for name in models]
+        total = 0 if all(stored) else len(models)
+        with self.progress.stage("timing models", total) as on_progress:
+            for (name, make), entry in zip(models.items(), stored, strict=True):
+                if entry is None:
+                    watch = Stopwatch()
+                    taken_s = time_answer(make(), rows, self.quantile, watch)
+                    entry = {"load": list(watch.load), "seconds": taken_s}, {}
+                    if self.cache is not None:
+                        self.cache.store(name, *entry)
+                    on_progress(len(seconds) + 1)
+                seconds.append(float(entry[0]["seconds"]))
+                loads.append(Load(*entry[0]["load"]))
+        return np.array(seconds), reduce(Load.worse, loads)
 
     def compare_answers(
         self,
@@ -279,8 +289,7 @@ class Measurer:
         And a high quantile of the latter. Both answer the same rows, spread evenly over
         the values (N, width), in turn.
         """
-        stored = None if self.cache is None else self.cache.load(name)
-        if stored is not None:
+        if (stored := self._recall(name)) is not None:
             mean_s, early_s, high_s = stored[1]["seconds"].tolist()
             return mean_s, early_s, high_s
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
@@ -335,30 +344,20 @@ def cost_curves(
     return coefficients
 
 
-def time_answers(
-    models: Iterable[Model],
-    values: NDArray[np.float32],
+def time_answer(
+    model: Model,
+    rows: Sequence[NDArray[np.float32]],
     quantile: float,
-    on_progress: OnProgress,
     watch: Stopwatch,
-) -> Seconds:
-    """Seconds that each model takes to answer, at a quantile over different rows.
+) -> float:
+    """Seconds that a model takes to answer, at a quantile over different rows."""
 
-    The models come one at a time: all of them together may not fit into memory.
-    """
-    rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-    seconds: list[float] = []
+    def time_one(call: int) -> float:
+        return watch.time(model.answer, rows[call % len(rows)])
+
     with threadpool_limits(1):
-        for model in models:
-            model.answer(rows[0])
-
-            def time_one(call: int, answer: Any = model.answer) -> float:
-                return watch.time(answer, rows[call % len(rows)])
-
-            times = time_calls(time_one, MODEL_CALLS, quantile)
-            seconds.append(steady_quantile(times, quantile))
-            on_progress(len(seconds))
-    return np.array(seconds)
+        model.answer(rows[0])
+        return steady_quantile(time_calls(time_one, MODEL_CALLS, quantile), quantile)
 
 
 def time_calls(

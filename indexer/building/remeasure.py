@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +98,9 @@ def remeasure(
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
     curves = measurer.curves(items, repeats, SEED)
     costs = curves.weighed(extractor, weights)
-    rows = np.stack([extractor.extract(item) for item in items])
-    seconds, load = measurer.models(package.models, len(package.models), rows)
+    rows, models = np.stack([*map(extractor.extract, items)]), package.models
+    named = {str(row): partial(models.__getitem__, row) for row in range(len(models))}
+    seconds, load = measurer.models(named, rows)
     model_costs = seconds * weights["s"]
     # how soon a schedule stops, so few rows do not tell
     high, mean = (

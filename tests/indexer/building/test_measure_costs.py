@@ -1,4 +1,5 @@
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
+from polydom.features.feature import feature
 from polydom.features.items import make_item
 from polydom.features.loading import load_features
 from polydom.indexer.building.cache import Cache
@@ -19,7 +21,7 @@ from polydom.indexer.building.measure_costs import (
     Curves,
     Measurer,
     measuring_items,
-    time_answers,
+    time_answer,
 )
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
@@ -91,19 +93,31 @@ def test_curve_tells_what_is_typical_as_a_share_of_what_it_says() -> None:
     assert Curve("x", CostCurve([0.0]), sizes, 0 * sizes, 0.99).typical == 1.0
 
 
-def test_models_are_timed_as_they_come() -> None:
-    priors = [Prior.fit(np.array([0, 1])) for _ in range(3)]
-    told: list[int] = []
+def test_models_are_timed_as_they_come_and_once(tmp_path: Path) -> None:
+    made: list[str] = []
 
-    def on_progress(done: int, left: int | None = None) -> None:
-        told.append(done)
+    def make(name: str) -> Prior:
+        made.append(name)
+        return Prior.fit(np.array([0, 1]))
 
-    seconds = time_answers(
-        iter(priors), np.zeros((5, 2), np.float32), 0.5, on_progress, Stopwatch()
+    @feature(kind="text")
+    def length(text: str) -> list[int]:
+        return [len(text)]
+
+    extractor = Extractor([length], [1])
+    rows = np.zeros((5, 1), np.float32)
+    cache = Cache(tmp_path)
+    some, all_ = (
+        {name: partial(make, name) for name in names} for names in ("ab", "abc")
     )
-    assert seconds.shape == (3,)
-    assert (seconds > 0).all()
-    assert told == [1, 2, 3]
+    for stages in (Stages(), Stages()):
+        measurer = Measurer(extractor, 0.5, cache, stages)
+        first, _ = measurer.models(some, rows)
+        second, load = measurer.models(all_, rows)
+        assert (second[:2] == first).all()
+        assert (second > 0).all()
+        assert load.processors > 0
+    assert made == ["a", "b", "c"]
 
 
 def test_models_are_charged_what_the_server_calls() -> None:
@@ -122,10 +136,7 @@ def test_models_are_charged_what_the_server_calls() -> None:
 
     rows = np.arange(40, dtype=np.float32).reshape(20, 2)
     model = Watched.fit(np.array([0, 1]))
-    (seconds,) = time_answers(
-        [model], rows, 0.5, lambda done, left=None: None, Stopwatch()
-    )
-    assert seconds > 0
+    assert time_answer(model, [*rows], 0.5, Stopwatch()) > 0
     assert set(answered) == set(rows[:, 0].tolist())
 
 
