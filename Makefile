@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 # Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
-LONG = tests/pairs tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+LONG = tests/pairs tests/indexer/estimators tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
 
 .PHONY: demo test compiled interpreted long check install clean
 

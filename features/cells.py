@@ -17,6 +17,7 @@ from .items import Value
 Rows = NDArray[np.int64]
 MISSING = -1  # the code of no word
 
+WHOLE = 2.0**53  # from here on not every integer is a float64
 INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 
 
@@ -43,8 +44,8 @@ class Numbers:
         return None if number != number else number
 
     def digest(self, rows: Rows) -> bytes:
-        """Identify the cells of some rows."""
-        return _digest(self.values.dtype.str.encode(), self.values[rows])
+        """Identify the cells of some rows, in whatever type they are held."""
+        return _digest(b"numbers", self.values[rows].astype(np.float64))
 
     def missing(self, rows: Rows) -> NDArray[np.bool_]:
         """Say of which rows nothing is known."""
@@ -153,6 +154,8 @@ def _digest(kind: bytes, array: NDArray[Any]) -> bytes:
 
 def narrow(values: NDArray[Any]) -> NDArray[Any]:
     """Hold numbers in the smallest type that holds them exactly."""
+    if values.dtype.kind == "f" and _are_whole(values):
+        values = values.astype(np.int64)
     if values.dtype.kind == "f":
         with np.errstate(over="ignore"):
             single = values.astype(np.float32)
@@ -164,6 +167,13 @@ def narrow(values: NDArray[Any]) -> NDArray[Any]:
             if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
                 return values.astype(kind)
     return values
+
+
+def _are_whole(values: NDArray[Any]) -> bool:
+    """Say whether numbers are integers that an int64 holds; -0.0 is none."""
+    with np.errstate(invalid="ignore"):
+        whole = (np.abs(values) < WHOLE) & (np.trunc(values) == values)
+    return bool((whole & ~(np.signbit(values) & (values == 0))).all())
 
 
 class Gathered:

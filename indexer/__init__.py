@@ -11,11 +11,13 @@ from .index.index import Candidate, Index
 if TYPE_CHECKING:
     from .building.build import build
     from .building.project import Project
+    from .estimators.classifier import BudgetClassifier
     from .set_search.poly_dom import search
 
-__all__ = ["Candidate", "Index", "Project", "build", "search"]
+__all__ = ["BudgetClassifier", "Candidate", "Index", "Project", "build", "search"]
 
 _LAZY = {
+    "BudgetClassifier": ".estimators.classifier",
     "Project": ".building.project",
     "build": ".building.build",
     "search": ".set_search.poly_dom",

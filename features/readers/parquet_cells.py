@@ -75,6 +75,8 @@ class _Words:
         """Read more cells."""
         import pyarrow as pa
 
+        if pa.types.is_string_view(array.type):  # which Polars hands over
+            array = array.cast(pa.large_string())
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         known = self._words
@@ -137,8 +139,9 @@ def _form(
 ) -> type[_Numbers] | type[_Dates] | type[_Words]:
     from pyarrow import types
 
+    strings = (types.is_string, types.is_large_string, types.is_string_view)
     held = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_string(held) or types.is_large_string(held):
+    if any(test(held) for test in strings):
         return _Words
     if types.is_date(kind) or types.is_timestamp(kind):
         return _Dates

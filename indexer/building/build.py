@@ -74,6 +74,7 @@ SAMPLES_BYTES = 1 << 20
 def build(
     project: Project | str | os.PathLike[str],
     *,
+    dataset: Dataset | None = None,
     output: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -88,6 +89,8 @@ def build(
     ----------
     project
         A `Project`, or the path of its PROJECT.toml.
+    dataset
+        The labelled items, where the project names none.
     output
         Where to save the index; it appears there whole or not at all.
     cache
@@ -110,7 +113,9 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     kept = Cache(Path(cache or project.path(FOLDER)))
-    index = Builder(project, kept, progress or Silence(), watch).index()
+    if dataset is None:
+        project.check_source()
+    index = Builder(project, kept, progress or Silence(), watch, given=dataset).index()
     if output is not None:
         index.save(output)
         index = Index.load(output)
@@ -125,6 +130,8 @@ class Builder:
     ----------
     strategy
         By which to race learners, whatever the project names; None for as it says.
+    given
+        The items, where they are in memory.
     """
 
     project: Project
@@ -132,6 +139,7 @@ class Builder:
     progress: Progress
     watch: Watch | None = None
     strategy: str | None = None
+    given: Dataset | None = None
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
@@ -191,6 +199,8 @@ class Builder:
     @cached_property
     def _whole(self) -> Dataset:
         """All items that can be read."""
+        if self.given is not None:
+            return self.given
         with self.progress.stage("reading items", None) as on_progress:
             return load_data(self.project, on_progress)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+import numpy as np
 
 from polydom.features.columns import columns, learn_texts
 from polydom.features.errors import BadFeature, BadItem, BadProject
@@ -25,6 +26,7 @@ from .measure_costs import spread_over_sizes
 from .project import Columns, Project
 
 MAX_FEATURES = 62
+MANY_COLUMNS = 16  # features that more columns than that are made into
 CHECKED = 5  # items on which features must give the same twice
 
 
@@ -180,7 +182,7 @@ def _columns(
     groups = project.features.columns
     chosen = groups or project.features.use or project.features.files
     if dataset.kind == "record" and not chosen:
-        groups = [Columns(name, [name]) for name in column_names(dataset.items)]
+        groups = _one_each(column_names(dataset.items))
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})
@@ -198,6 +200,14 @@ def _columns(
         yield StoredFeature(group.name, 0, made_of, True, arguments), feature
 
 
+def _one_each(names: Sequence[str]) -> list[Columns]:
+    """Make every column a feature; of very many some neighbours together."""
+    if len(names) <= MAX_FEATURES:
+        return [Columns(name, [name]) for name in names]
+    parts = np.array_split(np.array(names, object), MANY_COLUMNS)
+    return [Columns(f"{part[0]} to {part[-1]}", part.tolist()) for part in parts]
+
+
 def _suggestion(kind: Kind) -> str:
     """Say where features for items of a kind are found."""
     if kind == "record":
@@ -211,9 +221,6 @@ def _too_many(project: Project, kind: Kind, count: int) -> str:
     what, cure = "[features] names", "name fewer in `use`"
     if kind == "record" and chosen.columns:
         what, cure = "[[features.columns]] makes", "put more columns in a group"
-    elif kind == "record" and not (chosen.use or chosen.files):
-        what = "every column is a feature, which makes"
-        cure = "put columns that belong together in one [[features.columns]] each"
     return f"{what} {count} features; {MAX_FEATURES} is the most: {cure}"
 
 

@@ -282,7 +282,7 @@ class ExitTerms(Part, frozen=True):
 class Project(Part, frozen=True):
     """A whole PROJECT.toml, checked; `folder` is where its relative paths start."""
 
-    data: Data
+    data: Data = Data()
     features: Features = Features()
     learner: dict[str, Any] = msgspec.field(
         default_factory=lambda: {"name": "logistic"}
@@ -308,7 +308,9 @@ class Project(Part, frozen=True):
         try:
             with open(path, "rb") as file:
                 content = tomllib.load(file)
-            return cls.from_mapping(content, folder=Path(path).resolve().parent)
+            project = cls.from_mapping(content, folder=Path(path).resolve().parent)
+            project.check_source()
+            return project
         except OSError as error:
             cure = "; a project file is needed: `polydom init` writes one"
             raise BadProject(f"{place}: {error.strerror}{cure}") from error
@@ -392,13 +394,22 @@ class Project(Part, frozen=True):
 
     def _check_data(self) -> None:
         data = self.data
-        sources = (data.images, data.table, data.texts, data.items)
-        if sum(source is not None for source in sources) != 1:
-            raise BadProject("[data] needs exactly one of images, table, texts, items")
+        if self._sources() > 1:
+            self.check_source()
         try:
             check_form(data.separator, data.encoding)
         except BadInput as error:
             raise BadProject(f"[data] {error}") from error
+
+    def _sources(self) -> int:
+        data = self.data
+        sources = (data.images, data.table, data.texts, data.items)
+        return sum(source is not None for source in sources)
+
+    def check_source(self) -> None:
+        """Refuse a project that does not say where its items are."""
+        if self._sources() != 1:
+            raise BadProject("[data] needs exactly one of images, table, texts, items")
 
     def _check_learner(self) -> None:
         learner = self.learner

@@ -1,6 +1,9 @@
 """The project file that `polydom init` writes."""
 
+import tomllib
 from pathlib import Path
+
+from polydom.features.items import Kind
 
 TEMPLATE = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
 
@@ -10,6 +13,13 @@ use = [
     "readability", "urls_numbers", "hashed_ngrams",
 ]
 """
+
+
+def default_features(kind: Kind) -> list[str]:
+    """Features that a new project names for items of a kind; of records all columns."""
+    sources = {"image": "images", "text": "texts", "record": "table"}
+    found: list[str] = tomllib.loads(template(sources[kind]))["features"].get("use", [])
+    return found
 
 
 def template(source: str) -> str:

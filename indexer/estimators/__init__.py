@@ -1,0 +1,1 @@
+"""Indexes built as scikit-learn estimators are fitted."""

@@ -1,0 +1,49 @@
+"""Feature values of items that an index is asked about, without a budget's clock."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadItem
+from polydom.features.extract import Extractor
+from polydom.features.items import Item
+from polydom.features.records import Records, take
+
+from ..building.feature_values import readers_of
+
+
+def values_of(
+    items: Sequence[Item],
+    rows: NDArray[np.int64],
+    extractor: Extractor,
+    positions: Sequence[int],
+) -> NDArray[np.float32]:
+    """Compute some features of some items: full rows (len(rows), width), else 0.
+
+    Raises
+    ------
+    BadItem
+        If an item cannot be used; its position is named.
+    """
+    some = take(items, rows)
+    values = np.zeros((len(rows), extractor.width), np.float32)
+    left = np.zeros(len(rows), np.bool_)
+    computed = list(positions)
+    if isinstance(some, Records):
+        for position, reader in readers_of(some, extractor).items():
+            if position in positions:
+                left |= reader.read(some.rows, values[:, extractor.columns(position)])
+                computed.remove(position)
+    for place in range(len(rows)):
+        wanted = positions if left[place] else computed
+        if not wanted:
+            continue
+        name = f"item {rows[place]}"
+        try:
+            extraction = extractor.begin(some[place], values[place], name)
+            for position in wanted:
+                extraction.compute(position)
+        except BadItem as error:
+            raise BadItem(f"{name}: {error}") from error
+    return values

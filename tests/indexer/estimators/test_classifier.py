@@ -1,0 +1,281 @@
+"""The classifier that is an index, as scikit-learn and its users call it."""
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import polydom
+from polydom.features.errors import BadInput, NothingFits
+from polydom.indexer import BudgetClassifier, Index, build
+from polydom.indexer.building.project import Project
+from polydom.server.cli.predict import answer_files
+from polydom.server.schema.predict import Answer, Terms
+from tests.support import projects
+
+pytestmark = pytest.mark.jit  # trains a lot, and compiles nothing of its own
+
+ROWS = 400
+
+
+def tree(**terms: Any) -> BudgetClassifier:
+    return BudgetClassifier(**{"learner": "tree", "search_budget_s": 1.0, **terms})
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [tree(search_budget_s=0.05)],
+)
+def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def people() -> tuple[pd.DataFrame, NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "score": rng.normal(size=ROWS).round(4),
+            "visits": rng.integers(0, 9, ROWS),
+            "town": rng.choice(["Rome", "Oslo"], ROWS),
+            "since": pd.date_range("2020-01-01", periods=ROWS),
+        }
+    )
+    frame.loc[::7, "score"] = np.nan
+    return frame, np.where((frame.score > 0) ^ (frame.town == "Rome"), "yes", "no")
+
+
+FORMS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "categories": lambda frame: frame.assign(town=frame.town.astype("category")),
+    "mappings": lambda frame: json.loads(
+        frame.to_json(orient="records", date_format="iso")
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_of_every_kind_are_one(form: str) -> None:
+    frame, y = people()
+    X = FORMS[form](frame)
+    model = tree().fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert set(model.plan()["features"]) >= {"score", "town"}
+    assert model.classes_.tolist() == ["no", "yes"]
+    if form in ("pandas", "polars", "categories"):
+        assert model.feature_names_in_.tolist() == list(frame.columns)
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(X[["town", "score", "visits", "since"]])
+
+
+def test_budgets_buy_what_the_index_says() -> None:
+    frame, y = people()
+    prices = {"score": {"usd": 3.0}, "town": {"usd": 1.5}}
+    model = tree(costs=prices).fit(frame, y)
+    assert model.plan(budget=4.5)["cost"] == 4.5
+    assert model.plan(budget=4.5)["unit"] == "usd"
+    assert next(one["cost"] for one in model.skyline_) == 0
+    assert model.score(frame, y) > 0.95
+    some = model.predict(frame, budget=4.4)
+    assert (some == y).mean() < 0.7
+    # what nothing fits for is the commonest class
+    values, counts = np.unique(y, return_counts=True)
+    assert set(model.predict(frame, budget=0.0)) == {values[counts.argmax()]}
+    with pytest.raises(BadInput, match="costs are in usd: give budget"):
+        model.predict(frame, budget_ms=5)
+    timed = tree().fit(frame, y)
+    with pytest.raises(BadInput, match="costs are seconds: give budget_ms"):
+        timed.predict(frame, budget=5)
+    with pytest.raises(NothingFits):
+        timed.plan(budget_ms=0)
+    with pytest.raises(BadInput, match="one of them is needed"):
+        timed.plan(budget_ms=1, budget=1)
+
+
+def test_texts_of_one_length_have_one_plan_and_of_many_many(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path)
+    lines = list(map(json.loads, (folder / "mails.jsonl").read_text().splitlines()))
+    texts, y = [one["text"] for one in lines], [one["label"] for one in lines]
+    model = BudgetClassifier(
+        ["casing", "hashed_words"], learner="logistic", search_budget_s=1
+    ).fit(texts, y)
+    assert model.score(texts, y) > 0.95
+    low, high = model.index_.sizes
+    short = model.plan(size=low, budget_ms=1000)
+    assert short["cost"] < model.plan(size=high, budget_ms=1000)["cost"]
+    between_ms = (short["cost"] + model.plan(size=high)["cost"]) / 2
+    answers = model.predict(texts, budget_ms=between_ms)
+    for text, answer in zip(texts, answers, strict=True):
+        best = model.index_.best(float(len(text)), between_ms * 1e-3)
+        alone = model.predict([text], budget_ms=between_ms)
+        assert alone == answer
+        if best.row == 0:
+            assert answer == model.predict(["x"], budget_ms=0)[0]
+
+
+def test_images_are_bytes_or_paths(tmp_path: Path) -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    paths, y = [], np.arange(40) % 2
+    for number, dark in enumerate(y):
+        pixels = rng.integers(0, 90, (24, 24)) + 120 * (1 - dark)
+        paths.append(tmp_path / f"{number}.png")
+        Image.fromarray(pixels.astype(np.uint8)).save(paths[-1])
+    made = [path.read_bytes() for path in paths]
+    model = BudgetClassifier(["moments"], learner="tree", search_budget_s=1)
+    model.fit(made, y)
+    assert model.score(made, y) == 1
+    assert (model.predict(paths) == y).all()
+    model.kind = "image"
+    assert (model.predict([str(path) for path in paths]) == y).all()
+    with pytest.raises(BadInput, match=r"item 0: .*lost\.png: No such file"):
+        model.predict([tmp_path / "lost.png"])
+    model.kind = None
+    with pytest.raises(BadInput, match="text items came; image items were fitted"):
+        model.predict(["a text"])
+
+
+def test_a_saved_index_answers_as_the_estimator(tmp_path: Path) -> None:
+    frame, y = people()
+    model = tree().fit(frame, y)
+    model.save(tmp_path / "my.pdx")
+    expected = model.predict(frame[:9])
+    for row, record in enumerate(FORMS["mappings"](frame[:9])):
+        file = tmp_path / f"{row}.json"
+        file.write_text(json.dumps(record))
+        ((_, answer),) = answer_files(tmp_path / "my.pdx", [file], [], Terms())
+        assert isinstance(answer, Answer)
+        assert answer.label == expected[row]
+
+
+def test_the_same_data_and_times_give_the_same_bytes_as_the_command(
+    tmp_path: Path,
+) -> None:
+    frame, y = people()
+    buffer = io.StringIO()
+    frame.assign(label=y).to_csv(buffer, index=False)
+    (tmp_path / "people.csv").write_text(buffer.getvalue())
+    project = Project.from_mapping(
+        {
+            "data": {"table": "people.csv"},
+            "learner": "tree",
+            "search": {"budget_s": 1.0},
+            "workers": 1,
+        },
+        folder=tmp_path,
+    )
+    cache = tmp_path / "cache"
+    build(project, output=tmp_path / "command.pdx", cache=cache)
+    model = tree(cache=cache).fit(frame, y)
+    model.save(tmp_path / "python.pdx")
+    ours, theirs = ((tmp_path / f"{n}.pdx").read_bytes() for n in ("python", "command"))
+    assert ours == theirs
+
+
+def test_it_works_where_estimators_do() -> None:
+    frame, y = people()
+    assert cross_val_score(tree(), frame, y, cv=3).mean() > 0.9
+    chain = make_pipeline(FunctionTransformer(lambda X: X), tree())
+    assert chain.fit(frame, y).score(frame, y) > 0.9
+    model = tree().fit(frame, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(frame) == model.predict(frame)).all()
+    assert (
+        again.predict_proba(frame).argmax(axis=1) == (again.predict(frame) == "yes")
+    ).all()
+
+
+def test_probabilities_are_there_where_models_have_some() -> None:
+    frame, y = people()
+    X = frame[["score", "visits"]].fillna(0)
+    assert hasattr(tree().fit(X, y), "predict_proba")
+    margins = tree(learner="linear_svm").fit(X, y)
+    assert not hasattr(margins, "predict_proba")
+    assert set(margins.predict(X)) <= {"yes", "no"}
+
+
+def test_classes_keep_their_type_and_order() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) * 5 + 1  # 1, 6, 11: as texts 1, 11, 6
+    model = tree().fit(X, y)
+    assert model.classes_.tolist() == [1, 6, 11]
+    assert model.predict(X).dtype == y.dtype
+    assert model.score(X, y) > 0.95
+    assert (
+        model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)
+    ).all()
+
+
+def test_groups_are_never_split() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(60, 3)), 5, axis=0)
+    y = np.repeat(rng.integers(0, 2, 60), 5)  # nothing but the group tells
+    alone = tree(alpha=1.0).fit(X, y)
+    grouped = tree(alpha=1.0).fit(X, y, groups=np.repeat(np.arange(60), 5))
+    assert max(one["accuracy"] for one in alone.skyline_) > 0.9
+    assert max(one["accuracy"] for one in grouped.skyline_) < 0.75
+
+
+def test_many_columns_are_put_together() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 100))
+    y = X[:, 70] > 0
+    model = tree(search_budget_s=3).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert len(model.cost_curves_) < 62
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"learner": "tre"}, "did you mean 'tree'"),
+        ({"features": ["hog"]}, "'hog' is for image items"),
+        ({"costs": {"tow": 3}}, "costs names 'tow', which is no column of X"),
+        ({"alpha": 0.5}, "'alpha' parameter"),
+        ({"search_budget_s": 0}, "'search_budget_s' parameter"),
+    ],
+)
+def test_what_is_wrong_is_said(terms: dict[str, Any], message: str) -> None:
+    frame, y = people()
+    with pytest.raises(ValueError, match=message):
+        tree(**terms).fit(frame, y)
+
+
+def test_data_that_cannot_be_used_are_refused() -> None:
+    _, y = people()
+    for X in ("a text", 3, {"a": 1}, None):
+        with pytest.raises(ValueError, match=r"came|Expected"):
+            tree().fit(X, y)
+    with pytest.raises(ValueError, match="mixes"):
+        tree().fit(["a", {"b": 1}], [0, 1])
+    twice = pa.table([pa.array([1, 2]), pa.array([1, 2])], names=["a", "a"])
+    with pytest.raises(ValueError, match=r"unique column names|2 columns called"):
+        tree().fit(twice, [0, 1])
+    odd = pd.DataFrame({"a": [1, "x", 3.5] * 10, "b": range(30)})
+    with pytest.raises(ValueError, match="Arrow says"):
+        tree().fit(odd, np.arange(30) % 2)
+
+
+def test_the_package_leads_to_it() -> None:
+    assert polydom.BudgetClassifier is BudgetClassifier
+    assert polydom.Index is Index
+    assert polydom.__version__
+    assert set(dir(polydom)) >= {"build", "feature", "Client", "compile"}
+    for name in dir(polydom):
+        assert getattr(polydom, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = polydom.nothing

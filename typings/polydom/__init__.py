@@ -1,0 +1,1 @@
+../../polydom/__init__.py

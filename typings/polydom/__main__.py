@@ -1,0 +1,1 @@
+../../polydom/__main__.py
