@@ -178,8 +178,10 @@ def read_token(path: Path) -> str:
     """Read the first token of a file such as `polydom serve --token-file` takes."""
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--token-file {path}: {error}") from error
+    except OSError as error:
+        raise BadInput(f"--token-file {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"--token-file {path}: this is no text in UTF-8") from error
     for line in lines:
         if line and not line.startswith("#"):
             return line

@@ -152,11 +152,11 @@ class Evaluation(msgspec.Struct, kw_only=True):
     test
         Where the items are.
     items
-        How many were asked for, of those that could be used.
+        How many were asked for.
     asked
-        Of how many there are replies, each item as often as it was asked.
+        How often everybody was asked: each item once, or as often as was wanted.
     complete
-        Whether that is all of them; not where the run was interrupted.
+        Whether that is all that was to be asked; not where the run was interrupted.
     unreadable, unlabelled
         Items left out.
     foreign

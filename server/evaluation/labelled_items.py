@@ -11,12 +11,18 @@ import numpy as np
 from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import make_item
 from polydom.features.sizes import Size
-from polydom.features.wording import hint, listed
+from polydom.features.wording import listed
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..offline_scoring.scorer import ScorableItem
-from ..offline_scoring.sources import files_in, is_folder, read_file, read_rows
+from ..offline_scoring.sources import (
+    Row,
+    files_in,
+    is_folder,
+    read_file,
+    read_rows,
+)
 from ..runtime.known_columns import KnownColumns
 
 T = TypeVar("T")
@@ -118,8 +124,7 @@ def read_labelled(
         rows = drawn(source.rows, limit, seed)
         remarks = source.remarks()
         found = [_Found(*row) for row in rows]
-        if rows and all(row.label is None for row in rows):
-            raise BadInput(_no_label(path, label, len(rows), source.names()))
+        _refuse_unlabelled(path, label, rows, source.names())
     judged = _sort(found, index, package)
     _refuse_nothing(path, judged, package)
     return judged._replace(remarks=remarks)
@@ -205,29 +210,38 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
     return name
 
 
-def _no_label(path: Path, label: str, count: int, names: Iterable[str]) -> str:
-    near = hint(label, [name for name in names if name != label])
-    return f"{path.name}: none of its {count:,} rows has a {label!r}; {near}"
+def _refuse_unlabelled(
+    path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
+) -> None:
+    """Refuse JSON Lines without the key of labels, saying which there are."""
+    read = [row for row in rows if not isinstance(row.item, PolydomError)]
+    if read and label not in names and all(row.label is None for row in read):
+        raise BadInput(
+            f"{path.name}: none of its {len(read):,} rows has a {label!r}; the first "
+            f"has {listed([*names])}"
+        )
 
 
 def _refuse_nothing(path: Path, judged: LabelledItems, package: Package) -> None:
     """Refuse items of which none says how good an index is."""
-    if judged.unreadable and not judged.items:
-        name, why = judged.unreadable[0]
-        raise BadInput(
-            f"{path}: none of its items can be read; the first, {name}: {why}"
-        )
-    if judged.unlabelled and not judged.items:
-        raise BadInput(
-            f"{path}: none of its items has a label; put the files of each class in a "
-            "folder of their own, named after the class"
-            if is_folder(path)
-            else f"{path}: none of its rows has a label"
-        )
     if not judged.items:
-        raise BadInput(f"{path} holds no rows; labelled items are needed")
+        raise BadInput(f"{path}: {_why_nothing(path, judged)}")
     if sum(judged.foreign.values()) == len(judged.items):
         raise BadInput(
             f"{path}: the index knows none of its labels {listed([*judged.foreign])}; "
             f"it knows {listed(package.labels)}"
         )
+
+
+def _why_nothing(path: Path, judged: LabelledItems) -> str:
+    if judged.unlabelled and is_folder(path):
+        return (
+            "none of its files has a label; put those of each class in a folder of "
+            "their own, named after the class"
+        )
+    if judged.unlabelled:
+        return "none of its rows has a label"
+    if judged.unreadable:
+        name, why = judged.unreadable[0]
+        return f"none of its items can be read; the first, {name}: {why}"
+    return "there are no rows; labelled items are needed"

@@ -163,7 +163,7 @@ class EvaluationRun:
             version=self._index.version,
             url=None if self.server is None else self.server.url,
             test=str(self.test),
-            items=len(self.labelled.items),
+            items=len({one.position for one in contest.rounds}),
             asked=len(contest.rounds),
             complete=len(contest.rounds) == contest.total,
             unreadable=len(self.labelled.unreadable),
