@@ -79,14 +79,15 @@ def answer_files(
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Translator.request`.
     """
-    from ..runtime.at_once import answer_at_once
+    from ..runtime.at_once import AtOnce
     from ..runtime.warm_up import open_translator
 
     translator = open_translator(index_path, features)
+    at_once = AtOnce(translator)
     for path in items:
         try:
             payload = read_payload(path, translator.planner.package.kind)
-            yield path, answer_at_once(translator, terms, payload)
+            yield path, at_once.answer(terms, payload)
         except (BadItem, BadFeature) as error:
             yield path, error
 

@@ -9,7 +9,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..client.sync import Client
-from ..runtime.at_once import answer_at_once
+from ..runtime.at_once import AtOnce
 from ..runtime.translator import Translator
 from ..schema.predict import Answer, Terms
 from .labelled_items import LabelledItem
@@ -47,13 +47,13 @@ class WithinBudget:
     name = "polydom"
     features = None
 
-    def __init__(self, translator: Translator, terms: Terms) -> None:
-        self._translator = translator
+    def __init__(self, at_once: AtOnce, terms: Terms) -> None:
+        self._at_once = at_once
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
         """Answer as `polydom predict` does."""
-        return answer_at_once(self._translator, self._terms, item.payload)
+        return self._at_once.answer(self._terms, item.payload)
 
 
 class ServedWithinBudget:

@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -54,8 +54,8 @@ class Contest:
     repeat
         How often each item is asked.
     seed
-        Of the order of the items, which differs from time to time: what comes first
-        then says as much as the whole.
+        Of the order of items, which differs from time to time, so that what comes first
+        says as much as the whole; and of the order of contenders.
 
     Attributes
     ----------
@@ -96,29 +96,27 @@ class Contest:
 
     def run(self, on_progress: OnProgress) -> None:
         """Ask for all; who interrupts this finds what is done in `rounds`."""
+        rng = np.random.default_rng(self._seed)
         try:
-            for number, position in enumerate(self._order()):
-                if number % FREEZE == 0:
-                    gc.freeze()
-                self.rounds.append(self._round(number, position))
-                on_progress(len(self.rounds))
+            for _ in range(self._repeat):
+                for position in rng.permutation(len(self._items)).tolist():
+                    if len(self.rounds) % FREEZE == 0:
+                        gc.freeze()
+                    turns = rng.permutation(len(self._contenders)).tolist()
+                    self.rounds.append(self._round(position, turns))
+                    on_progress(len(self.rounds))
         finally:
             gc.unfreeze()
 
-    def _round(self, number: int, position: int) -> Round:
-        """Ask everybody for an item; nobody always comes after the same one."""
-        item, contenders = self._items[position], self._contenders
-        first = number % len(contenders)
-        replies = [
-            _ask(one, item) for one in (*contenders[first:], *contenders[:first])
-        ]
-        back = len(contenders) - first
-        return Round(position, item, (*replies[back:], *replies[:back]))
+    def _round(self, position: int, turns: Sequence[int]) -> Round:
+        """Ask everybody for an item.
 
-    def _order(self) -> Iterator[int]:
-        rng = np.random.default_rng(self._seed)
-        for _ in range(self._repeat):
-            yield from rng.permutation(len(self._items)).tolist()
+        What one leaves behind (cold caches, threads that still spin) meets the next:
+        so nobody always comes after the same one.
+        """
+        item, contenders = self._items[position], self._contenders
+        replies = {turn: _ask(contenders[turn], item) for turn in turns}
+        return Round(position, item, tuple(replies[k] for k in range(len(contenders))))
 
 
 def _ask(contender: Contender, item: LabelledItem) -> Reply:

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from threadpoolctl import threadpool_limits
+
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import OnProgress
 
 from ..client.sync import Client
 from ..engine.loading import load_index
+from ..runtime.at_once import AtOnce
 from ..runtime.warm_up import open_translator
 from ..schema.predict import Answer, Terms
 from .contenders import (
@@ -127,8 +130,9 @@ class EvaluationRun:
 
     def _in_process(self) -> list[Contender]:
         translator = open_translator(self._index, self.features)
+        at_once = AtOnce(translator)
         return [
-            *(WithinBudget(translator, terms) for terms in self._terms()),
+            *(WithinBudget(at_once, terms) for terms in self._terms()),
             *fixed_plans(translator, self.labelled.items),
         ]
 
@@ -140,9 +144,14 @@ class EvaluationRun:
         return [ServedWithinBudget(self._client, terms) for terms in self._terms()]
 
     def carry_out(self, on_progress: OnProgress) -> None:
-        """Ask everybody for everything; what is done stays if it is interrupted."""
-        self.contest.warm_up()
-        self.contest.run(on_progress)
+        """Ask everybody for everything; what is done stays if it is interrupted.
+
+        Numeric libraries are held to one thread, as in a server: more are no faster for
+        one item, and go on spinning while others are asked.
+        """
+        with threadpool_limits(1):
+            self.contest.warm_up()
+            self.contest.run(on_progress)
 
     def judge(self, chosen: float) -> Evaluation:
         """Say what was found so far, with mistakes within the budget that was chosen.
