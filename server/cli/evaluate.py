@@ -128,13 +128,13 @@ def evaluate(
             seed=seed,
             repeat=repeat,
             exact=exact,
+            progress=ProgressBars(threaded=False),
         )
         _say(run.remarks())
         interrupted = False
-        bars = ProgressBars(threaded=False)
         try:
-            with run, bars.stage("evaluating", run.contest.total) as on_progress:
-                run.carry_out(on_progress)
+            with run:
+                run.carry_out()
         except KeyboardInterrupt:
             interrupted = True
             done, total = len(run.contest.rounds), run.contest.total

@@ -14,6 +14,7 @@ from polydom.features.sizes import Size
 from polydom.features.wording import listed
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
+from polydom.indexer.progress import OnProgress, Progress, Silence
 
 from ..offline_scoring.scorer import ScorableItem
 from ..offline_scoring.sources import (
@@ -25,6 +26,7 @@ from ..offline_scoring.sources import (
 )
 from ..runtime.known_columns import KnownColumns
 
+TOLD = 64  # rows or files after which it is told how many
 T = TypeVar("T")
 
 
@@ -94,6 +96,7 @@ def read_labelled(
     limit: int | None = None,
     seed: int = 0,
     whole: bool = False,
+    progress: Progress | None = None,
 ) -> LabelledItems:
     """Read labelled items: a folder with one for each class, JSON Lines or a table.
 
@@ -109,6 +112,8 @@ def read_labelled(
         Draw so many of the rows or files, with this seed; by default all are read.
     whole
         Whether to keep a record's columns that the index does not read.
+    progress
+        Told how many rows or files are read.
 
     Raises
     ------
@@ -116,12 +121,15 @@ def read_labelled(
         If there is no such file, or nothing in it that can be used.
     """
     remarks: list[str] = []
+    stage = (progress or Silence()).stage
     if is_folder(path):
         files = drawn(files_in(path, package.kind), limit, seed)
-        found: Iterable[_Found] = _files(path, files, package)
+        with stage("reading items", len(files)) as on_progress:
+            found = [*_counted(_files(path, files, package), on_progress)]
     else:
         source = read_rows(path, package, separator, encoding, label, whole=whole)
-        rows = drawn(source.rows, limit, seed)
+        with stage("reading items", source.number) as on_progress:
+            rows = drawn(_counted(source.rows, on_progress), limit, seed)
         remarks = source.remarks()
         found = [_Found(*row) for row in rows]
         _refuse_unlabelled(path, label, rows, source.names())
@@ -156,6 +164,16 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
         elif place < limit:
             kept[place] = (number, value)
     return [value for _, value in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
+    """Tell now and then how many values have come."""
+    count = 0
+    for count, value in enumerate(values, 1):
+        if count % TOLD == 0:
+            on_progress(count)
+        yield value
+    on_progress(count)
 
 
 def _files(folder: Path, files: Iterable[Path], package: Package) -> Iterator[_Found]:

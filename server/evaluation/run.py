@@ -8,7 +8,7 @@ from typing import Self
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
-from polydom.indexer.progress import OnProgress
+from polydom.indexer.progress import Progress, Silence
 
 from ..client.sync import Client
 from ..engine.loading import load_index
@@ -79,6 +79,7 @@ class EvaluationRun:
     seed: int = 0
     repeat: int = 1
     exact: bool = False
+    progress: Progress = field(default_factory=Silence)
     labelled: LabelledItems = field(init=False)
     contest: Contest = field(init=False)
 
@@ -98,6 +99,7 @@ class EvaluationRun:
             limit=self.limit,
             seed=self.seed,
             whole=bool(own),
+            progress=self.progress,
         )
         prior = Prior(self._index, self._package)
         within = self._served() if self.server else self._in_process()
@@ -143,7 +145,7 @@ class EvaluationRun:
         self._client.wait_ready(READY_S)
         return [ServedWithinBudget(self._client, terms) for terms in self._terms()]
 
-    def carry_out(self, on_progress: OnProgress) -> None:
+    def carry_out(self) -> None:
         """Ask everybody for everything; what is done stays if it is interrupted.
 
         Numeric libraries are held to one thread, as in a server: more are no faster for
@@ -151,7 +153,8 @@ class EvaluationRun:
         """
         with threadpool_limits(1):
             self.contest.warm_up()
-            self.contest.run(on_progress)
+            with self.progress.stage("evaluating", self.contest.total) as on_progress:
+                self.contest.run(on_progress)
 
     def judge(self, chosen: float) -> Evaluation:
         """Say what was found so far, with mistakes within the budget that was chosen.
