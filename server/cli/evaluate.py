@@ -12,81 +12,92 @@ import typer
 from polydom.features.errors import BadInput
 from polydom.indexer.commands.app import AsJson, IndexFile, prints_to_stderr
 
-from .options import Exact, FeatureFiles
+from .options import Encoding, Exact, FeatureFiles, Separator
 
 if TYPE_CHECKING:
     from ..evaluation.facts import Evaluation
+    from ..evaluation.run import EvaluationRun, Server
 
 UNBROKEN = 500  # columns of a file or pipe, where no line need be broken
 
 
+# What is asked for,
+TestItems = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TEST",
+        help="Labelled items: a folder with one for each class, or a .jsonl, .csv, "
+        ".tsv or .parquet file.",
+    ),
+]
+LabelName = Annotated[
+    str, typer.Option(help="Column or key with the classes; folders need none.")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
+Repeat = Annotated[int, typer.Option(min=1, help="Ask for each item so often.")]
+# who is asked,
+Budgets = Annotated[
+    str,
+    typer.Option(
+        metavar="B,B,...",
+        help="What one item may take: milliseconds, or amounts in the unit of an index "
+        "that counts no time.",
+    ),
+]
+Against = Annotated[
+    list[str],
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="Also ask what FUNCTION() returns: a fitted estimator whose predict takes "
+        "a list of images' bytes, texts or dicts. May be given several times.",
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask the server at this address, such as http://127.0.0.1:8000, instead "
+        "of this process."
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="With --url: the model's name there.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
+]
+# and what is shown.
+Chosen = Annotated[
+    float | None,
+    typer.Option(
+        metavar="B", help="Budget whose mistakes are shown; else the largest."
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(help="Draw accuracy and share in time to this .png, .svg or .pdf."),
+]
+
+
 def evaluate(
     index: IndexFile,
-    test: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TEST",
-            help="Labelled items: a folder with one for each class, or a .jsonl, .csv, "
-            ".tsv or .parquet file.",
-        ),
-    ],
-    budgets: Annotated[
-        str,
-        typer.Option(
-            metavar="B,B,...",
-            help="What one item may take: milliseconds, or amounts in the unit of an "
-            "index that counts no time.",
-        ),
-    ],
+    test: TestItems,
+    budgets: Budgets,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
-    label: Annotated[
-        str, typer.Option(help="Column or key with the classes; folders need none.")
-    ] = "label",
-    separator: Annotated[
-        str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Draw so many of TEST's items.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of that draw.")] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Ask each item so often.")] = 1,
+    label: LabelName = "label",
+    separator: Separator = None,
+    encoding: Encoding = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    repeat: Repeat = 1,
     exact: Exact = False,
-    against: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FILE.py:FUNCTION",
-            help="Also ask what FUNCTION() returns: a fitted estimator whose predict "
-            "takes a list of images' bytes, texts or dicts. May be given several "
-            "times.",
-        ),
-    ] = [],  # noqa: B006
-    confusion: Annotated[
-        float | None,
-        typer.Option(
-            metavar="B", help="Budget whose mistakes are shown; else the largest."
-        ),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            help="Ask the server at this address, such as http://127.0.0.1:8000, "
-            "instead of this process."
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="With --url: the model's name there.")
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw accuracy and share in time to this .png, .svg, .pdf."),
-    ] = None,
+    against: Against = [],  # noqa: B006
+    url: Url = None,
+    model: ModelName = None,
+    token_file: TokenFile = None,
+    confusion: Chosen = None,
+    plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how good an index is on labelled items, within each budget.
@@ -98,21 +109,15 @@ def evaluate(
     from polydom.indexer.commands.progress_bars import ProgressBars
 
     from ..evaluation.figure import draw, refuse_figure
-    from ..evaluation.run import EvaluationRun, Server
+    from ..evaluation.run import EvaluationRun
 
     amounts = read_budgets(budgets)
     chosen = amounts[-1] if confusion is None else confusion
     if chosen not in amounts:
         raise BadInput(f"--confusion {chosen:g} is none of --budgets {budgets}")
-    if url is None and (model or token_file):
-        option = "--model" if model else "--token-file"
-        raise BadInput(f"{option} is for a server: give --url, too")
+    server = read_server(url, model, token_file)
     if plot is not None:
         refuse_figure(plot)
-    server = None
-    if url is not None:
-        token = None if token_file is None else read_token(token_file)
-        server = Server(url=url, model=model, token=token)
     with prints_to_stderr():
         run = EvaluationRun(
             index=index,
@@ -131,16 +136,7 @@ def evaluate(
             progress=ProgressBars(threaded=False),
         )
         _say(run.remarks())
-        interrupted = False
-        try:
-            with run:
-                run.carry_out()
-        except KeyboardInterrupt:
-            interrupted = True
-            done, total = len(run.contest.rounds), run.contest.total
-            _say([f"\ninterrupted after {done:,} of {total:,} rounds"])
-            if not done:
-                raise typer.Exit(130) from None
+        complete = _carry_out(run)
         found = run.judge(chosen)
     _say(run.afterthoughts(found))
     if as_json:
@@ -149,8 +145,43 @@ def evaluate(
         _show(found)
     if plot is not None:
         draw(found, plot)
-    if interrupted:
+    if not complete:
         raise typer.Exit(130)
+
+
+def _carry_out(run: "EvaluationRun") -> bool:
+    """Ask for all there is to ask; say whether nobody interrupted it."""
+    try:
+        with run:
+            run.carry_out()
+    except KeyboardInterrupt:
+        done, total = len(run.contest.rounds), run.contest.total
+        _say([f"\ninterrupted after {done:,} of {total:,} rounds"])
+        if not done:
+            raise typer.Exit(130) from None
+        return False
+    return True
+
+
+def read_server(
+    url: str | None, model: str | None, token_file: Path | None
+) -> "Server | None":
+    """Read who is asked over HTTP; None where nobody is.
+
+    Raises
+    ------
+    BadInput
+        If there is no token in the file, or what is for a server comes without one.
+    """
+    from ..evaluation.run import Server
+
+    if url is not None:
+        token = None if token_file is None else read_token(token_file)
+        return Server(url=url, model=model, token=token)
+    if model or token_file:
+        option = "--model" if model else "--token-file"
+        raise BadInput(f"{option} is for a server: give --url, too")
+    return None
 
 
 def read_budgets(text: str) -> list[float]:

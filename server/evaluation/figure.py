@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, printable
 
 from .facts import Beside, Evaluation
 
@@ -36,7 +36,7 @@ def draw(found: Evaluation, path: Path) -> None:
     _draw_accuracy(above, found)
     _draw_inside(below, found)
     unit = "ms" if found.unit == "s" else found.unit
-    below.set(xscale="log", xlabel=f"budget of one item, {unit}")
+    below.set(xscale="log", xlabel=_plain(f"budget of one item, {unit}"))
     amounts = [own.amount for own in found.budgets]
     below.set_xticks(amounts, [f"{amount:g}" for amount in amounts])
     below.minorticks_off()
@@ -75,7 +75,7 @@ def _draw_accuracy(panel: Any, found: Evaluation) -> None:
         if other.features == () or own is None:
             colour = "0.4" if other.features == () else style["color"]
             line = {"color": colour, "linestyle": ":", "zorder": 1}
-            panel.axhline(other.accuracy, label=other.name, **line)
+            panel.axhline(other.accuracy, label=_plain(other.name), **line)
             continue
         what = "median time" if found.unit == "s" else "mean cost"
         panel.errorbar(
@@ -84,7 +84,7 @@ def _draw_accuracy(panel: Any, found: Evaluation) -> None:
             [other.standard_error or 0.0],
             linestyle="",
             capsize=3,
-            label=f"{other.name}, at its own {what}",
+            label=_plain(f"{other.name}, at its own {what}"),
             **style,
         )
     panel.set(ylabel="accuracy")
@@ -104,6 +104,11 @@ def _draw_inside(panel: Any, found: Evaluation) -> None:
             panel.plot(amounts, other.inside, linestyle="--", markersize=4, **style)
     panel.set(ylim=(-0.03, 1.05), ylabel="share inside the budget")
     panel.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+
+
+def _plain(text: str) -> str:
+    """Keep what others wrote from being read as mathematics."""
+    return printable(text).replace("$", r"\$")
 
 
 def _own_cost(found: Evaluation, other: Beside) -> float | None:

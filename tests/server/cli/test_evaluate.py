@@ -165,7 +165,13 @@ def test_evaluate_asks_a_server(
     dear = save_index(folder, unit="usd").rename(folder / "dear.pdx")
     save_index(folder)
     save(folder / "newer.pdx", best=0.9)
-    own = (f"dear={dear}", *OWN, f"--token-file={tokens}")
+    photo = folder / "photos" / "dark" / "1.png"
+    photo.parent.mkdir(parents=True)
+    photo.write_bytes(picture(10))
+    people = folder / "people.csv"
+    people.write_text("age,job,label\n20,,no\n60,lawyer,no\n,baker,yes\n")
+    others = [str(save_images(folder)), str(save_records(folder))]
+    own = (f"dear={dear}", *others, *OWN, f"--token-file={tokens}")
     with servers.serving(index, *own) as (_, port):
         url = f"http://127.0.0.1:{port}"
         server = ("--url", url, "--token-file", tokens, "--json")
@@ -194,6 +200,13 @@ def test_evaluate_asks_a_server(
         (judged,) = json.loads(out)["budgets"]
         assert judged["plans"][0]["features"] == ["length", "marks"]
         assert 0.004 < judged["mean_cost"] <= 0.006
+
+        for path, test in ((others[0], photo.parents[1]), (others[1], people)):
+            arguments = ("evaluate", path, test, "--budgets", "900", *server)
+            code, out, err = run(capsys, *arguments, "--model", Path(path).stem)
+            assert code == 0, err
+            (judged,) = json.loads(out)["budgets"]
+            assert (judged["unanswered"], judged["inside"]) == (0, 1.0)
 
         for options, message in (
             ((*server, "--model", "none"), "'none'"),

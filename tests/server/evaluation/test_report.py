@@ -67,7 +67,7 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
     ]
     unknown: dict[str, Any] = {} if unit == "s" else {"mean_cost": None}
     shares: list[float | None] = [0.0, 0.75] if unit == "s" else [None, None]
-    own: dict[str, Any] = {"name": "[red]m.py:make", "features": None, **unknown}
+    own: dict[str, Any] = {"name": "[red]$m$.py:make", "features": None, **unknown}
     beside.append(Beside(**JUDGED, **own, inside=shares, right_inside=shares))
     labels = [f"[class]\x1b{k}" for k in range(classes)]
     matrix = [[5 - (k > 0)] + [0] * (classes - 1) + [k > 0] for k in range(classes)]
@@ -103,11 +103,11 @@ def test_tables_show_who_is_how_good_and_how_fast() -> None:
     for line in (
         "60 answers each by http://127.0.0.1:1 to 60 items of test.jsonl",
         "polydom, 0.5 ms 0.7500 ± 0.0125 0.7000 50.0% 25.0% 0.125 2.500",
-        "[red]m.py:make 0.7500 ± 0.0125 0.125 2.500",
+        "[red]$m$.py:make 0.7500 ± 0.0125 0.125 2.500",
         "prior 0.5000 0.2500 - 1.5000",
         "right and inside the budget, of so many ms",
         "polydom 0.3750 0.3750",
-        "[red]m.py:make 0.0000 0.7500",
+        "[red]$m$.py:make 0.0000 0.7500",
         "polydom, 2 ms: 62.5% a, b; 37.5% none (the prior)",
         "largest plan: a, [b]",
         r"[class]\x1b1 4 0 0 1",
@@ -133,7 +133,7 @@ def test_money_has_its_own_column() -> None:
     lines = printed(evaluation("usd"))
     row = "polydom, 2 usd 0.7500 ± 0.0125 0.7000 50.0% 25.0% 0.375 0.125 2.500"
     assert row in lines
-    assert "[red]m.py:make - -" in lines
+    assert "[red]$m$.py:make - -" in lines
 
 
 @pytest.mark.parametrize("unit", ["s", "usd"])
@@ -142,9 +142,9 @@ def test_a_picture_is_drawn(tmp_path: Path, unit: str) -> None:
     path = tmp_path / "figure.svg"
     refuse_figure(path)
     draw(evaluation(unit), path)
-    texts = re.findall("<!-- (.*?) -->", path.read_text())
+    texts = re.findall("<!-- (.*?) -->", path.read_text().replace(r"\$", "$"))
     of, what = ("ms", "median time") if unit == "s" else ("usd", "mean cost")
-    own = f"[red]m.py:make, at its own {what}" if unit == "s" else "[red]m.py:make"
+    own = f"[red]$m$.py:make, at its own {what}" if unit == "s" else "[red]$m$.py:make"
     largest = f"largest plan, at its own {what}"
     legend = ["polydom, within the budget", "prior", own, largest]
     assert sorted(set(texts) & set(legend), key=texts.index)[0] == legend[0]
