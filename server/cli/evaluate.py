@@ -139,12 +139,12 @@ def evaluate(
         complete = _carry_out(run)
         found = run.judge(chosen)
     _say(run.afterthoughts(found))
+    if plot is not None:
+        draw(found, plot)
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(found)))
     else:
         _show(found)
-    if plot is not None:
-        draw(found, plot)
     if not complete:
         raise typer.Exit(130)
 

@@ -16,7 +16,6 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.progress import OnProgress, Progress, Silence
 
-from ..offline_scoring.scorer import ScorableItem
 from ..offline_scoring.sources import (
     Row,
     files_in,
@@ -78,13 +77,6 @@ class LabelledItems(NamedTuple):
     remarks: list[str]
 
 
-class _Found(NamedTuple):
-    name: str
-    item: ScorableItem
-    label: Any
-    whole: Mapping[str, Any] | None = None
-
-
 def read_labelled(
     path: Path,
     index: Index,
@@ -125,15 +117,14 @@ def read_labelled(
     if is_folder(path):
         files = drawn(files_in(path, package.kind), limit, seed)
         with stage("reading items", len(files)) as on_progress:
-            found = [*_counted(_files(path, files, package), on_progress)]
+            rows = [*_counted(_files(path, files, package), on_progress)]
     else:
         source = read_rows(path, package, separator, encoding, label, whole=whole)
         with stage("reading items", source.number) as on_progress:
             rows = drawn(_counted(source.rows, on_progress), limit, seed)
         remarks = source.remarks()
-        found = [_Found(*row) for row in rows]
         _refuse_unlabelled(path, label, rows, source.names())
-    judged = _sort(found, index, package)
+    judged = _sort(rows, index, package)
     _refuse_nothing(path, judged, package)
     return judged._replace(remarks=remarks)
 
@@ -176,21 +167,21 @@ def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
     on_progress(count)
 
 
-def _files(folder: Path, files: Iterable[Path], package: Package) -> Iterator[_Found]:
+def _files(folder: Path, files: Iterable[Path], package: Package) -> Iterator[Row]:
     for path in files:
         name = path.relative_to(folder)
         label = name.parts[0] if len(name.parts) > 1 else None
-        yield _Found(str(name), read_file(path, package.kind), label)
+        yield Row(str(name), read_file(path, package.kind), label)
 
 
-def _sort(found: Iterable[_Found], index: Index, package: Package) -> LabelledItems:
+def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
     """Part what can be used from what cannot."""
     columns, known = KnownColumns(package.features), frozenset(package.labels)
     items: list[LabelledItem] = []
     unreadable: list[tuple[str, str]] = []
     foreign: Counter[str] = Counter()
     unlabelled = 0
-    for name, payload, given, whole in found:
+    for name, payload, given, whole in rows:
         if not isinstance(payload, PolydomError) and _is_none(given):
             unlabelled += 1
             continue

@@ -1,6 +1,7 @@
 """Models of the user's own, asked item by item beside an index: `--against`."""
 
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ class OwnModel:
             ) from error
 
 
-def _call(target: str) -> Any:
-    """Execute a file, and call a function that it defines."""
+def part(target: str) -> tuple[Path, str]:
+    """Part `FILE.py:FUNCTION`; BadInput where it is none, or there is no such file."""
     place, _, name = target.rpartition(":")
     file = Path(place)
     if not place or not name.isidentifier():
@@ -65,8 +66,19 @@ def _call(target: str) -> Any:
     if not file.is_file():
         what = "this is a folder" if file.exists() else "there is no such file"
         raise BadInput(f"--against {target}: {what}; a Python file is needed")
+    return file, name
+
+
+def _call(target: str) -> Any:
+    """Execute a file, and call a function that it defines.
+
+    Modules beside it can be imported, as by a script.
+    """
+    file, name = part(target)
+    folder = str(file.parent.resolve())
+    sys.path.insert(0, folder)
     try:
-        defined = runpy.run_path(place, run_name=f"against_{file.stem}")
+        defined = runpy.run_path(str(file), run_name=f"against_{file.stem}")
         function = defined.get(name)
         if callable(function):
             return function()
@@ -76,6 +88,8 @@ def _call(target: str) -> Any:
         raise BadInput(
             f"--against {target}{where}: {type(error).__name__}: {error}"
         ) from error
+    finally:
+        sys.path.remove(folder)
     known = [own for own, value in defined.items() if callable(value)]
     known = [own for own in known if not own.startswith("_")]
     raise BadInput(f"{file} has no function {name!r}; {hint(name, known)}")

@@ -26,7 +26,7 @@ from .contest import Contest
 from .facts import Evaluation
 from .judgement import Judge
 from .labelled_items import LabelledItems, read_labelled
-from .own_model import OwnModel
+from .own_model import OwnModel, part
 
 READY_S = 20.0  # how long a server may take to be ready
 SHOWN = 5  # names in a remark
@@ -86,7 +86,8 @@ class EvaluationRun:
     def __post_init__(self) -> None:
         """Read all there is to read, and make everybody ready to be asked."""
         self._client: Client | None = None
-        own = [OwnModel(target) for target in self.against]
+        for target in self.against:
+            part(target)
         self._index, self._package = load_index(self.index)
         self.unit = str(self._package.meta.get("unit", "s"))
         self.labelled = read_labelled(
@@ -98,11 +99,13 @@ class EvaluationRun:
             encoding=self.encoding,
             limit=self.limit,
             seed=self.seed,
-            whole=bool(own),
+            whole=bool(self.against),
             progress=self.progress,
         )
         prior = Prior(self._index, self._package)
         within = self._served() if self.server else self._in_process()
+        # last, since they may be fitted only now
+        own = [OwnModel(target) for target in self.against]
         self._contenders: list[Contender] = [*within, *own]
         self._contenders.insert(len(self.amounts), prior)
         self.contest = Contest(

@@ -42,12 +42,12 @@ class ItemSource(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table, or a line of JSON Lines.
+    """A row of a table, a line of JSON Lines, or a file.
 
     Attributes
     ----------
     name
-        Its number from 0.
+        Its number from 0; of a file its path in the folder.
     item
         What the index reads of it.
     label

@@ -12,12 +12,13 @@ ITEM = LabelledItem("0", {"age": 1}, "1", 1.0, {"age": 1, "id": 7})
 
 MODELS = """
 import numpy as np
+from beside_mine import ID
 
 class Model:
     def __init__(self, said): self.said = said
     def predict(self, items): return self.said(items)
 
-def seen(): return Model(lambda items: [f"{items[0]['id']} of {len(items)}"])
+def seen(): return Model(lambda items: [f"{items[0][ID]} of {len(items)}"])
 def number(): return Model(lambda items: np.array([1.0]))
 def two(): return Model(lambda items: ["a", "b"])
 def none(): return Model(lambda items: None)
@@ -33,6 +34,7 @@ CONSTANT = 5
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "mine.py"
     path.write_text(MODELS)
+    (tmp_path / "beside_mine.py").write_text("ID = 'id'\n")
     return path
 
 
@@ -68,7 +70,7 @@ def test_what_a_model_cannot_answer_is_no_answer(
         (".:make", "this is a folder"),
         ("mine.py:sean", "has no function 'sean'; did you mean 'seen'?"),
         ("mine.py:CONSTANT", "has no function 'CONSTANT'"),
-        ("mine.py:broken", "line 14: ZeroDivisionError: division by zero"),
+        ("mine.py:broken", "line 15: ZeroDivisionError: division by zero"),
         ("mine.py:nothing", "returned a NoneType; something with a method `predict`"),
         ("bad.py:make", "line 2: SyntaxError"),
     ],
