@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from polydom.features.errors import PolydomError
 from polydom.indexer.commands.app import app
 
+from .cli.evaluate import evaluate
 from .cli.plan import plan
 from .cli.predict import predict
 from .cli.score import score
@@ -17,6 +18,7 @@ for command, example in (
     (plan, "plan my.pdx --size 120000 --budget-ms 5"),
     (predict, "predict my.pdx cat.jpg --budget-ms 5"),
     (score, "score my.pdx photos/ -o labels.parquet -b 60s"),
+    (evaluate, "evaluate my.pdx test.jsonl --budgets 1,2,5,20"),
 ):
     app.command(epilog=f"Example: polydom {example}")(command)
 

@@ -1,6 +1,7 @@
 """How far a build is, for people: a bar for each stage, and the time that is left."""
 
 import math
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,13 +22,21 @@ from polydom.models.selection.race import Race
 from ..progress import OnProgress
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
+REDRAW_S = 0.2  # between two pictures of a bar that no thread draws
 
 
 class ProgressBars:
-    """A Progress as one bar per stage; a line at its end where bars cannot be."""
+    """A Progress as one bar per stage; a line at its end where bars cannot be.
 
-    def __init__(self, console: Console | None = None) -> None:
+    `threaded` says whether a thread of its own draws. Without one the caller's does
+    between two steps, and takes nothing of what the steps are timed by.
+    """
+
+    def __init__(
+        self, console: Console | None = None, *, threaded: bool = True
+    ) -> None:
         self.console = console or Console(stderr=True)
+        self._threaded = threaded
         self._shown: BarsWithNote | None = None
 
     @contextmanager
@@ -40,15 +49,22 @@ class ProgressBars:
             TimeElapsedColumn(),
             TimeLeft(),
             console=self.console,
+            auto_refresh=self._threaded,
         ) as bars:
             task = bars.add_task(
                 name, total=total, bounded=False, open=total is None, rate=None
             )
 
+            drawn_s = time.monotonic()
+
             def on_progress(done: int, left: int | None = None) -> None:
+                nonlocal drawn_s
                 bars.update(task, completed=done)
                 if left is not None:
                     bars.update(task, total=done + left, bounded=True, open=False)
+                if not self._threaded and time.monotonic() - drawn_s > REDRAW_S:
+                    bars.refresh()
+                    drawn_s = time.monotonic()
 
             self._shown = bars
             try:

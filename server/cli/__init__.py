@@ -1,1 +1,1 @@
-"""The online commands: serve, plan, predict, score."""
+"""The online commands: serve, plan, predict, score, evaluate."""

@@ -28,3 +28,9 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
+Separator = Annotated[
+    str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
+]

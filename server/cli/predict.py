@@ -4,19 +4,18 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
 
-from ..schema.predict import Answer, PredictRequest, Reason, Terms
+from ..schema.predict import Answer, Reason, Terms
 from .options import Budget, BudgetMs, Exact, FeatureFiles
 
 STDIN = Path("-")
@@ -70,7 +69,7 @@ def predict(
 def answer_files(
     index_path: Path, items: Sequence[Path], features: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Classify files one after the other; each budget starts when its file is read.
+    """Classify files one after the other; each budget starts once its file is read.
 
     A file that cannot be read as an item of the index's kind, or of which a feature
     cannot be computed, has an error for an answer, and the next one's turn comes.
@@ -80,25 +79,20 @@ def answer_files(
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Translator.request`.
     """
-    from ..engine.execution import execute
-    from ..engine.request import Caller
+    from ..runtime.at_once import AtOnce
     from ..runtime.warm_up import open_translator
 
     translator = open_translator(index_path, features)
+    at_once = AtOnce(translator)
     for path in items:
         try:
-            ask = read_request(path, translator.planner.package.kind)
-            arrived_s = translator.planner.now()
-            item = translator.item(ask)
-            request = translator.request(terms, item, arrived_s, Caller())
-            outcome = execute(translator.planner, request)
-            at_once = replace(request, read_s=outcome.started_s)  # without a queue
-            yield path, translator.answer(at_once, outcome)
+            payload = read_payload(path, translator.planner.package.kind)
+            yield path, at_once.answer(terms, payload)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def read_request(path: Path, kind: Kind) -> PredictRequest:
+def read_payload(path: Path, kind: Kind) -> Any:
     """Read a file, or standard input where it is called -, as an item of a kind."""
     from ..offline_scoring.sources import decode_content
 
@@ -111,8 +105,7 @@ def read_request(path: Path, kind: Kind) -> PredictRequest:
     except OSError as error:
         raise BadItem(error.strerror or str(error)) from error
     try:
-        field = "image_base64" if kind == "image" else kind
-        return PredictRequest(**{field: decode_content(data, kind)})
+        return decode_content(data, kind)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
         raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error

@@ -10,7 +10,7 @@ import typer
 from polydom.features.errors import BadInput
 from polydom.indexer.commands.app import IndexFile
 
-from .options import Exact, FeatureFiles
+from .options import Encoding, Exact, FeatureFiles, Separator
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -50,12 +50,8 @@ def score(
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the items most likely of --label.")
     ] = None,
-    separator: Annotated[
-        str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
-    ] = None,
-    encoding: Annotated[
-        str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
-    ] = None,
+    separator: Separator = None,
+    encoding: Encoding = None,
     exact: Exact = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     resume: Annotated[

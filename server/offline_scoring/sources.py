@@ -18,7 +18,7 @@ from polydom.features.readers.tables import (
     open_table,
     read_json_lines,
 )
-from polydom.features.wording import describe_decode_error, listed
+from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -42,6 +42,40 @@ class ItemSource(NamedTuple):
     remarks: Callable[[], list[str]] = list
 
 
+class Row(NamedTuple):
+    """A row of a table, a line of JSON Lines, or a file.
+
+    Attributes
+    ----------
+    name
+        Its number from 0; of a file its path in the folder.
+    item
+        What the index reads of it.
+    label
+        What is in the column of labels; None without one.
+    whole
+        All its columns but that one, as a record's were read, whatever the index knows;
+        None where they were not asked for, or it cannot be read.
+    """
+
+    name: str
+    item: ScorableItem
+    label: Any = None
+    whole: Mapping[str, Any] | None = None
+
+
+class Rows(NamedTuple):
+    """Rows, how many there are where that is known, and remarks as of `ItemSource`.
+
+    `names` says which columns there are, of JSON Lines those of the first line read.
+    """
+
+    rows: Iterator[Row]
+    number: int | None
+    remarks: Callable[[], list[str]]
+    names: Callable[[], Sequence[str]]
+
+
 def read_items(
     path: Path,
     package: Package,
@@ -59,35 +93,81 @@ def read_items(
     BadInput
         If it is none of those, is not there, or holds nothing of the index's kind.
     """
-    kind, ending = package.kind, path.suffix.lower()
-    if path.is_dir() and ending != PARQUET:
-        files = files_of(path, kind)
-        if not files:
-            raise BadInput(f"{path} holds no {kind} ({', '.join(ENDINGS[kind])})")
-        return ItemSource((_file(path, file, kind) for file in files), len(files))
+    kind = package.kind
+    if is_folder(path):
+        files = files_in(path, kind)
+        named = ((str(f.relative_to(path)), read_file(f, kind)) for f in files)
+        return ItemSource(named, len(files))
+    source = read_rows(path, package, separator, encoding)
+    items = ((row.name, row.item) for row in source.rows)
+    return ItemSource(items, source.number, source.remarks)
+
+
+def is_folder(path: Path) -> bool:
+    """Say whether each item is a file; a folder of Parquet files is one table."""
+    return path.is_dir() and path.suffix.lower() != PARQUET
+
+
+def files_in(folder: Path, kind: Kind) -> list[Path]:
+    """List a folder's items of a kind; BadInput where there is none."""
+    files = files_of(folder, kind)
+    if not files:
+        raise BadInput(f"{folder} holds no {kind} ({', '.join(ENDINGS[kind])})")
+    return files
+
+
+def read_rows(
+    path: Path,
+    package: Package,
+    separator: str | None = None,
+    encoding: str | None = None,
+    label: str | None = None,
+    *,
+    whole: bool = False,
+) -> Rows:
+    """Read a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
+
+    Parameters
+    ----------
+    separator, encoding
+        As for `read_items`.
+    label
+        Column that holds labels, and is no part of the items.
+    whole
+        Whether records' other columns are read too.
+
+    Raises
+    ------
+    BadInput
+        As `read_items`, and if there is no such column, or the index reads it.
+    """
+    ending = path.suffix.lower()
     if not path.exists():
         raise BadInput(f"{path}: there is no such file or folder")
-    reader = _Reader(package)
+    reader = _Reader(package, label, whole)
     if ending in JSON_LINES:
         count = count_json_lines(path, encoding)
-        return ItemSource(_lines(path, encoding, reader), count, reader.remarks)
+        lines = _lines(path, encoding, reader)
+        return Rows(lines, count, reader.remarks, lambda: reader.names)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
         rows = table.rows(reader.columns(path, table.names))
-        return ItemSource(_rows(table, rows, reader), table.count, reader.remarks)
+        found = _rows(table, rows, reader)
+        return Rows(found, table.count, reader.remarks, lambda: reader.names)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
 
 
-def _file(folder: Path, path: Path, kind: Kind) -> Named:
-    name = str(path.relative_to(folder))
+def read_file(path: Path, kind: Kind) -> ScorableItem:
+    """Read a file as an item of a kind, or why it is none."""
     try:
-        return name, decode_content(path.read_bytes(), kind)
+        content: ScorableItem = decode_content(path.read_bytes(), kind)
+        return content
     except OSError as error:
-        return name, BadItem(error.strerror or str(error))
+        return BadItem(error.strerror or str(error))
     except BadItem as error:
-        return name, error
+        return error
     except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
-        return name, BadItem(f"this is no {kind}: {describe_decode_error(error)}")
+        return BadItem(f"this is no {kind}: {describe_decode_error(error)}")
 
 
 def decode_content(data: bytes, kind: Kind) -> Any:
@@ -103,41 +183,59 @@ def decode_content(data: bytes, kind: Kind) -> Any:
     return data.decode() if kind == "text" else decode_record(data)
 
 
-def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Named]:
+def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Row]:
     for number, line in enumerate(read_json_lines(path, encoding)):
         if isinstance(line.row, BadItem):
-            yield str(number), line.row
+            yield Row(str(number), line.row)
             continue
         many = line.document.count(b":") > len(line.row)
         name = twice_in_json(line.document).any if many else None
-        item = reader.item(line.row) if name is None else twice_in_record(name)
-        yield str(number), item
+        reader.names = reader.names or tuple(line.row)
+        row = reader.row(number, line.row)
+        yield row if name is None else row._replace(item=twice_in_record(name))
 
 
-def _rows(table: Table, rows: Iterable[Any], reader: "_Reader") -> Iterator[Named]:
+def _rows(table: Table, rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:
     for number, row in enumerate(rows):
         if isinstance(row, BadItem):
-            yield str(number), row
+            yield Row(str(number), row)
             continue
         if not table.typed:
             row = {n: reader.cell(n, cell, table.commas) for n, cell in row.items()}
-        yield str(number), reader.item(row)
+        yield reader.row(number, row)
 
 
 class _Reader:
-    """Makes items of rows that are mappings."""
+    """Makes items of rows that are mappings.
 
-    def __init__(self, package: Package) -> None:
+    `label` and `whole` are as for `read_rows`; `names` are those of the columns, once
+    they are known.
+    """
+
+    def __init__(self, package: Package, label: str | None, whole: bool) -> None:
         self.kind = package.kind
+        self.names: tuple[str, ...] = ()
+        self._label = label
+        self._whole = whole and package.kind == "record"
         columns = KnownColumns(package.features)
         self._known = dict.fromkeys(columns.names)
         self._texts = columns.texts
         self._lacking = dict(self._known)
         self._left_out: dict[str, None] = {}
+        if label is not None and label in self._readable:
+            raise BadInput(
+                f"the index reads the column {label!r}, so it can be no label; name "
+                "the one that holds the classes"
+            )
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Names of the columns that can be used."""
+        """Names of the columns that can be used, that of the labels too."""
+        own = [] if self._label is None else [self._label]
+        return self._readable.union(own)
+
+    @property
+    def _readable(self) -> frozenset[str]:
         if self.kind == "record":
             return frozenset(self._known)
         return frozenset(["text"] if self.kind == "text" else IMAGE_COLUMNS)
@@ -148,19 +246,24 @@ class _Reader:
         Raises
         ------
         BadInput
-            If there is none.
+            If there is none, or none of labels.
         """
+        self.names = tuple(names)
+        own = [] if self._label is None else [self._label]
+        if own and self._label not in names:
+            raise BadInput(f"{path.name}: no column {own[0]!r}; {hint(own[0], names)}")
+        others = [name for name in names if name not in own]
         if self.kind == "record":
-            wanted = [n for n in names if not self._known or n in self._known]
+            wanted = [n for n in others if not self._known or n in self._known]
         else:
-            wanted = [name for name in names if name in self.wanted][:1]
+            wanted = [name for name in others if name in self._readable][:1]
         if not wanted:
             raise BadInput(
                 f"{path}: the index reads none of its columns {listed(names)}"
-                f"; it knows {listed(sorted(self.wanted))}"
+                f"; it knows {listed(sorted(self._readable))}"
             )
-        self._note(names)
-        return wanted
+        self._note(others)
+        return own + (others if self._whole else wanted)
 
     def remarks(self) -> list[str]:
         """Say which columns were not read, and which there never were, if any."""
@@ -179,7 +282,16 @@ class _Reader:
             if name not in self._known and len(self._left_out) < SHOWN:
                 self._left_out[name[:80]] = None
 
-    def item(self, row: Mapping[str, Any]) -> ScorableItem:
+    def row(self, number: int, row: dict[str, Any]) -> Row:
+        """Part a row into its item and its label."""
+        label = None if self._label is None else row.pop(self._label, None)
+        whole: Mapping[str, Any] | None = None
+        if self._whole:
+            own = row.get("record")
+            whole = own if isinstance(own, Mapping) else row
+        return Row(str(number), self._item(row), label, whole)
+
+    def _item(self, row: Mapping[str, Any]) -> ScorableItem:
         """Make the item of a row."""
         if self.kind == "record":
             own = row.get("record")
@@ -205,6 +317,8 @@ class _Reader:
 
         `commas` says whether it may have a decimal comma.
         """
+        if name == self._label:
+            return cell
         if name in self._texts or self.kind != "record":
             return cell if self.kind != "record" else cell.strip() or None
         if not cell.strip():

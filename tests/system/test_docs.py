@@ -32,6 +32,7 @@ from polydom.indexer.index.pdx_file import (
 from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.app import create_app, describe_routes
+from polydom.server.evaluation import facts
 from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
@@ -47,6 +48,7 @@ FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
 OIP = (DOCS / "oip.md").read_text(encoding="utf-8")
 ENSEMBLES = (DOCS / "ensembles.md").read_text(encoding="utf-8")
 RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
+EVALUATING = (DOCS / "evaluating.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -192,3 +194,16 @@ def test_running_names_options_that_there_are_and_the_limits(
         assert limit in RUNNING, limit
     for path in OPEN_PATHS:
         assert f"`{path}`" in RUNNING
+
+
+def test_evaluating_names_options_that_there_are_and_every_field(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["evaluate", "--help"]) == 0
+    described = capsys.readouterr().out
+    for option in set(re.findall(r"--[a-z][a-z-]+", EVALUATING)):
+        assert option in described, option
+    structs = (facts.Evaluation, facts.AtBudget, facts.Beside, facts.Confusion)
+    for struct in (*structs, facts.Bought, facts.Pair):
+        for field in struct.__struct_fields__:
+            assert f"`{field}`" in EVALUATING, field

@@ -46,8 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a reader has: photos in a folder per class, and a cat."""
     folder = tmp_path_factory.mktemp("reader")
     for label in ("cats", "dogs"):
-        for number in range(PER_CLASS):
-            path = folder / "photos" / label / f"{number}.jpg"
+        for number in range(PER_CLASS + 1):
+            part = "photos" if number < PER_CLASS else "held-out"
+            path = folder / part / label / f"{number}.jpg"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(photo(label, number))
     (folder / "cat.jpg").write_bytes(photo("cats", 3))
@@ -61,7 +62,8 @@ def test_readme_commands_work_in_their_order(folder: Path) -> None:
         if command[0] == "polydom" and command[1] != "serve":
             servers.polydom(command[1:], folder)
             ran.append(command[1])
-    assert ran == ["init", "build", "inspect", "plan", "predict", "score"]
+    first = ["init", "build", "inspect", "plan", "predict"]
+    assert ran == [*first, "evaluate", "score"]
     served = [c for c in commands() if c[:2] == ["polydom", "serve"]]
     asked = [c for c in commands() if c[0] == "curl"]
     assert len(served) == len(asked) == 1

@@ -1,6 +1,7 @@
 """What people see of a build's progress."""
 
 import io
+import threading
 from contextlib import suppress
 
 import pytest
@@ -106,6 +107,21 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
     assert second.endswith(" left")
     assert third.endswith(" left")
     assert "at most" not in third
+
+
+def test_bar_without_a_thread_is_drawn_by_who_takes_the_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("polydom.indexer.commands.progress_bars.REDRAW_S", 0.0)
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    before = threading.active_count()
+    with ProgressBars(console, threaded=False).stage("a", 3) as on_progress:
+        assert threading.active_count() == before
+        on_progress(1)
+        assert isinstance(console.file, io.StringIO)
+        assert "1/3" in console.file.getvalue()
+        on_progress(3)
+    assert "3/3" in console.file.getvalue()
 
 
 def fails(amount: int) -> TrainingOutcome:

@@ -1,0 +1,235 @@
+"""How good an index is on labelled items, beside others: `polydom evaluate`."""
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from polydom.features.errors import BadInput
+from polydom.indexer.commands.app import AsJson, IndexFile, prints_to_stderr
+
+from .options import Encoding, Exact, FeatureFiles, Separator
+
+if TYPE_CHECKING:
+    from ..evaluation.facts import Evaluation
+    from ..evaluation.run import EvaluationRun, Server
+
+UNBROKEN = 500  # columns of a file or pipe, where no line need be broken
+
+
+# What is asked for,
+TestItems = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TEST",
+        help="Labelled items: a folder with one for each class, or a .jsonl, .csv, "
+        ".tsv or .parquet file.",
+    ),
+]
+LabelName = Annotated[
+    str, typer.Option(help="Column or key with the classes; folders need none.")
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
+Repeat = Annotated[int, typer.Option(min=1, help="Ask for each item so often.")]
+# who is asked,
+Budgets = Annotated[
+    str,
+    typer.Option(
+        metavar="B,B,...",
+        help="What one item may take: milliseconds, or amounts in the unit of an index "
+        "that counts no time.",
+    ),
+]
+Against = Annotated[
+    list[str],
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="Also ask what FUNCTION() returns: a fitted estimator whose predict takes "
+        "a list of images' bytes, texts or dicts. May be given several times.",
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask the server at this address, such as http://127.0.0.1:8000, instead "
+        "of this process."
+    ),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="With --url: the model's name there.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
+]
+# and what is shown.
+Chosen = Annotated[
+    float | None,
+    typer.Option(
+        metavar="B", help="Budget whose mistakes are shown; else the largest."
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(help="Draw accuracy and share in time to this .png, .svg or .pdf."),
+]
+
+
+def evaluate(
+    index: IndexFile,
+    test: TestItems,
+    budgets: Budgets,
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    label: LabelName = "label",
+    separator: Separator = None,
+    encoding: Encoding = None,
+    limit: Limit = None,
+    seed: Seed = 0,
+    repeat: Repeat = 1,
+    exact: Exact = False,
+    against: Against = [],  # noqa: B006
+    url: Url = None,
+    model: ModelName = None,
+    token_file: TokenFile = None,
+    confusion: Chosen = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how good an index is on labelled items, within each budget.
+
+    Beside it stand the prior, the cheapest and the largest plan that it has, whatever
+    time they take, and estimators of your own. All are asked item by item in turn.
+    Interrupt with Ctrl-C at any time: what is done until then is shown.
+    """
+    from polydom.indexer.commands.progress_bars import ProgressBars
+
+    from ..evaluation.figure import draw, refuse_figure
+    from ..evaluation.run import EvaluationRun
+
+    amounts = read_budgets(budgets)
+    chosen = amounts[-1] if confusion is None else confusion
+    if chosen not in amounts:
+        raise BadInput(f"--confusion {chosen:g} is none of --budgets {budgets}")
+    server = read_server(url, model, token_file)
+    if plot is not None:
+        refuse_figure(plot)
+    with prints_to_stderr():
+        run = EvaluationRun(
+            index=index,
+            test=test,
+            amounts=amounts,
+            features=features,
+            server=server,
+            against=against,
+            label=label,
+            separator=separator,
+            encoding=encoding,
+            limit=limit,
+            seed=seed,
+            repeat=repeat,
+            exact=exact,
+            progress=ProgressBars(threaded=False),
+        )
+        _say(run.remarks())
+        complete = _carry_out(run)
+        found = run.judge(chosen)
+    _say(run.afterthoughts(found))
+    if plot is not None:
+        draw(found, plot)
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(found)))
+    else:
+        _show(found)
+    if not complete:
+        raise typer.Exit(130)
+
+
+def _carry_out(run: "EvaluationRun") -> bool:
+    """Ask for all there is to ask; say whether nobody interrupted it."""
+    try:
+        with run:
+            run.carry_out()
+    except KeyboardInterrupt:
+        done, total = len(run.contest.rounds), run.contest.total
+        _say([f"\ninterrupted after {done:,} of {total:,} rounds"])
+        if not done:
+            raise typer.Exit(130) from None
+        return False
+    return True
+
+
+def read_server(
+    url: str | None, model: str | None, token_file: Path | None
+) -> "Server | None":
+    """Read who is asked over HTTP; None where nobody is.
+
+    Raises
+    ------
+    BadInput
+        If there is no token in the file, or what is for a server comes without one.
+    """
+    from ..evaluation.run import Server
+
+    if url is not None:
+        token = None if token_file is None else read_token(token_file)
+        return Server(url=url, model=model, token=token)
+    if model or token_file:
+        option = "--model" if model else "--token-file"
+        raise BadInput(f"{option} is for a server: give --url, too")
+    return None
+
+
+def read_budgets(text: str) -> list[float]:
+    """Read budgets such as `1,2,5,20`; ascending, each once.
+
+    Raises
+    ------
+    BadParameter
+        If one is no finite number above 0.
+    """
+    try:
+        amounts = [float(part) for part in text.split(",")]
+    except ValueError:
+        amounts = []
+    if not amounts or not all(0 < amount < math.inf for amount in amounts):
+        raise typer.BadParameter(
+            f"{text!r} came; finite numbers above 0 with commas between them are "
+            "needed, such as 1,2,5,20",
+            param_hint="--budgets",
+        )
+    return sorted(set(amounts))
+
+
+def read_token(path: Path) -> str:
+    """Read the first token of a file such as `polydom serve --token-file` takes."""
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except OSError as error:
+        raise BadInput(f"--token-file {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"--token-file {path}: this is no text in UTF-8") from error
+    for line in lines:
+        if line and not line.startswith("#"):
+            return line
+    raise BadInput(f"--token-file {path}: there is no token in it")
+
+
+def _say(remarks: Iterable[str]) -> None:
+    for remark in remarks:
+        typer.echo(remark, err=True)
+
+
+def _show(found: "Evaluation") -> None:
+    from rich.console import Console
+
+    from ..evaluation.report import show
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = UNBROKEN
+    show(found, console)

@@ -1,0 +1,1 @@
+"""An index judged on labelled items, beside what answers without one."""

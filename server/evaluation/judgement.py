@@ -1,0 +1,223 @@
+"""What a contest says of each contender, as plain data."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
+
+from polydom.models import measures
+
+from ..schema.predict import Answer
+from .contenders import Contender
+from .contest import Contest, Reply
+from .facts import AtBudget, Beside, Bought, Confusion, Pair
+
+COMMONEST = 5  # feature sets that are named
+
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Judge:
+    """Reads the rounds of a contest.
+
+    Parameters
+    ----------
+    contest
+        With at least one round.
+    contenders
+        Those of the contest.
+    labels
+        The index's classes.
+    unit
+        What it counts.
+    """
+
+    def __init__(
+        self,
+        contest: Contest,
+        contenders: Sequence[Contender],
+        labels: Sequence[str],
+        unit: str,
+    ) -> None:
+        self._rounds = contest.rounds
+        self._contenders = contenders
+        self._known = len(labels)
+        self._codes = {label: code for code, label in enumerate(labels)}
+        self._own = self._coded([one.item.label for one in self._rounds])
+        self._counts_time = unit == "s"
+
+    def at_budget(self, place: int, amount: float) -> AtBudget:
+        """Judge the contender at a place, who was asked within a budget."""
+        replies = self._replies(place)
+        inside = self._inside(replies, amount)
+        answers = [one.answer for one in replies if isinstance(one.answer, Answer)]
+        count = max(len(answers), 1)
+        early = sum(map(_is_early, answers))
+        bought = Counter(answer.features for answer in answers)
+        judged = AtBudget(
+            **self._judged(place),
+            expected_accuracy=_mean([one.expected_accuracy for one in answers]),
+            inside=float(inside.mean()),
+            right_inside=float((inside & self._rights(place)).mean()),
+            early=early / count,
+            plans=[
+                Bought(features, number / count)
+                for features, number in bought.most_common(COMMONEST)
+            ],
+        )
+        if self._counts_time:
+            judged.budget_ms = amount
+            given_us = [one.budget_us for one in answers if one.budget_us is not UNSET]
+            if given_us and min(given_us) < amount * 1e3 - 1:
+                judged.given_ms = min(given_us) / 1e3
+        else:
+            judged.budget = amount
+            costs = [one.predicted for one in answers if one.predicted is not UNSET]
+            judged.mean_cost = _mean(costs) or 0.0
+        return judged
+
+    def beside(self, place: int, amounts: Sequence[float]) -> Beside:
+        """Judge the contender at a place, as one who knows nothing of these budgets."""
+        replies, rights = self._replies(place), self._rights(place)
+        mean_cost: float | UnsetType | None = UNSET
+        known = True
+        if not self._counts_time:
+            costs = [getattr(one.answer, "cost", None) for one in replies]
+            known = any(cost is not None for cost in costs)
+            mean_cost = _mean([cost for cost in costs if cost is not None])
+        inside = [self._inside(replies, amount) for amount in amounts if known]
+        nothing: list[float | None] = [None] * len(amounts)
+        return Beside(
+            **self._judged(place),
+            features=self._contenders[place].features,
+            inside=[float(one.mean()) for one in inside] or nothing,
+            right_inside=[float((one & rights).mean()) for one in inside] or nothing,
+            mean_cost=mean_cost,
+        )
+
+    def confusion(self, place: int, amount: float) -> Confusion:
+        """Count what the contender at a place answered for each class."""
+        answered = self._answered(place)
+        names: list[str | None] = [*self._codes, None]
+        counts = measures.confusion(self._own, answered, len(names)).astype(int)
+        own = np.unique(self._own)
+        chosen = np.union1d(np.arange(self._known), answered)
+        sums = counts.sum(axis=1)
+        pairs = [
+            Pair(
+                str(names[i]),
+                names[j],
+                int(counts[i, j]),
+                float(counts[i, j] / sums[i]),
+            )
+            for i, j in np.argwhere(counts).tolist()
+            if i != j
+        ]
+        return Confusion(
+            amount,
+            [str(names[i]) for i in own],
+            [names[j] for j in chosen],
+            counts[np.ix_(own, chosen)].tolist(),
+            sorted(pairs, key=lambda pair: -pair.count),
+        )
+
+    def _judged(self, place: int) -> dict[str, Any]:
+        """Fields of `Judged`."""
+        replies, own = self._replies(place), self._own
+        answered = self._answered(place)
+        took_ms = np.array([one.took_s for one in replies]) * 1e3
+        p50_ms, p99_ms = np.quantile(took_ms, [0.5, 0.99]).tolist()
+        errors = [str(one.error) for one in replies if one.error is not None]
+        area, loss = self._scored(replies)
+        return {
+            "name": self._contenders[place].name,
+            "accuracy": measures.accuracy(own, answered),
+            "standard_error": self._standard_error(self._rights(place)),
+            "balanced_accuracy": measures.balanced_accuracy(own, answered),
+            "macro_f1": measures.macro_f1(own, answered),
+            "auc": area,
+            "log_loss": loss,
+            "p50_ms": p50_ms,
+            "p99_ms": p99_ms,
+            "unanswered": len(errors),
+            "error": errors[0] if errors else None,
+        }
+
+    def _replies(self, place: int) -> list[Reply]:
+        return [one.replies[place] for one in self._rounds]
+
+    def _coded(self, labels: Sequence[str]) -> Codes:
+        """Give classes numbers: the index's first, then others as they come."""
+        codes = self._codes
+        numbers = [codes.setdefault(label, len(codes)) for label in labels]
+        return np.array(numbers, np.int64)
+
+    def _answered(self, place: int) -> Codes:
+        """Give answers numbers; none is a class beyond all, of no item."""
+        replies = self._replies(place)
+        told = [one.answer.label for one in replies if one.answer is not None]
+        found = np.full(len(replies), -1)
+        found[[one.answer is not None for one in replies]] = self._coded(told)
+        return np.where(found < 0, len(self._codes), found)
+
+    def _rights(self, place: int) -> Flags:
+        rights: Flags = self._answered(place) == self._own
+        return rights
+
+    def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
+        """Say which answers came inside a budget; none is not."""
+        if not self._counts_time:
+            return np.array([_costs_at_most(one, amount) for one in replies])
+        took_ms = [one.took_s * 1e3 for one in replies]
+        times = zip(replies, took_ms, strict=True)
+        return np.array([one.answer is not None and t <= amount for one, t in times])
+
+    def _standard_error(self, rights: Flags) -> float | None:
+        """Of the mean over items; asking one again says nothing of others."""
+        positions = np.array([one.position for one in self._rounds])
+        asked = np.bincount(positions)
+        means = np.bincount(positions, rights)[asked > 0] / asked[asked > 0]
+        if len(means) < 2:
+            return None
+        return float(means.std(ddof=1) / np.sqrt(len(means)))
+
+    def _scored(self, replies: Sequence[Reply]) -> tuple[float | None, float | None]:
+        """AUC and log loss, where all answers have scores."""
+        given = [None if one.answer is None else one.answer.scores for one in replies]
+        scores: Floats = np.zeros((len(given), self._known))
+        for row, named in zip(scores, given, strict=True):
+            if named is None:
+                return None, None
+            for label, score in named.items():
+                if self._codes.get(label, self._known) < self._known:
+                    row[self._codes[label]] = score
+        if self._known < 2 or not np.isfinite(scores).all():
+            return None, None
+        area = measures.auc(self._own, scores)
+        loss = None
+        if measures.are_probabilities(scores):
+            loss = measures.log_loss(self._own, scores)
+        return None if np.isnan(area) else area, loss
+
+
+def _is_early(answer: Answer) -> bool:
+    used, count = answer.base_models_used, answer.base_models
+    if answer.reason == "sure":
+        return True
+    return used is not UNSET and count is not UNSET and used < count
+
+
+def _costs_at_most(reply: Reply, amount: float) -> bool:
+    if isinstance(reply.answer, Answer):
+        return reply.answer.budget_met
+    cost = None if reply.answer is None else reply.answer.cost
+    return cost is not None and cost <= amount
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None

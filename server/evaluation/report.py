@@ -1,0 +1,162 @@
+"""What a contest found, for people: tables and lines."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from polydom.features.errors import printable
+
+from .facts import AtBudget, Confusion, Evaluation, Judged
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+PLANS = 3  # feature sets of a budget that are shown
+CLASSES = 10  # classes of a confusion that is shown as a matrix
+PAIRS = 10  # mistakes that are shown
+
+
+def show(found: Evaluation, console: "Console") -> None:
+    """Print all of it."""
+    where = f" by {found.url}" if found.url else ""
+    head = (
+        f"{found.asked:,} answers each{where} to {found.items:,} items of {found.test}"
+    )
+    console.print(printable(head), markup=False, highlight=False, soft_wrap=True)
+    unit = "ms" if found.unit == "s" else found.unit
+    _print(console, "accuracy and time", _accuracies(found, unit))
+    _print(console, "other measures", _measures(found, unit))
+    inside = f"right and inside the budget, of so many {unit}"
+    _print(console, inside, _right_inside(found, unit))
+    _show_plans(found, unit, console)
+    _show_confusion(found.confusion, unit, console)
+
+
+def _accuracies(found: Evaluation, unit: str) -> "Table":
+    """Tabulate accuracy and time, the index within each budget first."""
+    counts_time = found.unit == "s"
+    cost = [] if counts_time else [f"mean {unit}"]
+    table = _table("accuracy", "expected", "inside", "early")
+    for name in (*cost, "p50 ms", "p99 ms"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for own in found.budgets:
+        costs = [] if counts_time else [_number(own.mean_cost)]
+        table.add_row(
+            _plain(_named(own, unit)),
+            _accuracy(own),
+            _four(own.expected_accuracy),
+            f"{own.inside:.1%}",
+            f"{own.early:.1%}",
+            *costs,
+            *_times(own),
+        )
+    for other in found.beside:
+        costs = [] if counts_time else [_number(other.mean_cost)]
+        cells = [_accuracy(other), "", "", "", *costs, *_times(other)]
+        table.add_row(_plain(_named(other, unit)), *cells)
+    return table
+
+
+def _measures(found: Evaluation, unit: str) -> "Table":
+    """Tabulate the measures beside accuracy."""
+    table = _table("balanced accuracy", "macro F1", "AUC", "log loss")
+    for one in (*found.budgets, *found.beside):
+        numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.log_loss)
+        table.add_row(_plain(_named(one, unit)), *map(_four, numbers))
+    return table
+
+
+def _right_inside(found: Evaluation, unit: str) -> "Table":
+    """Tabulate what is right and inside each budget, by the same rule for all."""
+    table = _table(*(f"{own.amount:g}" for own in found.budgets))
+    table.add_row("polydom", *(_four(own.right_inside) for own in found.budgets))
+    for other in found.beside:
+        name = _plain(_named(other, unit))
+        table.add_row(name, *map(_four, other.right_inside))
+    return table
+
+
+def _print(console: "Console", title: str, table: "Table") -> None:
+    """Print a title of any length above a table."""
+    console.print(f"\n{_plain(title)}", style="italic", highlight=False)
+    console.print(table)
+
+
+def _table(*names: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None)
+    table.add_column("")
+    for name in names:
+        table.add_column(_plain(name), justify="right", no_wrap=True)
+    return table
+
+
+def _plain(text: str) -> str:
+    """Keep what others wrote from being read as markup, or by a terminal."""
+    from rich.markup import escape
+
+    return escape(printable(text))
+
+
+def _named(one: Judged, unit: str) -> str:
+    """Name a row: the index by its budget."""
+    return (
+        f"{one.name}, {one.amount:g} {unit}" if isinstance(one, AtBudget) else one.name
+    )
+
+
+def _accuracy(one: Judged) -> str:
+    error = one.standard_error
+    return f"{one.accuracy:.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def _times(one: Judged) -> tuple[str, str]:
+    return f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}"
+
+
+def _four(number: float | None) -> str:
+    return "-" if number is None else f"{number:.4f}"
+
+
+def _number(number: object) -> str:
+    return f"{number:.6g}" if isinstance(number, float) else "-"
+
+
+def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
+    """Say what each budget bought, and what the others are made of."""
+    lines = ["", "features that answered"]
+    for own in found.budgets:
+        shown = [f"{one.share:.1%} {_listed(one.features)}" for one in own.plans]
+        more = ["..."] if len(shown) > PLANS else []
+        lines.append(f"  {_named(own, unit)}: {'; '.join(shown[:PLANS] + more)}")
+    for other in found.beside:
+        if other.features:
+            lines.append(f"  {_named(other, unit)}: {_listed(other.features)}")
+    for line in lines:
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+
+
+def _listed(features: Sequence[str]) -> str:
+    return ", ".join(features) or "none (the prior)"
+
+
+def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:
+    """Print the matrix of few classes, and the most frequent mistakes of many."""
+    at = f"{found.amount:g} {unit}"
+    if not found.pairs:
+        console.print(f"\nno mistake at {at}", markup=False, highlight=False)
+        return
+    if len(found.labels) <= CLASSES and len(found.answers) <= CLASSES + 1:
+        answers = ["no answer" if a is None else a for a in found.answers]
+        table = _table(*answers)
+        for label, row in zip(found.labels, found.matrix, strict=True):
+            table.add_row(_plain(label), *(f"{count:,}" for count in row))
+        _print(console, f"answers at {at}, a row for each class", table)
+        return
+    console.print(f"\nmost frequent mistakes at {at}", markup=False, highlight=False)
+    for pair in found.pairs[:PAIRS]:
+        answer = "not answered" if pair.answer is None else f"taken for {pair.answer}"
+        share = f"{pair.share:.1%} of its class"
+        line = printable(f"  {pair.label} {answer}: {pair.count:,} ({share})")
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,147 @@
+"""What replies say of a contender, against counting them one by one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadItem
+from polydom.server.evaluation.contenders import Contender, Said
+from polydom.server.evaluation.contest import Contest, Reply, Round
+from polydom.server.evaluation.judgement import Judge
+from polydom.server.evaluation.labelled_items import LabelledItem
+from polydom.server.schema.predict import Answer
+from tests.support.oracles import evaluation as oracle
+
+KNOWN = ["ham", "spam", "eggs"]
+BUDGET_MS = 3.0
+
+
+class Anyone:
+    """One who is never asked."""
+
+    name = "anyone"
+    features = None
+
+    def answer(self, item: LabelledItem) -> Said:
+        raise NotImplementedError
+
+
+def answer_of(label: str, **changed: Any) -> Answer:
+    facts: dict[str, Any] = {
+        "label": label,
+        "scores": None,
+        "features": ("length",),
+        "expected_accuracy": 0.75,
+        "reason": None,
+        "budget_met": True,
+        "actual_us": 1.0,
+        "queue_us": 0.0,
+        "elapsed_us": 1.0,
+        "index_version": "1",
+        "budget_us": BUDGET_MS * 1e3,
+    }
+    return Answer(**(facts | changed))
+
+
+def judge_of(replies: list[oracle.Plain], unit: str = "s", **changed: Any) -> Judge:
+    """A judge of one contender with these replies; `changed` is of each answer."""
+    rounds = []
+    for one in replies:
+        item = LabelledItem(str(one.position), "", one.label, 1.0, "")
+        reply = Reply(one.took_ms / 1e3, error=BadItem("it is torn"))
+        if one.answer is not None:
+            said = answer_of(one.answer, scores=one.scores, **changed)
+            reply = Reply(one.took_ms / 1e3, said)
+        rounds.append(Round(one.position, item, (reply,)))
+    contenders: list[Contender] = [Anyone()]
+    contest = Contest([], contenders)
+    contest.rounds = rounds
+    return Judge(contest, contenders, KNOWN, unit)
+
+
+@st.composite
+def drawn_replies(draw: st.DrawFn) -> list[oracle.Plain]:
+    """Few replies to fewer items, some of foreign classes, some without an answer."""
+    rng = np.random.default_rng(draw(st.integers(0, 9_999)))
+    labels = rng.choice([*KNOWN, "foreign"], draw(st.integers(1, 5))).tolist()
+    scores = draw(st.booleans())
+    wanting = draw(st.sampled_from([0.0, 0.2]))
+    replies = []
+    for _ in range(draw(st.integers(1, 12))):
+        position = int(rng.integers(len(labels)))
+        raw = rng.integers(1, 4, len(KNOWN))
+        shares = dict(zip(KNOWN, (raw / raw.sum()).tolist(), strict=True))
+        answered = rng.random() >= wanting
+        replies.append(
+            oracle.Plain(
+                position,
+                labels[position],
+                str(rng.choice([*KNOWN, "other"])) if answered else None,
+                float(rng.integers(1, 6)),
+                shares if scores and answered else None,
+            )
+        )
+    return replies
+
+
+@given(drawn_replies())
+def test_judgement_is_that_of_counting_one_by_one(replies: list[oracle.Plain]) -> None:
+    judge = judge_of(replies)
+    found = judge.at_budget(0, BUDGET_MS)
+    for name, value in oracle.judged(replies, KNOWN).items():
+        assert getattr(found, name) == (
+            value if value is None else pytest.approx(value)
+        ), name
+    inside, right = oracle.in_time(replies, BUDGET_MS)
+    assert (found.inside, found.right_inside) == pytest.approx((inside, right))
+    beside = judge.beside(0, [1.0, BUDGET_MS])
+    assert beside.inside == [oracle.in_time(replies, b)[0] for b in (1.0, BUDGET_MS)]
+    confusion = judge.confusion(0, BUDGET_MS)
+    counted = oracle.confused(replies)
+    for label, row in zip(confusion.labels, confusion.matrix, strict=True):
+        for answer, count in zip(confusion.answers, row, strict=True):
+            assert counted.pop((label, answer), 0) == count
+    assert not counted
+    mistakes = [pair.count for pair in confusion.pairs]
+    assert mistakes == sorted(mistakes, reverse=True)
+    assert sum(mistakes) == sum(one.label != one.answer for one in replies)
+
+
+def replies_of(*labels: str) -> list[oracle.Plain]:
+    return [oracle.Plain(k, label, "ham", 1.0) for k, label in enumerate(labels)]
+
+
+def test_answers_that_came_early_are_counted() -> None:
+    replies = replies_of("ham", "spam")
+    assert judge_of(replies).at_budget(0, 1.0).early == 0.0
+    assert judge_of(replies, reason="sure").at_budget(0, 1.0).early == 1.0
+    some: dict[str, Any] = {"base_models": 8, "base_models_used": 7}
+    assert judge_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 1.0
+    some["base_models_used"] = 8
+    assert judge_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 0.0
+
+
+def test_plans_and_expectations_are_those_of_the_answers() -> None:
+    found = judge_of(replies_of("ham", "spam", "eggs")).at_budget(0, BUDGET_MS)
+    assert found.expected_accuracy == 0.75
+    assert [(one.features, one.share) for one in found.plans] == [(("length",), 1.0)]
+    assert not isinstance(found.given_ms, float)
+    assert judge_of(replies_of("ham")).at_budget(0, 4.0).given_ms == BUDGET_MS
+
+
+def test_money_is_inside_by_what_the_plan_costs() -> None:
+    money = {"budget": 0.5, "predicted": 0.25, "budget_met": False}
+    found = judge_of(replies_of("ham", "spam"), "usd", **money).at_budget(0, 0.5)
+    assert (found.budget, found.inside, found.mean_cost) == (0.5, 0.0, 0.25)
+    assert not isinstance(found.budget_ms, float)
+
+
+def test_scores_that_are_no_probabilities_have_no_log_loss() -> None:
+    margins = {"ham": -2.0, "spam": 2.0, "eggs": 0.0}
+    replies = [oracle.Plain(0, "ham", "ham", 1.0, margins)]
+    replies.append(oracle.Plain(1, "spam", "ham", 1.0, margins))
+    found = judge_of(replies).at_budget(0, 1.0)
+    assert (found.auc, found.log_loss) == (0.5, None)

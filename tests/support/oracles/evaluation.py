@@ -1,0 +1,90 @@
+"""What replies say of a contender, counted one by one and by scikit-learn."""
+
+import statistics
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import metrics
+
+NO_ANSWER = "\x00none"
+
+
+class Plain(NamedTuple):
+    """One reply: the item's position and label, what came, in what time."""
+
+    position: int
+    label: str
+    answer: str | None
+    took_ms: float
+    scores: dict[str, float] | None = None
+
+
+def judged(replies: Sequence[Plain], known: Sequence[str]) -> dict[str, Any]:
+    """Fields of `Judged` but the name and the error."""
+    labels = [one.label for one in replies]
+    answers = [NO_ANSWER if one.answer is None else one.answer for one in replies]
+    rights: dict[int, list[bool]] = {}
+    for one in replies:
+        rights.setdefault(one.position, []).append(one.label == one.answer)
+    means = [statistics.fmean(own) for own in rights.values()]
+    error = None
+    if len(means) > 1:
+        error = statistics.stdev(means) / len(means) ** 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        balanced = metrics.balanced_accuracy_score(labels, answers)
+        own = sorted(set(labels))
+        macro = metrics.f1_score(
+            labels, answers, labels=own, average="macro", zero_division=0
+        )
+    area, loss = scored(replies, known)
+    took = [one.took_ms for one in replies]
+    return {
+        "accuracy": sum(one.label == one.answer for one in replies) / len(replies),
+        "standard_error": error,
+        "balanced_accuracy": balanced,
+        "macro_f1": macro,
+        "auc": area,
+        "log_loss": loss,
+        "p50_ms": float(np.percentile(took, 50)),
+        "p99_ms": float(np.percentile(took, 99)),
+        "unanswered": answers.count(NO_ANSWER),
+    }
+
+
+def scored(
+    replies: Sequence[Plain], known: Sequence[str]
+) -> tuple[float | None, float | None]:
+    """AUC and log loss; None where an answer has no scores, or there are none."""
+    if any(one.scores is None for one in replies):
+        return None, None
+    areas, losses = [], []
+    for name in known[1:] if len(known) == 2 else known:
+        own = [one.label == name for one in replies]
+        if 0 < sum(own) < len(own):
+            given = [(one.scores or {}).get(name, 0.0) for one in replies]
+            areas.append(metrics.roc_auc_score(own, given))
+    for one in replies:
+        share = (one.scores or {}).get(one.label, 0.0)
+        losses.append(-np.log(max(share, 2.0**-52)))
+    return (float(np.mean(areas)) if areas else None), float(np.mean(losses))
+
+
+def in_time(replies: Sequence[Plain], budget_ms: float) -> tuple[float, float]:
+    """Share of all that came inside a budget, and of those that are right as well."""
+    inside = [
+        one for one in replies if one.answer is not None and one.took_ms <= budget_ms
+    ]
+    right = [one for one in inside if one.answer == one.label]
+    return len(inside) / len(replies), len(right) / len(replies)
+
+
+def confused(replies: Sequence[Plain]) -> dict[tuple[str, str | None], int]:
+    """How often each class got each answer."""
+    counts: dict[tuple[str, str | None], int] = {}
+    for one in replies:
+        pair = (one.label, one.answer)
+        counts[pair] = counts.get(pair, 0) + 1
+    return counts
