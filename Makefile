@@ -38,7 +38,7 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	cd typings && $(abspath $(BIN))/lint-imports --config ../pyproject.toml # where the rooms lie in polydom/
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .polydom-cache .mypy_cache .ruff_cache

@@ -58,7 +58,7 @@ def link(package: Distribution, site: Path) -> None:
 
 def copy_of_sources(place: Path) -> Path:
     """What a wheel is made of, without what earlier builds left beside it."""
-    for room in ROOMS:
+    for room in (*ROOMS, "polydom"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / room, place / room, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -68,12 +68,13 @@ def copy_of_sources(place: Path) -> Path:
 
 def files_of(place: Path) -> set[str]:
     """Files of the rooms, as the wheel should name them; .proto is compiled before."""
-    return {
+    rooms = {
         f"polydom/{path.relative_to(place).as_posix()}"
         for room in ROOMS
         for path in (place / room).rglob("*")
         if path.is_file() and path.suffix != ".proto"
     }
+    return rooms | {f"polydom/{path.name}" for path in (place / "polydom").iterdir()}
 
 
 @pytest.mark.jit
@@ -112,3 +113,11 @@ def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     answer = json.loads(run([binaries / "polydom", *predict], folder))
     assert answer["label"] == "spam"
     run([binaries / "python", "-c", COMPILES], folder, compiled=True)
+    version = run(
+        [binaries / "python", "-c", "import polydom; print(polydom.__version__)"],
+        folder,
+    )
+    assert version.strip() in metadata.name
+    assert "Usage: polydom" in run(
+        [binaries / "python", "-m", "polydom", "--help"], folder
+    )
