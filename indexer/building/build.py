@@ -30,6 +30,7 @@ from .choose_features import ProjectFeatures, choose_features
 from .dataset import (
     Dataset,
     draw_groups,
+    newest_groups,
     parts_of,
     rare_classes,
     split,
@@ -186,12 +187,20 @@ class Builder:
         """Which of all items could be set aside to calibrate exits on.
 
         They are drawn by whole groups and before anything else is done, so that what a
-        build makes of the others depends on none of them.
+        build makes of the others depends on none of them. With times they are the
+        newest, and none that is there to test on is drawn.
         """
+        whole, seed = self._whole, self.project.seed
         goal, share = self.project.exit_goal, 0.0
         if goal is not None and goal.confidence is not None:
             share = 1 / (2 * parts_of(self.project.search.held_out))
-        return draw_groups(self._whole.groups, share, self.project.seed)
+        if whole.times is not None:
+            return newest_groups(whole.groups, whole.times, share)
+        if whole.tested is None:
+            return draw_groups(whole.groups, share, seed)
+        drawn = np.zeros_like(whole.tested)
+        drawn[~whole.tested] = draw_groups(whole.groups[~whole.tested], share, seed)
+        return drawn
 
     @cached_property
     def _lacks_items(self) -> str:
@@ -289,6 +298,8 @@ class Builder:
 
     def _fewest(self, parts: int) -> int:
         """Count the groups that a class must come in; a race is divided twice."""
+        if not self.project.data.divided:
+            return parts_of(VALIDATION) if self._races else 1
         fewest, least = parts, parts_of(VALIDATION)
         while self._races and fewest - math.ceil(fewest / parts) < least:
             fewest += 1

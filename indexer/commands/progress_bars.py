@@ -1,7 +1,8 @@
 """How far a build is, for people: a bar for each stage, and the time that is left."""
 
 import math
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from polydom.models.selection.race import Race
@@ -21,18 +23,78 @@ from polydom.models.selection.race import Race
 from ..progress import OnProgress
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
+SHOWN = 0.01  # share of the time of which one line is worth it
+
+
+class StageTimes:
+    """Seconds that stages took, each without those that came within it.
+
+    Attributes
+    ----------
+    seconds
+        By name, in the order in which they began; of equal names together.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.seconds: dict[str, float] = {}
+        self._now = now
+        self._began = now()
+        self._within = [0.0]  # seconds of stages within each that runs
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time meanwhile."""
+        self.seconds.setdefault(name, 0.0)
+        began = self._now()
+        self._within.append(0.0)
+        try:
+            yield
+        finally:
+            took = self._now() - began
+            self.seconds[name] += took - self._within.pop()
+            self._within[-1] += took
+
+    def facts(self) -> dict[str, float]:
+        """Seconds by stage, with those of no stage as "other"."""
+        other = self._now() - self._began - sum(self.seconds.values())
+        return {**self.seconds, "other": max(other, 0.0)}
+
+
+def show_times(seconds: Mapping[str, float], console: Console) -> None:
+    """Write a table of where the time went, but for what took hardly any."""
+    whole = sum(seconds.values())
+    table = Table("where the time went", "seconds", "share", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, took in seconds.items():
+        if took >= SHOWN * whole:
+            table.add_row(name, f"{took:,.1f}", f"{took / whole:.0%}")
+    table.add_row("in all", f"{whole:,.1f}", "")
+    console.print(table)
 
 
 class ProgressBars:
-    """A Progress as one bar per stage; a line at its end where bars cannot be."""
+    """A Progress as one bar per stage; a line at its end where bars cannot be.
+
+    Attributes
+    ----------
+    times
+        What the stages took.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
+        self.times = StageTimes()
         self._shown: BarsWithNote | None = None
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Show a bar while the stage lasts."""
+        with self.times.stage(name), self._bar(name, total) as on_progress:
+            yield on_progress
+
+    @contextmanager
+    def _bar(self, name: str, total: int | None) -> Iterator[OnProgress]:
         with BarsWithNote(
             TextColumn("{task.description:<20}"),
             BarColumn(),

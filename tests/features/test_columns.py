@@ -148,14 +148,15 @@ def test_columns_refuses_a_negative_cost() -> None:
         columns("x", ["a"], declared={"usd": -1})
 
 
-def test_learn_texts_sorts_the_strings_of_each_column() -> None:
+def test_learn_texts_gives_the_most_frequent_strings_first() -> None:
     items = [
         record_item({"job": "clerk", "age": 3}),
         record_item({"job": "baker", "age": 4, "city": None}),
         record_item({"job": "clerk"}),
+        record_item({"job": "actor"}),
     ]
     found = learn_texts(items, ["job", "age", "city"])
-    assert found == ({"job": ("baker", "clerk")}, {})
+    assert found == ({"job": ("clerk", "actor", "baker")}, {})
 
 
 def test_learn_texts_finds_columns_of_dates_alone() -> None:
