@@ -154,8 +154,8 @@ def columns(
     Raises
     ------
     BadFeature
-        If a column or a string of a vocabulary is named twice, there is no column, or
-        a declared cost is out of range.
+        If a column, a string of a vocabulary or a number of dates is named twice, there
+        is no column or no number of dates, or a declared cost is out of range.
 
     Examples
     --------
@@ -169,6 +169,10 @@ def columns(
     refuse_twice(f"feature {name!r}", columns)
     for column, words in chosen.items():
         refuse_twice(f"the vocabulary of {column!r}", words)
+    for column, numbers in parts.items():
+        refuse_twice(f"the dates of {column!r}", numbers)
+        if not numbers:
+            raise BadFeature(f"the dates of {column!r} are read as no number")
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
     function = Columns(tuple(columns), chosen, parts)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.columns import Columns, columns, learn_texts
+from polydom.features.dates import Part
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
@@ -136,6 +137,20 @@ def test_columns_refuses_a_column_named_twice() -> None:
 def test_columns_refuses_a_word_known_twice() -> None:
     with pytest.raises(BadFeature, match="the vocabulary of 'a' names 'u' twice"):
         columns("x", ["a"], vocabularies={"a": ["u", "u"]})
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "the dates of 'a' are read as no number"),
+        (["day", "day"], "the dates of 'a' names 'day' twice"),
+    ],
+)
+def test_columns_refuses_dates_read_as_nothing_or_twice(
+    parts: list[Part], message: str
+) -> None:
+    with pytest.raises(BadFeature, match=message):
+        columns("x", ["a"], dates={"a": parts})
 
 
 def test_columns_refuses_to_be_empty() -> None:
