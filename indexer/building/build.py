@@ -59,7 +59,7 @@ from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .project import ExitGoal, Project
 from .read_items import load_data
 from .search_sets import SearchedSets, search_sets
-from .train_sets import Task, Trainer
+from .train_sets import Task, Trainer, weighing
 
 Rows = NDArray[np.int64]
 
@@ -247,7 +247,9 @@ class Builder:
         """
         project = self.project
         if not self._races:
-            make_learner(project.learner, project.seed)  # wrong names cost no wait
+            learner = make_learner(project.learner, project.seed)
+            # wrong names cost no wait, nor does a learner that takes no weights
+            weighing(learner, None if project.data.weight is None else np.empty(0))
         fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
         with self.progress.stage("dividing items", None) as on_progress:
@@ -394,6 +396,7 @@ class Builder:
             starts=table.features.starts,
             cache=self.cache,
             key=key,
+            weights=table.dataset.weights,
         )
         return Trainer(task, self._workers)
 

@@ -45,6 +45,9 @@ class Dataset:
         Which items are there to test on; None where the build chooses some.
     times : (N,) int64 or float64
         When each item came, in any unit; None where that plays no part.
+    weights : (N,) float64
+        How much each item counts, above 0, 1 on average of all that were read; None
+        where all count alike.
     """
 
     items: Sequence[Item]
@@ -55,6 +58,7 @@ class Dataset:
     skipped: tuple[tuple[str, str], ...] = ()
     tested: NDArray[np.bool_] | None = None
     times: NDArray[Any] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -77,21 +81,24 @@ class Dataset:
         else:
             for item in self.items:
                 digest.update(msgspec.msgpack.encode(item.payload))
-        for array in (self.codes, self.groups, self.tested, self.times):
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).data)
+        digest.update(self.codes.tobytes() + self.groups.tobytes())
+        for name in ("tested", "times", "weights"):
+            if (array := getattr(self, name)) is not None:
+                digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
 
     def only(self, rows: Rows) -> "Dataset":
         """Keep these items, in this order; classes and groups keep their numbers."""
-        return Dataset(
-            take(self.items, rows),
-            take(self.names, rows),
-            self.labels,
-            self.codes[rows],
-            self.groups[rows],
+        return replace(
+            self,
+            items=take(self.items, rows),
+            names=take(self.names, rows),
+            codes=self.codes[rows],
+            groups=self.groups[rows],
+            skipped=(),
             tested=None if self.tested is None else self.tested[rows],
             times=None if self.times is None else self.times[rows],
+            weights=None if self.weights is None else self.weights[rows],
         )
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
@@ -220,6 +227,7 @@ def make_dataset(
     skipped: Sequence[tuple[str, str]] = (),
     tested: NDArray[np.bool_] | None = None,
     times: NDArray[Any] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
     """Put items together, numbering labels and groups; one kind, two classes."""
     kinds = sorted({item.kind for item in items})
@@ -237,6 +245,7 @@ def make_dataset(
         tuple(skipped),
         tested,
         times,
+        weights,
     ).relabelled(known)
 
 

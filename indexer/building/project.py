@@ -55,6 +55,10 @@ class Data(Part, frozen=True):
     split
         "random" tests on whole groups, drawn with about equal shares of classes;
         "time" on the newest items, and of these sets the newest aside for exits.
+    weight
+        Column (or key) that says how much each item counts, above 0: where learners are
+        fitted, and where accuracy is measured. Exits change a share of items, each
+        counted once. Not with `learner = "auto"`, whose race weighs nothing.
     label, text, group, time
         Columns (or keys) that hold the label, the text, what must not be split between
         training and testing, such as a patient or an original image, and for
@@ -87,6 +91,7 @@ class Data(Part, frozen=True):
     text: str = "text"
     group: str | None = None
     time: str | None = None
+    weight: str | None = None
     ignore: list[str] = []
     separator: str | None = None
     encoding: str | None = None
@@ -408,8 +413,15 @@ class Project(Part, frozen=True):
             if data.time is None:
                 given, lacking = ("split = 'time'", "time, the column with the time")
             raise BadProject(f"[data] {given} needs {lacking}")
-        if data.split == "time" and data.items is not None:
+        if data.items is not None and data.split == "time":
             raise BadProject("[data] items yields no times; split = 'time' needs some")
+        if data.items is not None and data.weight is not None:
+            raise BadProject("[data] items yields no weights; weight names some")
+        if data.weight is not None and self.learner.get("name") == "auto":
+            raise BadProject(
+                "[data] weight is for a learner that is named; the race of 'auto' "
+                "weighs nothing"
+            )
         fixed = "test" if data.test is not None else "split = 'time'"
         if data.split == "time" and data.test is not None:
             raise BadProject("[data] test and split = 'time' both say what to test on")

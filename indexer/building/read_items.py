@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from polydom.features.wording import hint, listed
 from ..progress import OnProgress
 from .dataset import Dataset, make_dataset, refuse_regression, refuse_shared_groups
 from .project import Data, Project
-from .read_table import label_of, load_table
+from .read_table import label_of, load_table, weights_of
 
 log = logging.getLogger("polydom")
 
@@ -40,6 +41,7 @@ class Row(NamedTuple):
     label: Any
     group: Any = None
     time: Any = None
+    weight: Any = None
 
 
 class Source(NamedTuple):
@@ -80,6 +82,7 @@ class _Read:
     labels: list[str] = field(default_factory=list)
     groups: list[Any] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -106,6 +109,9 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
         read.skipped,
         tested=tested if data.test is not None else None,
         times=np.array(read.times) if data.time is not None else None,
+        weights=None
+        if data.weight is None
+        else weights_of(np.array(read.weights), read.names, data.weight),
     )
 
 
@@ -123,6 +129,8 @@ def _take(project: Project, row: Row, read: _Read) -> None:
         return
     if data.time is not None:
         read.times.append(_time(row, data.time))
+    if data.weight is not None:
+        read.weights.append(_weight(row.weight))
     read.items.append(item)
     read.names.append(row.name)
     read.labels.append(label_of(label))
@@ -145,6 +153,16 @@ def _time(row: Row, key: str) -> float:
         f"{row.name}: {key!r} is {row.time!r}; a time is needed: a number, or a date "
         "in ISO 8601"
     )
+
+
+def _weight(value: Any) -> float:
+    """Read how much an item counts; NaN for what is no number."""
+    if isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
@@ -217,7 +235,8 @@ def _listed_source(project: Project, path: Path) -> Source:
     folder = project.path(data.images or data.texts or "")
     files = {str(file.relative_to(folder)): file for file in _files(folder, kind)}
     table = open_table(path, data.separator, data.encoding, [data.label])
-    wanted = [n for n in (data.label, data.group, data.time) if n is not None]
+    keys = data.label, data.group, data.time, data.weight
+    wanted = [name for name in keys if name is not None]
     for name in wanted:
         if name not in table.names:
             raise BadProject(
@@ -262,12 +281,10 @@ def _listed_row(
             f"{where}: there is no file {name!r} in {data.images or data.texts}; "
             f"{hint(name, [*files])}"
         )
-    label, group, time = (
-        None if key is None else cells[key]
-        for key in (data.label, data.group, data.time)
-    )
+    keys = data.label, data.group, data.time, data.weight
+    label, group, time, weight = (None if k is None else cells[k] for k in keys)
     label = label.strip() if isinstance(label, str) else label
-    return Row(name, files[name], label, group or None, time)
+    return Row(name, files[name], label, group or None, time, weight)
 
 
 def _text_rows(path: Path, data: Data) -> Iterator[Row]:
@@ -281,8 +298,9 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
                 f"{where}: no text under the key {data.text!r}; there are "
                 f"{listed([*row])}, and [data] text names the one to read"
             )
-        group, time = (row.get(key) if key else None for key in (data.group, data.time))
-        yield Row(where, row[data.text], row.get(data.label), group, time)
+        keys = data.label, data.group, data.time, data.weight
+        told = (row.get(key) if key else None for key in keys)
+        yield Row(where, row[data.text], *told)
 
 
 def _called_rows(folder: str, target: str) -> Iterator[Row]:

@@ -60,12 +60,18 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
         rows if data.group is None else groups_of(columns[data.group]),
         tested=rows >= counts[0] if data.test is not None else None,
         times=None if data.time is None else times_of(columns[data.time], data, where),
+        weights=None if data.weight is None else _weights(columns, data, where),
     )
 
 
 def _special(data: Data) -> dict[str, str]:
     """Columns that are no features, each with the option that names it."""
-    named = {"label": data.label, "group": data.group, "time": data.time}
+    named = {
+        "label": data.label,
+        "group": data.group,
+        "time": data.time,
+        "weight": data.weight,
+    }
     return {name: option for option, name in named.items() if name is not None}
 
 
@@ -155,6 +161,34 @@ def times_of(cells: Cells, data: Data, names: RowNames) -> NDArray[Any]:
     if isinstance(cells, Numbers):
         return cells.values.astype(np.float64)
     return cells.micros
+
+
+def _weights(
+    columns: Mapping[str, Cells], data: Data, names: RowNames
+) -> NDArray[np.float64]:
+    cells = columns[data.weight or ""]
+    if not isinstance(cells, Numbers):
+        what = type(cells).__name__.lower()
+        raise BadProject(
+            f"[data] weight: column {data.weight!r} holds {what}; numbers are needed"
+        )
+    return weights_of(cells.values, names, str(data.weight))
+
+
+def weights_of(
+    values: NDArray[Any], names: Sequence[str], where: str
+) -> NDArray[np.float64]:
+    """Make weights whose mean is 1; BadProject if one is not a number above 0."""
+    weights = values.astype(np.float64)
+    wrong = np.flatnonzero(~((weights > 0) & (weights < np.inf)))
+    if len(wrong):
+        row = int(wrong[0])
+        raise BadProject(
+            f"{names[row]}: the weight in {where!r} is {weights[row]:g}; a number "
+            "above 0 is needed"
+        )
+    shares: NDArray[np.float64] = weights / weights.mean()
+    return shares
 
 
 def _refuse_missing(cells: Cells, names: RowNames, what: str) -> None:

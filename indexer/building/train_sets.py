@@ -43,6 +43,8 @@ class Task:
         First column of each feature, and after the last the width.
     cache, key
         Where trained sets are kept: entries `sets/{key}/{mask}`.
+    weights : (N,) float64
+        How much each item counts; None where all count alike.
     """
 
     values: Path
@@ -53,6 +55,11 @@ class Task:
     starts: tuple[int, ...]
     cache: Cache
     key: str
+    weights: Floats | None = None
+
+    def weights_of(self, rows: Rows) -> Floats:
+        """How much each of some items counts."""
+        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
 
     def name(self, mask: int) -> str:
         """Return the cache entry of a trained set."""
@@ -130,14 +137,13 @@ def _train(task: Task, mask: int) -> float:
     """Train one set, keep its model, return its accuracy."""
     columns = columns_of(task.starts, mask)
     values = _map(task.values)[:, columns].astype(np.float64)
-    right, remarks = 0, list[str]()
-    tested = sum(len(test) for _, test in task.splits)
+    right, remarks = 0.0, list[str]()
+    tested = sum(float(task.weights_of(test).sum()) for _, test in task.splits)
     try:
         for train, test in task.splits:
             model = _fit(task, values, train, columns, remarks)
-            right += int(
-                (model.predict(_map(task.values)[test]) == task.codes[test]).sum()
-            )
+            is_right = model.predict(_map(task.values)[test]) == task.codes[test]
+            right += float(task.weights_of(test)[is_right].sum())
         if len(task.splits) > 1:
             everything = np.arange(len(task.codes))
             model = _fit(task, values, everything, columns, remarks)
@@ -179,15 +185,38 @@ def _fit(
     columns: NDArray[np.int32],
     remarks: list[str],
 ) -> Model:
-    codes = task.codes[train]
+    codes, weights = task.codes[train], None
+    if task.weights is not None:
+        weights = task.weights[train]
     if not len(columns):
-        return Prior.fit(codes)
+        return Prior.fit(codes, weights)
     estimator = make_learner(task.learner, task.seed)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(values[train], codes)
+        estimator.fit(values[train], codes, **weighing(estimator, weights))
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
     return compile_model(estimator, columns)
+
+
+def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
+    """Arguments with which an estimator, or a pipeline's last step, is fitted.
+
+    Raises
+    ------
+    BadProject
+        If there are weights and it takes none.
+    """
+    if weights is None:
+        return {}
+    from sklearn.utils.validation import has_fit_parameter
+
+    name, last = getattr(estimator, "steps", [("", estimator)])[-1]
+    if not has_fit_parameter(last, "sample_weight"):
+        raise BadProject(
+            f"[data] weight: {type(last).__name__} takes no weights; another learner, "
+            "or no weights, are needed"
+        )
+    return {f"{name}__sample_weight" if name else "sample_weight": weights}
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:

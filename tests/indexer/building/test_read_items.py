@@ -456,3 +456,46 @@ def test_folds_leave_nothing_else_to_test_on() -> None:
         BadProject, match=r"search.folds tests on all items.* test says"
     ):
         Project.from_mapping({"data": data, "search": {"folds": 3}})
+
+
+def test_items_may_have_weights(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,w,label\n1,2,a\n2,6,b\n")
+    dataset = load(tmp_path, table="a.csv", weight="w")
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [0.5, 1.5]
+    assert dataset.items[0].payload == {"x": 1.0}
+    kept = dataset.only(np.array([1])).weights
+    assert kept is not None
+    assert kept.tolist() == [1.5]
+    assert dataset.digest != load(tmp_path, table="a.csv", ignore=["w"]).digest
+    lines = ['{"text": "x", "label": 0, "w": 1}', '{"text": "y", "label": 1, "w": "3"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    dataset = load(tmp_path, texts="a.jsonl", weight="w")
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"table": "a.csv", "weight": "v"}, r"a\.csv: no column 'v'"),
+        ({"table": "a.csv", "weight": "w"}, r"row 2: the weight in 'w' is 0; a number"),
+        (
+            {"table": "a.csv", "weight": "x"},
+            "row 2: the weight in 'x' is nan; a number",
+        ),
+        (
+            {"table": "a.csv", "weight": "y"},
+            "column 'y' holds words; numbers are needed",
+        ),
+        ({"texts": "a.jsonl", "weight": "w"}, "line 1: the weight in 'w' is nan"),
+        ({"items": "mine:load", "weight": "w"}, "items yields no weights"),
+    ],
+)
+def test_weight_that_is_none_is_named(
+    tmp_path: Path, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text("x,y,w,label\n1,a,2,a\n,b,0,b\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "label": "a", "w": true}')
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **data)
