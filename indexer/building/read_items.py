@@ -4,6 +4,7 @@ import importlib
 import logging
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -252,14 +253,14 @@ def _listed_source(project: Project, path: Path) -> Source:
         _listed_row(f"{path.name}, row {number}", cells, others[0], files, data)
         for number, cells in enumerate(table.rows([others[0], *wanted]), 1)
     ]
-    read = {row.name for row in rows}
-    if len(read) < len(rows):
-        (twice, *_) = (n for n in read if sum(row.name == n for row in rows) > 1)
-        raise BadProject(f"{path.name} names {twice} twice")
-    if data.test is None and len(read) < len(files):
+    times = Counter(row.name for row in rows)
+    if len(times) < len(rows):
+        ((twice, count),) = times.most_common(1)
+        raise BadProject(f"{path.name} names {twice} {count} times; once is needed")
+    if data.test is None and len(rows) < len(files):
         log.warning(
             "%d of %d %ss in %s are not in %s, and left out",
-            len(files) - len(read),
+            len(files) - len(rows),
             len(files),
             kind,
             folder.name,

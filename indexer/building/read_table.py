@@ -83,11 +83,11 @@ def _check_names(table: Table, first: Table, data: Data) -> None:
     for name in sorted(needed):
         if name in table.names:
             continue
-        option = OPTIONS.get(options.get(name, ""), "")
-        if not own:
-            option = f" {first.path.name} has it"
+        option = OPTIONS.get(options.get(name, ""), "") if own else ""
+        which = "" if own else f", which {first.path.name} has"
+        near = hint(name, table.names)
         raise BadProject(
-            f"{table.path.name}: no column {name!r}; {hint(name, table.names)}{option}"
+            f"{table.path.name}: no column {name!r}{which}; {near}{option}"
         )
 
 

@@ -44,6 +44,23 @@ def test_images_are_labelled_by_their_folder(tmp_path: Path) -> None:
     assert dataset.names[0] == str(Path("cat", "0.png"))
 
 
+def test_reading_tells_how_many_there_can_still_be(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    lines = ['{"text": "x", "label": 0}', "", '{"text": "y", "label": 1}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "a.csv").write_text(CSV)
+    found: list[tuple[int, int | None]] = []
+    for data, told in (
+        ({"images": "photos"}, [(1, 5), (1, 4), (2, 3), (3, 2), (4, 1), (5, 0)]),
+        ({"texts": "a.jsonl"}, [(1, 1), (2, 0)]),
+        ({"table": "a.csv"}, [(3, 0)]),
+    ):
+        found.clear()
+        project = Project.from_mapping({"data": data}, folder=tmp_path)
+        load_data(project, lambda done, left=None: found.append((done, left)))
+        assert found == told
+
+
 def test_image_that_is_none_is_skipped_and_named(tmp_path: Path) -> None:
     (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
     dataset = load(tmp_path, images="photos")
@@ -328,7 +345,7 @@ def test_labels_may_be_in_a_file_beside_the_images(
             {},
             "row 4: there is no file 'cat/9.png' in photos",
         ),
-        (LISTED + "cat/0.png,b,\n", {}, "names cat/0.png twice"),
+        (LISTED + "cat/0.png,b,\n", {}, "names cat/0.png 2 times; once"),
         (LISTED + "cat/2.png,,\n", {}, "cat/2.png: no label"),
         (LISTED, {"group": "patient"}, "no column 'patient'"),
     ],
@@ -370,7 +387,11 @@ def test_table_to_test_on_is_read_after_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "data", "message"),
     [
-        ("age,label\n1,yes\n", {}, r"b\.csv: no column 'town'; .* a\.csv has it"),
+        (
+            "age,label\n1,yes\n",
+            {},
+            r"b\.csv: no column 'town', which a\.csv has; there are",
+        ),
         (
             OTHER.replace("7", "old"),
             {},
