@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadProject
 from polydom.indexer.building.build import Builder
@@ -55,14 +56,12 @@ def test_weights_train_and_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["logistic", "hist_boosting", "naive_bayes"])
 def test_learners_take_weights_also_behind_preparations(name: str) -> None:
     estimator = make_learner({"name": name}, 0)
-    X, y = np.array([[0.0], [0.0], [1.0]]), np.array([0, 1, 1])
+    X = np.repeat([[0.0], [0.0], [1.0]], 30, axis=0)
+    y = np.repeat([0, 1, 1], 30)
     for first, choice in ((9.0, 0), (0.1, 1)):
-        weights = np.array([first, 1.0, 1.0])
-        estimator.fit(
-            np.repeat(X, 30, 0),
-            np.repeat(y, 30),
-            **weighing(estimator, np.repeat(weights, 30)),
-        )
+        weights = np.repeat([first, 1.0, 1.0], 30)
+        with threadpool_limits(1):
+            estimator.fit(X, y, **weighing(estimator, weights))
         assert estimator.predict([[0.0]]).tolist() == [choice]
 
 
