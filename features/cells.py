@@ -78,12 +78,15 @@ class Words:
         return None if code == MISSING else self.words[code]
 
     def used(self, rows: Rows) -> Rows:
-        """Codes of the words that come in some rows, in the words' own order."""
-        counts = np.bincount(self.codes[rows] + 1, minlength=len(self.words) + 1)
-        return np.array(
-            sorted(np.flatnonzero(counts[1:]).tolist(), key=self.words.__getitem__),
-            np.int64,
-        )
+        """Codes of the words that come in some rows, the most frequent first.
+
+        Those as frequent as each other come in alphabetical order.
+        """
+        codes = self.codes[rows].astype(np.int64)
+        counts = np.bincount(codes + 1, minlength=len(self.words) + 1)[1:].tolist()
+        used = [code for code, count in enumerate(counts) if count]
+        used.sort(key=lambda code: (-counts[code], self.words[code]))
+        return np.array(used, np.int64)
 
     def coded(self, rows: Rows, numbers: NDArray[Any], missing: Any) -> NDArray[Any]:
         """Exchange the words of some rows for their numbers, one for each word."""
@@ -144,6 +147,46 @@ class Dates:
 
 
 Cells = Numbers | Words | Dates
+
+
+def joined(one: Cells, other: Cells) -> Cells:
+    """Put the cells of two columns one after the other; TypeError if they differ.
+
+    A column without any cell that holds something is like any other.
+    """
+    match one, other:
+        case Numbers(), Numbers():
+            return Numbers(np.concatenate([one.values, other.values]))
+        case Dates(), Dates():
+            return Dates(np.concatenate([one.micros, other.micros]))
+        case Words(), Words():
+            words = {word: code for code, word in enumerate(one.words)}
+            own = [words.setdefault(word, len(words)) for word in other.words]
+            codes = other.coded(all_rows(len(other)), np.array(own, np.int64), MISSING)
+            return Words(np.concatenate([one.codes, codes]), tuple(words))
+    if _is_empty(one):
+        return joined(_nothing_like(other, len(one)), other)
+    if _is_empty(other):
+        return joined(one, _nothing_like(one, len(other)))
+    raise TypeError(f"{type(one).__name__} and {type(other).__name__}".lower())
+
+
+def _is_empty(cells: Cells) -> bool:
+    return bool(cells.missing(all_rows(len(cells))).all())
+
+
+def _nothing_like(cells: Cells, count: int) -> Cells:
+    """Make so many cells of the same kind that hold nothing."""
+    if isinstance(cells, Numbers):
+        return Numbers(np.full(count, np.nan, np.float32))
+    if isinstance(cells, Words):
+        return Words(np.full(count, MISSING, np.int8), ())
+    return Dates(np.full(count, NO_DATE, np.int64))
+
+
+def all_rows(count: int) -> Rows:
+    """Give the positions of that many rows."""
+    return np.arange(count, dtype=np.int64)
 
 
 def _digest(kind: bytes, array: NDArray[Any]) -> bytes:

@@ -154,8 +154,8 @@ def columns(
     Raises
     ------
     BadFeature
-        If a column or a string of a vocabulary is named twice, there is no column, or
-        a declared cost is out of range.
+        If a column, a string of a vocabulary or a number of dates is named twice, there
+        is no column or no number of dates, or a declared cost is out of range.
 
     Examples
     --------
@@ -169,6 +169,10 @@ def columns(
     refuse_twice(f"feature {name!r}", columns)
     for column, words in chosen.items():
         refuse_twice(f"the vocabulary of {column!r}", words)
+    for column, numbers in parts.items():
+        refuse_twice(f"the dates of {column!r}", numbers)
+        if not numbers:
+            raise BadFeature(f"the dates of {column!r} are read as no number")
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
     function = Columns(tuple(columns), chosen, parts)
@@ -184,9 +188,10 @@ class Texts(NamedTuple):
 
 
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
-    """Collect the strings of each column that holds any, in alphabetical order.
+    """Collect the strings of each column that holds any, the most frequent first.
 
-    A column is one of dates if all its strings are.
+    So small trees divide them better than in alphabetical order, in which those are
+    that are as frequent as each other. A column is one of dates if all its strings are.
 
     Raises
     ------
@@ -201,7 +206,7 @@ def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
         if dates := _dates(found):
             micros[column] = np.array(dates, np.int64)
     vocabularies = {
-        column: tuple(sorted(found))
+        column: tuple(found)
         for column, found in words.items()
         if found and column not in micros
     }
@@ -225,15 +230,18 @@ def _read_at_once(
 def _read_in_turn(
     items: Sequence[Item], columns: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    words: dict[str, dict[str, None]] = {column: {} for column in columns}
+    words: dict[str, Counter[str]] = {column: Counter() for column in columns}
     for item in items:
         if not isinstance(item.payload, Mapping):
             raise BadItem(f"an item of kind {item.kind!r} came; a record is needed")
         for column in columns:
             value = item.payload.get(column)
             if isinstance(value, str):
-                words[column][value] = None
-    return {column: [*found] for column, found in words.items()}
+                words[column][value] += 1
+    return {
+        column: sorted(found, key=lambda word: (-found[word], word))
+        for column, found in words.items()
+    }
 
 
 def _dates(words: Sequence[str]) -> list[int]:

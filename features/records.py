@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from .cells import Cells, Rows
 from .items import Item
 
@@ -64,11 +62,6 @@ def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
         kept: Sequence[Any] = own(places)
         return kept
     return tuple(items[place] for place in places.tolist())
-
-
-def all_rows(count: int) -> Rows:
-    """Give the positions of that many rows."""
-    return np.arange(count, dtype=np.int64)
 
 
 def column_names(items: Iterable[Item]) -> list[str]:

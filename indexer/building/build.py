@@ -32,6 +32,7 @@ from .choose_features import ProjectFeatures, choose_features
 from .dataset import (
     Dataset,
     draw_groups,
+    newest_groups,
     parts_of,
     rare_classes,
     split,
@@ -62,7 +63,7 @@ from .read_items import load_data
 from .refit import KeptModels, refit
 from .search_sets import SearchedSets, search_sets
 from .selection_bias import expected_accuracies
-from .train_sets import Task, Trainer
+from .train_sets import Task, Trainer, weighing
 
 Rows = NDArray[np.int64]
 
@@ -209,12 +210,20 @@ class Builder:
         """Which of all items could be set aside to calibrate exits on.
 
         They are drawn by whole groups and before anything else is done, so that what a
-        build makes of the others depends on none of them.
+        build makes of the others depends on none of them. With times they are the
+        newest, and none that is there to test on is drawn.
         """
+        whole, seed = self._whole, self.project.seed
         goal, share = self.project.exit_goal, 0.0
         if goal is not None and goal.confidence is not None:
             share = 1 / (2 * parts_of(self.project.search.held_out))
-        return draw_groups(self._whole.groups, share, self.project.seed)
+        if whole.times is not None:
+            return newest_groups(whole.groups, whole.times, share)
+        if whole.tested is None:
+            return draw_groups(whole.groups, share, seed)
+        drawn = np.zeros_like(whole.tested)
+        drawn[~whole.tested] = draw_groups(whole.groups[~whole.tested], share, seed)
+        return drawn
 
     @cached_property
     def _lacks_items(self) -> str:
@@ -261,7 +270,9 @@ class Builder:
         """
         project = self.project
         if not self._races:
-            make_learner(project.learner, project.seed)  # wrong names cost no wait
+            learner = make_learner(project.learner, project.seed)
+            # wrong names cost no wait, nor does a learner that takes no weights
+            weighing(learner, None if project.data.weight is None else np.empty(0))
         fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
         with self.progress.stage("dividing items", None) as on_progress:
@@ -312,6 +323,8 @@ class Builder:
 
     def _fewest(self, parts: int) -> int:
         """Count the groups that a class must come in; a race is divided twice."""
+        if not self.project.data.divided:
+            return parts_of(VALIDATION) if self._races else 1
         fewest, least = parts, parts_of(VALIDATION)
         while self._races and fewest - math.ceil(fewest / parts) < least:
             fewest += 1
@@ -406,6 +419,7 @@ class Builder:
             starts=table.features.starts,
             cache=self.cache,
             key=key,
+            weights=table.dataset.weights,
         )
         return Trainer(task, self._workers)
 
@@ -439,6 +453,7 @@ class Builder:
             np.array([self.cost_of(mask) for mask in sets]),
             np.searchsorted(sets, masks),
             self.table.dataset.groups[self._tested],
+            self.trainer.task.weights_of(self._tested),
             self.project.seed,
         ).tolist()
         return found

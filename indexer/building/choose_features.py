@@ -1,6 +1,7 @@
 """The features a project chooses from, found and measured for width."""
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -25,8 +26,11 @@ from .dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
 
+log = logging.getLogger("polydom")
+
 MAX_FEATURES = 62
 MANY_COLUMNS = 16  # features that more columns than that are made into
+MANY_WORDS = 100  # of a column; from there on it may be one of names or texts
 CHECKED = 5  # items on which features must give the same twice
 
 
@@ -188,6 +192,15 @@ def _columns(
     names = sorted({name for group in groups for name in group.columns})
     _refuse_unknown(names, column_names(dataset.items))
     known, dates = learn_texts(dataset.items, names)
+    for name, words in known.items():
+        if len(words) > max(MANY_WORDS, len(dataset.items) / 2):
+            log.warning(
+                "column %r holds %d different words in %d rows, so hardly any comes "
+                "again; [data] ignore leaves it out",
+                name,
+                len(words),
+                len(dataset.items),
+            )
     for group in groups:
         arguments = StoredColumns(
             group.columns,

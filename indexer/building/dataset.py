@@ -41,6 +41,13 @@ class Dataset:
         Items with the same number are never split between training and testing.
     skipped
         Items left out: (name, why).
+    tested : (N,) bool
+        Which items are there to test on; None where the build chooses some.
+    times : (N,) int64 or float64
+        When each item came, in any unit; None where that plays no part.
+    weights : (N,) float64
+        How much each item counts, above 0, 1 on average of all that were read; None
+        where all count alike.
     """
 
     items: Sequence[Item]
@@ -49,6 +56,9 @@ class Dataset:
     codes: Rows
     groups: Rows
     skipped: tuple[tuple[str, str], ...] = ()
+    tested: NDArray[np.bool_] | None = None
+    times: NDArray[Any] | None = None
+    weights: NDArray[np.float64] | None = None
 
     @property
     def kind(self) -> Kind:
@@ -72,16 +82,23 @@ class Dataset:
             for item in self.items:
                 digest.update(msgspec.msgpack.encode(item.payload))
         digest.update(self.codes.tobytes() + self.groups.tobytes())
+        for name in ("tested", "times", "weights"):
+            if (array := getattr(self, name)) is not None:
+                digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
 
     def only(self, rows: Rows) -> "Dataset":
         """Keep these items, in this order; classes and groups keep their numbers."""
-        return Dataset(
-            take(self.items, rows),
-            take(self.names, rows),
-            self.labels,
-            self.codes[rows],
-            self.groups[rows],
+        return replace(
+            self,
+            items=take(self.items, rows),
+            names=take(self.names, rows),
+            codes=self.codes[rows],
+            groups=self.groups[rows],
+            skipped=(),
+            tested=None if self.tested is None else self.tested[rows],
+            times=None if self.times is None else self.times[rows],
+            weights=None if self.weights is None else self.weights[rows],
         )
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
@@ -126,9 +143,17 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class RowNames(Sequence[str]):
-    """Names of a table's rows: `rows.csv, row 7`."""
+    """Names of tables' rows: `rows.csv, row 7`.
 
-    file: str
+    Attributes
+    ----------
+    files
+        Names of the tables, and how many rows each has.
+    rows
+        Positions among the rows of all.
+    """
+
+    files: tuple[tuple[str, int], ...]
     rows: Rows
 
     def __len__(self) -> int:
@@ -145,11 +170,15 @@ class RowNames(Sequence[str]):
         return self._name(int(self.rows[place]))
 
     def _name(self, row: int) -> str:
-        return f"{self.file}, row {row + 1}"
+        (file, count), *others = self.files
+        for other, more in others:
+            if row >= count:
+                file, count, row = other, more, row - count
+        return f"{file}, row {row + 1}"
 
     def take(self, places: Rows) -> "RowNames":
         """Keep these, in this order."""
-        return RowNames(self.file, self.rows[places])
+        return RowNames(self.files, self.rows[places])
 
 
 def refuse_regression(labels: Collection[str], count: int, first: str) -> None:
@@ -175,12 +204,30 @@ def refuse_regression(labels: Collection[str], count: int, first: str) -> None:
     )
 
 
+def refuse_shared_groups(dataset: Dataset) -> None:
+    """Refuse items to test on whose group is also trained on."""
+    if dataset.tested is None:
+        return
+    own, tested = dataset.groups, dataset.tested
+    shared = np.flatnonzero(tested & np.isin(own, own[~tested]))
+    if len(shared):
+        row = int(shared[0])
+        other = int(np.flatnonzero(~tested & (own == own[row]))[0])
+        raise BadProject(
+            f"{dataset.names[row]} is to be tested on and of the same group as "
+            f"{dataset.names[other]}, which is trained on"
+        )
+
+
 def make_dataset(
     items: Sequence[Item],
     names: Sequence[str],
     labels: Sequence[str],
     groups: Sequence[Any],
     skipped: Sequence[tuple[str, str]] = (),
+    tested: NDArray[np.bool_] | None = None,
+    times: NDArray[Any] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
     """Put items together, numbering labels and groups; one kind, two classes."""
     kinds = sorted({item.kind for item in items})
@@ -196,6 +243,9 @@ def make_dataset(
         np.array([codes[label] for label in labels], np.int64),
         np.array([numbers.setdefault(g, len(numbers)) for g in groups], np.int64),
         tuple(skipped),
+        tested,
+        times,
+        weights,
     ).relabelled(known)
 
 
@@ -212,29 +262,38 @@ def split(
 ) -> list[tuple[Rows, Rows]]:
     """Split into (training rows, testing rows), once or once for each fold.
 
-    Classes keep their shares as far as groups allow (`divide_groups`). A held-out share
-    s is one part of round(1 / s).
+    Items that are there to test on are tested on, and no others. Of items with times
+    the newest are. Else classes keep their shares as far as groups allow
+    (`divide_groups`), and a held-out share s is one part of round(1 / s).
 
     Raises
     ------
     BadProject
-        If a class has too few groups to be in every part, or its groups are so mixed
-        with others that one training would see none of it.
+        If a class has too few groups to be in every part, or one training would see
+        none of it.
     """
-    count = folds or parts_of(held_out)
-    refuse_rare(dataset, count)
-    part = divide_groups(dataset.codes, dataset.groups, count, seed)
-    pairs = [
-        (np.flatnonzero(part != fold), np.flatnonzero(part == fold))
-        for fold in range(folds or 1)
-    ]
+    if dataset.tested is not None and dataset.tested.any():
+        parts = [dataset.tested]
+        why = "only [data] test holds any; the other items need some"
+    elif dataset.times is not None:
+        parts = [newest_groups(dataset.groups, dataset.times, held_out)]
+        why = "all of them are among the newest; a smaller held_out may leave some"
+    else:
+        count = folds or parts_of(held_out)
+        refuse_rare(dataset, count)
+        part = divide_groups(dataset.codes, dataset.groups, count, seed)
+        parts = [part == fold for fold in range(folds or 1)]
+        why = (
+            "its groups also hold other classes; another seed, or more groups of it, "
+            "are needed"
+        )
+    pairs = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in parts]
     for train, _ in pairs:
         seen = np.bincount(dataset.codes[train], minlength=len(dataset.labels))
         if not seen.all():
             raise BadProject(
                 f"all items of class {dataset.labels[int(seen.argmin())]!r} would be "
-                "tested on and none trained on: its groups also hold other classes; "
-                "another seed, or more groups of it, are needed"
+                f"tested on and none trained on: {why}"
             )
     return pairs
 
@@ -363,6 +422,23 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
     order = np.random.default_rng([seed, 1]).permutation(len(names))
     drawn[order[: round(share * len(names))]] = True
     return drawn[own]
+
+
+def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
+    """Choose the newest groups until they have a share of the items: True for these.
+
+    A group is as new as its newest item; of equally new ones those numbered higher come
+    first.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    newest = np.full(len(names), times.min())
+    np.maximum.at(newest, own, times)
+    order = np.argsort(newest, kind="stable")[::-1]
+    enough = round(share * len(groups))
+    reached = np.bincount(own)[order].cumsum() - np.bincount(own)[order]
+    chosen = np.zeros(len(names), np.bool_)
+    chosen[order[reached < enough]] = True
+    return chosen[own]
 
 
 def groups_of_classes(codes: Rows, groups: Rows, count: int) -> Rows:

@@ -42,13 +42,30 @@ class Data(Part, frozen=True):
     table
         A CSV or Parquet file; each row is a record.
     texts
-        A JSON Lines file; each line an object with the text and its label.
+        A JSON Lines file, each line an object with the text and its label; or a folder
+        with one sub-folder of text files for each class.
     items
         `module:function` beside the project file; calling it yields (item, label) or
         (item, label, group): bytes are images, str texts, mappings records.
-    label, text, group
-        Columns (or keys) that hold the label, the text, and what must not be split
-        between training and testing, such as a patient or an original image.
+    labels
+        A CSV or Parquet file with the labels of a folder's images or texts: its first
+        column that is not the label, the group or the time names the file.
+    test
+        More of the same, to measure accuracy on; all other items are trained on, but
+        for those that are set aside for exits. It is what the first four name, or
+        another file of labels where `labels` is given.
+    split
+        "random" tests on whole groups, drawn with about equal shares of classes;
+        "time" on the newest items, and of these sets the newest aside for exits.
+    weight
+        Column (or key) that says how much each item counts, above 0: where learners are
+        fitted, and where accuracy is measured. Exits change a share of items, each
+        counted once. Not with `learner = "auto"`, whose race weighs nothing.
+    label, text, group, time
+        Columns (or keys) that hold the label, the text, what must not be split between
+        training and testing, such as a patient or an original image, and for
+        `split = "time"` when the item came: a number, or a date in ISO 8601. A group
+        is as new as its newest item.
     ignore
         Columns of a table that are no features.
     separator, encoding
@@ -69,15 +86,32 @@ class Data(Part, frozen=True):
     table: str | None = None
     texts: str | None = None
     items: str | None = None
+    labels: str | None = None
+    test: str | None = None
+    split: Literal["random", "time"] = "random"
     label: str = "label"
     text: str = "text"
     group: str | None = None
+    time: str | None = None
+    weight: str | None = None
     ignore: list[str] = []
     separator: str | None = None
     encoding: str | None = None
     on_bad_item: Literal["skip", "stop"] = "skip"
     on_rare_class: Literal["stop", "skip", "merge"] = "stop"
     rare_below: Positive | None = None
+
+    @property
+    def divided(self) -> bool:
+        """Whether the build chooses at random what is tested on."""
+        return self.test is None and self.split == "random"
+
+    @property
+    def sources(self) -> list[str]:
+        """What the items are read from: the first of all, and `test`, if there is."""
+        named = self.images, self.table, self.texts, self.items
+        (first,) = [name for name in named if name is not None]
+        return [self.labels or first, *([self.test] if self.test else [])]
 
 
 class Columns(Part, frozen=True):
@@ -375,12 +409,14 @@ class Project(Part, frozen=True):
     def refits(self) -> bool:
         """Whether kept models are trained again on what was held out.
 
-        With folds they are trained on all items anyway. Exits that nothing is promised
-        of are fitted on what was held out, which then must stay unseen.
+        With folds they are trained on all items anyway; a test split of their own is
+        not for that. Exits that nothing is promised of are fitted on what was held out,
+        which then must stay unseen.
         """
         goal = self.exit_goal
-        aside = goal is None or goal.confidence is not None
-        return self.search.refit and self.search.folds is None and aside
+        unseen = goal is not None and goal.confidence is None
+        own = self.data.test is not None
+        return self.search.refit and not (self.search.folds or own or unseen)
 
     def _check(self) -> None:
         """Refuse values that the keys' types allow, in a BadProject."""
@@ -396,6 +432,9 @@ class Project(Part, frozen=True):
         data = self.data
         if self._sources() > 1:
             self.check_source()
+        if data.labels is not None and data.images is None and data.texts is None:
+            raise BadProject("[data] labels is for a folder of images or texts")
+        self._check_split()
         try:
             check_form(data.separator, data.encoding)
         except BadInput as error:
@@ -410,6 +449,30 @@ class Project(Part, frozen=True):
         """Refuse a project that does not say where its items are."""
         if self._sources() != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
+
+    def _check_split(self) -> None:
+        data = self.data
+        if (data.split == "time") != (data.time is not None):
+            given, lacking = ("time", "split = 'time'")
+            if data.time is None:
+                given, lacking = ("split = 'time'", "time, the column with the time")
+            raise BadProject(f"[data] {given} needs {lacking}")
+        if data.items is not None and data.split == "time":
+            raise BadProject("[data] items yields no times; split = 'time' needs some")
+        if data.items is not None and data.weight is not None:
+            raise BadProject("[data] items yields no weights; weight names some")
+        if data.weight is not None and self.learner.get("name") == "auto":
+            raise BadProject(
+                "[data] weight is for a learner that is named; the race of 'auto' "
+                "weighs nothing"
+            )
+        fixed = "test" if data.test is not None else "split = 'time'"
+        if data.split == "time" and data.test is not None:
+            raise BadProject("[data] test and split = 'time' both say what to test on")
+        if not data.divided and self.search.folds is not None:
+            raise BadProject(
+                f"search.folds tests on all items in turn; [data] {fixed} says on which"
+            )
 
     def _check_learner(self) -> None:
         learner = self.learner

@@ -1,43 +1,62 @@
 """The labelled items of a project, read from where it says they are."""
 
 import importlib
+import logging
+import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydom.features.cells import Cells, Rows
+from polydom.features.dates import micros_of
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Item, make_item
+from polydom.features.items import Item, Kind, make_item
 from polydom.features.readers.folders import ENDINGS, files_of
-from polydom.features.readers.tables import open_table, read_json_lines
-from polydom.features.records import Records, all_rows
+from polydom.features.readers.tables import (
+    count_json_lines,
+    open_table,
+    read_json_lines,
+)
 from polydom.features.wording import hint, listed
 
 from ..progress import OnProgress
-from .dataset import (
-    Dataset,
-    RowNames,
-    make_dataset,
-    number_in_turn,
-    refuse_regression,
-)
+from .dataset import Dataset, make_dataset, refuse_regression, refuse_shared_groups
 from .project import Data, Project
+from .read_table import label_of, load_table, weights_of
 
-LABEL_OPTION = " [data] label names the column of classes"
+log = logging.getLogger("polydom")
+
 ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 
-# what a reader yields: a name for messages, what it holds, its label and group
-Row = tuple[str, Any, Any, Any]
+
+class Row(NamedTuple):
+    """What is read of an item: a name for messages, its content and what labels it."""
+
+    name: str
+    content: Any
+    label: Any
+    group: Any = None
+    time: Any = None
+    weight: Any = None
+
+
+class Source(NamedTuple):
+    """Rows to be read, and how many there are at most where that is known."""
+
+    rows: Iterable[Row]
+    most: int | None = None
 
 
 def load_data(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
 
-    `on_progress` is told how many have been read.
+    `on_progress` is told how many have been read, and where that is known how many
+    more there can be.
 
     Raises
     ------
@@ -45,153 +64,228 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
         If there is nothing, one class only, a label is missing, or an item is unusable
         and the project says to stop.
     """
-    if project.data.table is not None:
-        dataset = _load_table(project, project.data.table, on_progress)
-    else:
-        dataset = _load_items(project, on_progress)
+    read = load_table if project.data.table is not None else _load_items
+    dataset = read(project, on_progress)
+    dataset = dataset.relabelled(dataset.labels)  # of which there must be two
     first = dataset.labels[dataset.codes[0]]
     refuse_regression(dataset.labels, len(dataset.codes), first)
+    refuse_shared_groups(dataset)
     project.costs.check_size(dataset.kind)
     return dataset
 
 
-def _load_table(project: Project, name: str, on_progress: OnProgress | None) -> Dataset:
-    """Read a table in columns."""
-    data, path = project.data, project.path(name)
-    special = {data.label, *([data.group] if data.group else [])}
-    try:
-        table = open_table(path, data.separator, data.encoding, special)
-        _check_names(path.name, data, special, table.names)
-        used = [n for n in table.names if n in special or n not in data.ignore]
-        columns = table.cells(used, special, on_progress)
-    except BadInput as error:
-        raise BadProject(str(error)) from error
-    label, group = columns[data.label], columns.get(data.group or "")
-    labels, codes = classes_of(label, path.name)
-    if not labels:
-        raise BadProject(_nothing(project, ()))
-    rows = all_rows(len(codes))
-    features = {name: one for name, one in columns.items() if name not in special}
-    return Dataset(
-        Records(features, rows),
-        RowNames(path.name, rows),
-        labels,
-        codes,
-        rows if group is None else groups_of(group, rows),
-    ).relabelled(labels)
+@dataclass
+class _Read:
+    """Items on their way into a data set."""
 
-
-def _check_names(
-    where: str, data: Data, special: Iterable[str], names: Sequence[str]
-) -> None:
-    """Refuse columns that the project names and the table has not."""
-    for name in sorted({*special, *data.ignore}):
-        if name not in names:
-            raise BadProject(
-                f"{where}: no column {name!r}; {hint(name, names)}"
-                f"{LABEL_OPTION if name == data.label else ''}"
-            )
-
-
-def classes_of(cells: Cells, where: str) -> tuple[tuple[str, ...], Rows]:
-    """Find the classes that a column holds, sorted, and each row's position in them."""
-    count = len(cells)
-    missing = np.flatnonzero(cells.missing(all_rows(count)))
-    if len(missing):
-        raise BadProject(
-            f"{where}, row {missing[0] + 1}: no label; each item needs one"
-        )
-    _, first, own = np.unique(cells.array, return_index=True, return_inverse=True)
-    texts = [_label(cells.value(row)) for row in first.tolist()]
-    labels = sorted(set(texts))
-    places = {label: place for place, label in enumerate(labels)}
-    return tuple(labels), np.array([places[t] for t in texts], np.int64)[own]
-
-
-def groups_of(cells: Cells, rows: Rows) -> Rows:
-    """Give a number to each group of a column; a row without one is its own group."""
-    _, own = np.unique(cells.array, return_inverse=True)
-    return number_in_turn(np.where(cells.missing(rows), len(rows) + rows, own))
+    items: list[Item] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    groups: list[Any] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
 def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
     """Read items one after the other."""
-    items: list[Item] = []
-    names: list[str] = []
-    labels: list[str] = []
-    groups: list[Any] = []
-    skipped: list[tuple[str, str]] = []
-    for name, content, label, group in _rows(project):
-        if label is None or label == "" or label != label:  # NaN is no label either
-            raise BadProject(f"{name}: no label; each item needs one")
-        try:
-            items.append(make_item(content, pair=project.costs.pair))
-        except BadItem as error:
-            if project.data.on_bad_item == "stop":
-                raise BadProject(f"{name}: {error}") from error
-            skipped.append((name, str(error)))
-            continue
-        if on_progress is not None:
-            on_progress(len(items))
-        names.append(name)
-        labels.append(_label(label))
-        groups.append((len(groups),) if group is None else group)
-    if not items:
-        raise BadProject(_nothing(project, skipped))
-    return make_dataset(items, names, labels, groups, skipped)
+    data, read, counts = project.data, _Read(), list[int]()
+    for name in data.sources:
+        before = len(read.items)
+        source = _source(project, name)
+        for seen, row in enumerate(source.rows, 1):
+            _take(project, row, read)
+            if on_progress is not None:
+                left = None if source.most is None else max(source.most - seen, 0)
+                on_progress(len(read.items), left)
+        if len(read.items) == before:
+            raise BadProject(_nothing(project, name, read.skipped))
+        counts.append(len(read.items) - before)
+    tested = np.arange(len(read.items)) >= counts[0]
+    return make_dataset(
+        read.items,
+        read.names,
+        read.labels,
+        read.groups,
+        read.skipped,
+        tested=tested if data.test is not None else None,
+        times=np.array(read.times) if data.time is not None else None,
+        weights=None
+        if data.weight is None
+        else weights_of(np.array(read.weights), read.names, data.weight),
+    )
 
 
-def _label(label: Any) -> str:
-    # a table may read the classes 1, 2, 3 as floats
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    return str(label)
+def _take(project: Project, row: Row, read: _Read) -> None:
+    """Make the item of a row."""
+    data, label = project.data, row.label
+    if label is None or label == "" or label != label:  # NaN is no label either
+        raise BadProject(f"{row.name}: no label; each item needs one")
+    try:
+        item = make_item(row.content, pair=project.costs.pair)
+    except BadItem as error:
+        if data.on_bad_item == "stop":
+            raise BadProject(f"{row.name}: {error}") from error
+        read.skipped.append((row.name, str(error)))
+        return
+    if data.time is not None:
+        read.times.append(_time(row, data.time))
+    if data.weight is not None:
+        read.weights.append(_weight(row.weight))
+    read.items.append(item)
+    read.names.append(row.name)
+    read.labels.append(label_of(label))
+    read.groups.append((len(read.groups),) if row.group is None else row.group)
 
 
-def _nothing(project: Project, skipped: Sequence[tuple[str, str]]) -> str:
+def _time(row: Row, key: str) -> float:
+    """Read when an item came: a number, or a date."""
+    try:
+        if isinstance(row.time, str):
+            try:
+                return float(row.time)
+            except ValueError:
+                return float(micros_of(row.time))
+        if isinstance(row.time, int | float) and row.time == row.time:
+            return float(row.time)
+    except ValueError:
+        pass
+    raise BadProject(
+        f"{row.name}: {key!r} is {row.time!r}; a time is needed: a number, or a date "
+        "in ISO 8601"
+    )
+
+
+def _weight(value: Any) -> float:
+    """Read how much an item counts; NaN for what is no number."""
+    if isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
     """Say that there are no items, and what is needed."""
-    data = project.data
+    data, path = project.data, project.path(name)
     if skipped:
-        name, why = skipped[0]
-        return f"all {len(skipped)} items are unusable; the first, {name}: {why}"
-    if data.images is not None:
-        return (
-            f"{project.path(data.images)} holds no images "
-            f"({', '.join(ENDINGS['image'])}), each in a folder named after its class"
-        )
+        first, why = skipped[0]
+        return f"all {len(skipped)} items are unusable; the first, {first}: {why}"
     if data.items is not None:
-        return f"{data.items} yields no items"
-    path = project.path(data.table or data.texts or "")
-    what = "names of columns, and no rows" if data.table else "no lines"
-    return f"{path} holds {what}; labelled items are needed"
+        return f"{name} yields no items"
+    if data.labels is not None:
+        return f"{path} holds names of columns, and no rows; labelled items are needed"
+    if path.is_dir():
+        kind: Kind = "text" if data.images is None else "image"
+        return (
+            f"{path} holds no {kind}s ({', '.join(ENDINGS[kind])}), each in a folder "
+            "named after its class"
+        )
+    return f"{path} holds no lines; labelled items are needed"
 
 
-def _rows(project: Project) -> Iterator[Row]:
+def _source(project: Project, name: str) -> Source:
     data = project.data
     if data.items is not None:  # what the user's own function raises is its own
-        yield from _called_rows(project.folder, data.items)
-        return
+        return Source(_called_rows(project.folder, name))
+    path = project.path(name)
     try:
-        if data.images is not None:
-            yield from _image_rows(project.path(data.images))
-        elif data.texts is not None:
-            yield from _text_rows(project.path(data.texts), data)
+        if data.labels is not None:
+            return _listed_source(project, path)
+        if data.images is not None or path.is_dir():
+            files = _files(path, "text" if data.images is None else "image")
+            return Source((_file_row(path, file, data) for file in files), len(files))
+        return Source(_text_rows(path, data), count_json_lines(path, data.encoding))
     except BadInput as error:
         raise BadProject(str(error)) from error
 
 
-def _image_rows(folder: Path) -> Iterator[Row]:
+def _files(folder: Path, kind: Kind) -> list[Path]:
     if not folder.is_dir():
         what = "this is a file" if folder.exists() else "no such folder"
-        raise BadProject(f"{folder}: {what}; a folder of images is needed")
-    for path in files_of(folder, "image"):
-        name = path.relative_to(folder)
-        if len(name.parts) < 2:
+        raise BadProject(f"{folder}: {what}; a folder of {kind}s is needed")
+    return files_of(folder, kind)
+
+
+def _file_row(folder: Path, path: Path, data: Data) -> Row:
+    """Read a file that lies in the folder of its class."""
+    name = path.relative_to(folder)
+    if len(name.parts) < 2:
+        kind = "images" if data.images is not None else "texts"
+        raise BadProject(
+            f"{path}: no label; put the {kind} of each class in a folder of their own, "
+            "named after the class, or name a file of labels with [data] labels"
+        )
+    return Row(str(name), _content(path, data), name.parts[0])
+
+
+def _content(path: Path, data: Data) -> bytes | str:
+    if data.images is not None:
+        return path.read_bytes()
+    try:
+        return path.read_text(data.encoding or "utf-8-sig")
+    except UnicodeError as error:
+        raise BadProject(f"{path}: {error}{ENCODING_OPTION}") from error
+
+
+def _listed_source(project: Project, path: Path) -> Source:
+    """Read the files that a table of labels names."""
+    data = project.data
+    kind: Kind = "text" if data.images is None else "image"
+    folder = project.path(data.images or data.texts or "")
+    files = {str(file.relative_to(folder)): file for file in _files(folder, kind)}
+    table = open_table(path, data.separator, data.encoding, [data.label])
+    keys = data.label, data.group, data.time, data.weight
+    wanted = [name for name in keys if name is not None]
+    for name in wanted:
+        if name not in table.names:
             raise BadProject(
-                f"{path}: no label; put the images of each class in a folder of "
-                "their own, named after the class"
+                f"{path.name}: no column {name!r}; {hint(name, table.names)}"
             )
-        yield str(name), path.read_bytes(), name.parts[0], None
+    others = [name for name in table.names if name not in wanted]
+    if not others:
+        raise BadProject(
+            f"{path.name}: there is no column but {listed(wanted)}; one with the names "
+            f"of the {kind} files is needed"
+        )
+    rows = [
+        _listed_row(f"{path.name}, row {number}", cells, others[0], files, data)
+        for number, cells in enumerate(table.rows([others[0], *wanted]), 1)
+    ]
+    times = Counter(row.name for row in rows)
+    if len(times) < len(rows):
+        ((twice, count),) = times.most_common(1)
+        raise BadProject(f"{path.name} names {twice} {count} times; once is needed")
+    if data.test is None and len(rows) < len(files):
+        log.warning(
+            "%d of %d %ss in %s are not in %s, and left out",
+            len(files) - len(rows),
+            len(files),
+            kind,
+            folder.name,
+            path.name,
+        )
+    contents = (row._replace(content=_content(row.content, data)) for row in rows)
+    return Source(contents, len(rows))
+
+
+def _listed_row(
+    where: str, cells: Any, column: str, files: dict[str, Path], data: Data
+) -> Row:
+    """Find the file that a row of labels names."""
+    if isinstance(cells, BadItem):
+        raise BadProject(f"{where}: {cells}")
+    name = str(Path(str(cells[column]).strip()))
+    if name not in files:
+        raise BadProject(
+            f"{where}: there is no file {name!r} in {data.images or data.texts}; "
+            f"{hint(name, [*files])}"
+        )
+    keys = data.label, data.group, data.time, data.weight
+    label, group, time, weight = (None if k is None else cells[k] for k in keys)
+    label = label.strip() if isinstance(label, str) else label
+    return Row(name, files[name], label, group or None, time, weight)
 
 
 def _text_rows(path: Path, data: Data) -> Iterator[Row]:
@@ -205,8 +299,9 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
                 f"{where}: no text under the key {data.text!r}; there are "
                 f"{listed([*row])}, and [data] text names the one to read"
             )
-        group = row.get(data.group) if data.group else None
-        yield where, row[data.text], row.get(data.label), group
+        keys = data.label, data.group, data.time, data.weight
+        told = (row.get(key) if key else None for key in keys)
+        yield Row(where, row[data.text], *told)
 
 
 def _called_rows(folder: str, target: str) -> Iterator[Row]:
@@ -218,7 +313,8 @@ def _called_rows(folder: str, target: str) -> Iterator[Row]:
                 f"item {number} is {type(pair).__name__}"
             )
         item, label, *group = pair
-        yield f"{target}, item {number}", item, label, group[0] if group else None
+        group = [*group, None]
+        yield Row(f"{target}, item {number}", item, label, group[0])
 
 
 def import_function(folder: str, target: str) -> Callable[[], Any]:

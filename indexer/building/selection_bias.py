@@ -25,7 +25,12 @@ CELLS = 1 << 23  # drawn counts, or decisions, in memory at a time
 
 
 def expected_accuracies(
-    right: NDArray[np.bool_], costs: Floats, chosen: Rows, groups: Rows, seed: int
+    right: NDArray[np.bool_],
+    costs: Floats,
+    chosen: Rows,
+    groups: Rows,
+    weights: Floats,
+    seed: int,
 ) -> Floats:
     """Correct the accuracies of sets for having been chosen as the best.
 
@@ -42,6 +47,8 @@ def expected_accuracies(
         Positions of those to correct.
     groups : (N,)
         Number of each item's group; groups are drawn whole.
+    weights : (N,)
+        How much each item counts, above 0.
     seed
         Of the draws.
 
@@ -49,11 +56,11 @@ def expected_accuracies(
     -------
     Expected accuracies (K,), none above the share of items that the set decides right.
     """
-    observed = right.mean(axis=1)
+    observed = np.average(right, axis=1, weights=weights)
     order = np.argsort(costs, kind="stable")
     # of sets of one cost, each competes with all of them
     last = np.searchsorted(costs[order], costs[chosen], side="right") - 1
-    expected = observed[chosen] - _luck(right[order], groups, seed)[last]
+    expected = observed[chosen] - _luck(right[order], groups, weights, seed)[last]
     _, level = np.unique(observed[chosen], return_inverse=True)
     worst = np.full(level.max() + 1, np.inf)
     np.minimum.at(worst, level, expected)
@@ -61,12 +68,12 @@ def expected_accuracies(
     return np.maximum(capped, 0.0)
 
 
-def _luck(right: NDArray[np.bool_], groups: Rows, seed: int) -> Floats:
+def _luck(right: NDArray[np.bool_], groups: Rows, weights: Floats, seed: int) -> Floats:
     """Mean luck (E,) of the best among the first 1 ... E sets."""
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
-    whole = _drawn_luck(right, own, len(names), rng)
-    half = _drawn_luck(right, own, max(1, len(names) // 2), rng)
+    whole = _drawn_luck(right, own, weights, len(names), rng)
+    half = _drawn_luck(right, own, weights, max(1, len(names) // 2), rng)
     quarter = np.divide(half, 2 * whole, out=np.ones_like(half), where=whole > 0) ** 2
     quarter = np.clip(quarter, 2 / 3, 1.0)
     luck: Floats = np.maximum(whole, 0.0) * np.sqrt(quarter / (2 * quarter - 1))
@@ -74,7 +81,11 @@ def _luck(right: NDArray[np.bool_], groups: Rows, seed: int) -> Floats:
 
 
 def _drawn_luck(
-    right: NDArray[np.bool_], groups: Rows, count: int, rng: np.random.Generator
+    right: NDArray[np.bool_],
+    groups: Rows,
+    weights: Floats,
+    count: int,
+    rng: np.random.Generator,
 ) -> Floats:
     """Mean luck (E,), with so many drawn groups, of the best on them.
 
@@ -84,15 +95,16 @@ def _drawn_luck(
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
     number = int(groups.max()) + 1
     counts = rng.multinomial(count, np.full(number, 1 / number), size=draws)
-    weights = counts[:, groups].astype(np.float32)
+    counted = (counts[:, groups] * weights).astype(np.float32)
     drawn = np.empty((draws, sets))
     step = max(1, CELLS // items)
     for start in range(0, sets, step):
         part = right[start : start + step].T.astype(np.float32)
-        drawn[:, start : start + step] = weights @ part
-    drawn /= weights.sum(axis=1, dtype=np.float64)[:, None]
+        drawn[:, start : start + step] = counted @ part
+    drawn /= counted.sum(axis=1, dtype=np.float64)[:, None]
+    observed = np.average(right, axis=1, weights=weights)
     best = np.maximum.accumulate(drawn, axis=1)
     places = np.arange(sets)
     winner = np.maximum.accumulate(np.where(drawn == best, places, 0), axis=1)
-    lucky: Floats = (best - right.mean(axis=1)[winner]).mean(axis=0)
+    lucky: Floats = (best - observed[winner]).mean(axis=0)
     return lucky

@@ -50,6 +50,8 @@ class Task:
         First column of each feature, and after the last the width.
     cache, key
         Where trained sets are kept: entries `sets/{key}/{mask}`.
+    weights : (N,) float64
+        How much each item counts; None where all count alike.
     """
 
     values: Path
@@ -60,6 +62,11 @@ class Task:
     starts: tuple[int, ...]
     cache: Cache
     key: str
+    weights: Floats | None = None
+
+    def weights_of(self, rows: Rows) -> Floats:
+        """How much each of some items counts."""
+        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
 
     def name(self, mask: int) -> str:
         """Return the cache entry of a trained set."""
@@ -220,7 +227,11 @@ def _train(task: Task, mask: int) -> tuple[float, float]:
             f"{type(error).__name__}: {error}"
         ) from error
     decided = np.concatenate([np.empty(0, np.bool_), *right])
-    accuracy = float(decided.mean()) if len(decided) else math.nan
+    tested = [np.empty(0, np.int64), *(test for _, test in task.splits)]
+    accuracy = math.nan
+    if len(decided):
+        weights = task.weights_of(np.concatenate(tested))
+        accuracy = float(np.average(decided, weights=weights))
     seconds = time.perf_counter() - begun_s
     meta = {
         "accuracy": accuracy,
@@ -267,16 +278,39 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
 def _fit(
     task: Task, train: Rows, columns: NDArray[np.int32], remarks: list[str]
 ) -> Model:
-    codes = task.codes[train]
+    codes, weights = task.codes[train], None
+    if task.weights is not None:
+        weights = task.weights[train]
     if not len(columns):
-        return Prior.fit(codes)
+        return Prior.fit(codes, weights)
     estimator = make_learner(task.learner, task.seed)
     values = _take(_map(task.values), train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(values, codes)
+        estimator.fit(values, codes, **weighing(estimator, weights))
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
     return compile_model(estimator, columns)
+
+
+def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
+    """Arguments with which an estimator, or a pipeline's last step, is fitted.
+
+    Raises
+    ------
+    BadProject
+        If there are weights and it takes none.
+    """
+    if weights is None:
+        return {}
+    from sklearn.utils.validation import has_fit_parameter
+
+    name, last = getattr(estimator, "steps", [("", estimator)])[-1]
+    if not has_fit_parameter(last, "sample_weight"):
+        raise BadProject(
+            f"[data] weight: {type(last).__name__} takes no weights; another learner, "
+            "or no weights, are needed"
+        )
+    return {f"{name}__sample_weight" if name else "sample_weight": weights}
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:

@@ -104,7 +104,7 @@ def build(
 
     from ..building.build import build as build_index
     from ..building.project import Project
-    from .progress_bars import ProgressBars
+    from .progress_bars import ProgressBars, show_times
     from .report import facts_of, show
 
     _refuse_place(output)
@@ -118,11 +118,13 @@ def build(
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
-    facts = facts_of(index)
+    facts, times = facts_of(index), bars.times.facts()
     if as_json:
         _warn_if_busy(facts)
+        facts = {**facts, "stages_s": times}
     _write(facts, as_json, show)
     if not as_json:
+        _write(times, as_json, show_times)
         own = "".join(f" --features {file}" for file in plan.features.files)
         typer.echo(f"wrote {output}; next: polydom serve {output}{own}")
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -15,6 +15,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
 from polydom.models.selection.race import Race
@@ -23,6 +24,54 @@ from ..progress import OnProgress
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 REDRAW_S = 0.2  # between two pictures of a bar that no thread draws
+SHOWN = 0.01  # share of the time of which one line is worth it
+
+
+class StageTimes:
+    """Seconds that stages took, each without those that came within it.
+
+    Attributes
+    ----------
+    seconds
+        By name, in the order in which they began; of equal names together.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.seconds: dict[str, float] = {}
+        self._now = now
+        self._began = now()
+        self._within = [0.0]  # seconds of stages within each that runs
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time meanwhile."""
+        self.seconds.setdefault(name, 0.0)
+        began = self._now()
+        self._within.append(0.0)
+        try:
+            yield
+        finally:
+            took = self._now() - began
+            self.seconds[name] += took - self._within.pop()
+            self._within[-1] += took
+
+    def facts(self) -> dict[str, float]:
+        """Seconds by stage, with those of no stage as "other"."""
+        other = self._now() - self._began - sum(self.seconds.values())
+        return {**self.seconds, "other": max(other, 0.0)}
+
+
+def show_times(seconds: Mapping[str, float], console: Console) -> None:
+    """Write a table of where the time went, but for what took hardly any."""
+    whole = sum(seconds.values())
+    table = Table("where the time went", "seconds", "share", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, took in seconds.items():
+        if took >= SHOWN * whole:
+            table.add_row(name, f"{took:,.1f}", f"{took / whole:.0%}")
+    table.add_row("in all", f"{whole:,.1f}", "")
+    console.print(table)
 
 
 class ProgressBars:
@@ -30,6 +79,11 @@ class ProgressBars:
 
     `threaded` says whether a thread of its own draws. Without one the caller's does
     between two steps, and takes nothing of what the steps are timed by.
+
+    Attributes
+    ----------
+    times
+        What the stages took.
     """
 
     def __init__(
@@ -37,11 +91,17 @@ class ProgressBars:
     ) -> None:
         self.console = console or Console(stderr=True)
         self._threaded = threaded
+        self.times = StageTimes()
         self._shown: BarsWithNote | None = None
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Show a bar while the stage lasts."""
+        with self.times.stage(name), self._bar(name, total) as on_progress:
+            yield on_progress
+
+    @contextmanager
+    def _bar(self, name: str, total: int | None) -> Iterator[OnProgress]:
         with BarsWithNote(
             TextColumn("{task.description:<20}"),
             BarColumn(),

@@ -43,11 +43,12 @@ class Prior:
             raise BadModel("class shares must be non-negative and sum to 1")
 
     @classmethod
-    def fit(cls, labels: NDArray[Any]) -> "Prior":
-        """Count the labels (N,), N > 0."""
+    def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
+        """Count the labels (N,), N > 0, or add up their weights (N,), each above 0."""
         if not len(labels):
             raise BadModel("class shares need at least one label")
-        classes, counts = np.unique(labels, return_counts=True)
+        classes, own = np.unique(labels, return_inverse=True)
+        counts = np.bincount(own, weights)
         return cls(classes, counts / counts.sum())
 
     @property

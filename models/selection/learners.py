@@ -49,8 +49,9 @@ LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "boosting": ("sklearn.ensemble:GradientBoostingClassifier", ("fill",), {}),
     "hist_boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", (), {}),
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
-    "lightgbm": ("lightgbm:LGBMClassifier", (), {"verbosity": -1}),  # else it prints
-    "xgboost": ("xgboost:XGBClassifier", (), {}),
+    # one thread, as trainings are many at a time; and LightGBM else prints
+    "lightgbm": ("lightgbm:LGBMClassifier", (), {"n_jobs": 1, "verbosity": -1}),
+    "xgboost": ("xgboost:XGBClassifier", (), {"n_jobs": 1}),
     "lattices": ("polydom.models.lattices.estimator:LatticeEnsembleClassifier", (), {}),
     "prior": ("sklearn.dummy:DummyClassifier", (), {"strategy": "prior"}),
 }

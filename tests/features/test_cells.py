@@ -1,6 +1,7 @@
 """Cells in arrays hold what was put in, in little memory."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.cells import Dates, Gathered, Numbers, Words, narrow
+from polydom.features.cells import (
+    Cells,
+    Dates,
+    Gathered,
+    Numbers,
+    Words,
+    joined,
+    narrow,
+)
 from polydom.features.dates import NO_DATE, micros_of
 
 numbers = st.one_of(
@@ -67,8 +76,45 @@ def test_words_of_some_rows_do_not_depend_on_others(
     own = of_words([cells[row] for row in rows])
     assert words.digest(rows) == own.digest(np.arange(len(rows)))
     used = [words.words[code] for code in words.used(rows)]
-    assert used == sorted({cell for row in rows if (cell := cells[row])})
+    counts = Counter(sorted(cell for row in rows if (cell := cells[row])))
+    assert used == [word for word, _ in counts.most_common()]
     assert words.missing(rows).tolist() == [cells[row] is None for row in rows]
+
+
+NONE: dict[str, Cells] = {
+    "numbers": Numbers(np.array([math.nan])),
+    "words": Words(np.array([-1]), ()),
+    "dates": Dates(np.array([NO_DATE])),
+}
+SOME: dict[str, Cells] = {
+    "numbers": Numbers(np.array([7])),
+    "words": Words(np.array([0, 1]), ("b", "a")),
+    "dates": Dates(np.array([micros_of("2024-05-01")])),
+}
+
+
+def values_of(cells: Cells) -> list[Any]:
+    return [cells.value(row) for row in range(len(cells))]
+
+
+@pytest.mark.parametrize("kind", SOME)
+def test_columns_of_two_files_are_put_together(kind: str) -> None:
+    one = SOME[kind]
+    assert values_of(joined(one, one)) == [*values_of(one), *values_of(one)]
+    for nothing in NONE.values():
+        assert values_of(joined(one, nothing)) == [*values_of(one), None]
+        assert values_of(joined(nothing, one)) == [None, *values_of(one)]
+        assert type(joined(nothing, one)) is type(one)
+    for other in SOME.keys() - {kind}:
+        with pytest.raises(TypeError, match=f"{kind} and {other}"):
+            joined(one, SOME[other])
+
+
+def test_words_of_two_files_share_their_codes() -> None:
+    both = joined(SOME["words"], Words(np.array([1, -1, 0]), ("c", "a")))
+    assert values_of(both) == ["b", "a", "a", None, "c"]
+    assert isinstance(both, Words)
+    assert both.words == ("b", "a", "c")
 
 
 def of_words(cells: list[str | None]) -> Words:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.columns import Columns, columns, learn_texts
+from polydom.features.dates import Part
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
@@ -138,6 +139,20 @@ def test_columns_refuses_a_word_known_twice() -> None:
         columns("x", ["a"], vocabularies={"a": ["u", "u"]})
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "the dates of 'a' are read as no number"),
+        (["day", "day"], "the dates of 'a' names 'day' twice"),
+    ],
+)
+def test_columns_refuses_dates_read_as_nothing_or_twice(
+    parts: list[Part], message: str
+) -> None:
+    with pytest.raises(BadFeature, match=message):
+        columns("x", ["a"], dates={"a": parts})
+
+
 def test_columns_refuses_to_be_empty() -> None:
     with pytest.raises(BadFeature, match="feature 'x' needs at least one column"):
         columns("x", [])
@@ -148,14 +163,15 @@ def test_columns_refuses_a_negative_cost() -> None:
         columns("x", ["a"], declared={"usd": -1})
 
 
-def test_learn_texts_sorts_the_strings_of_each_column() -> None:
+def test_learn_texts_gives_the_most_frequent_strings_first() -> None:
     items = [
         record_item({"job": "clerk", "age": 3}),
         record_item({"job": "baker", "age": 4, "city": None}),
         record_item({"job": "clerk"}),
+        record_item({"job": "actor"}),
     ]
     found = learn_texts(items, ["job", "age", "city"])
-    assert found == ({"job": ("baker", "clerk")}, {})
+    assert found == ({"job": ("clerk", "actor", "baker")}, {})
 
 
 def test_learn_texts_finds_columns_of_dates_alone() -> None:

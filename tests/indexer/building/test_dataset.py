@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from polydom.indexer.building.dataset import (
     draw_groups,
     groups_of_classes,
     make_dataset,
+    newest_groups,
     split,
     treat_rare_classes,
 )
@@ -358,3 +360,74 @@ def test_what_groups_hold_plays_no_part_in_the_draw() -> None:
     for seed in range(4000):
         times[np.unique(groups[draw_groups(groups, 0.5, seed)])] += 1
     assert times == pytest.approx(2000, abs=200)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=30),
+    st.sampled_from([0.0, 0.125, 0.25, 0.5]),
+)
+def test_newest_groups_are_taken_whole_until_they_are_enough(
+    rows: list[tuple[int, int]], share: float
+) -> None:
+    groups, times = (np.array(part) for part in zip(*rows, strict=True))
+    chosen = newest_groups(groups, times, share)
+    newest = {g: max(t for own, t in rows if own == g) for g, _ in rows}
+    taken = list[int]()
+    for group in sorted(newest, key=lambda g: (newest[g], g), reverse=True):
+        if sum(g in taken for g, _ in rows) >= round(share * len(rows)):
+            break
+        taken.append(group)
+    assert chosen.tolist() == [group in taken for group, _ in rows]
+
+
+def test_what_is_there_to_test_on_is_tested_on() -> None:
+    tested = np.arange(40) % 5 == 0
+    items = replace(texts(40), tested=tested)
+    ((train, test),) = split(items, seed=0, held_out=0.25, folds=None)
+    assert test.tolist() == np.flatnonzero(tested).tolist()
+    assert train.tolist() == np.flatnonzero(~tested).tolist()
+    # within what is trained on, some are chosen as ever
+    ((_, inner),) = split(items.only(train), seed=0, held_out=0.25, folds=None)
+    assert len(inner) == 8
+    alone = replace(items, codes=tested.astype(np.int64))
+    with pytest.raises(BadProject, match=r"class '1' would be .* only \[data\] test"):
+        split(alone, seed=0, held_out=0.25, folds=None)
+
+
+def test_newest_items_are_tested_on() -> None:
+    items = replace(texts(40), times=np.arange(40) % 10 + np.arange(40) / 100)
+    ((train, test),) = split(items, seed=0, held_out=0.25, folds=None)
+    assert items.times is not None
+    assert len(test) == 10
+    assert items.times[test].min() > items.times[train].max()
+    sorted_by_class = replace(items, codes=(items.times > 8).astype(np.int64))
+    with pytest.raises(BadProject, match=r"'1' would be .* among the newest; a sma"):
+        split(sorted_by_class, seed=0, held_out=0.5, folds=None)
+
+
+@pytest.mark.parametrize("by", ["test", "time"])
+def test_what_is_set_aside_is_never_there_to_test_on(tmp_path: Path, by: str) -> None:
+    rows = [f"{k % 7},{k},{k % 2}" for k in range(12_000)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,t,label", *rows[:9000]]))
+    (tmp_path / "b.csv").write_text("\n".join(["x,t,label", *rows[9000:]]))
+    data = {"table": "a.csv", "ignore": ["t"]}
+    data |= {"test": "b.csv"} if by == "test" else {"split": "time", "time": "t"}
+    content = {"data": data, "learner": "tree"}
+    project = Project.from_mapping(content, folder=tmp_path)
+    builder = Builder(project, Cache(tmp_path / "cache"), Stages())
+    rest, fresh = builder.items
+    ((train, test),) = builder.splits(rest)
+    share = len(fresh.items) / (len(fresh.items) + len(rest.items))
+    if by == "test":
+        assert [rest.names[row] for row in test] == [
+            f"b.csv, row {k}" for k in range(1, 3001)
+        ]
+        assert len(fresh.items) == 1125
+        assert all(name.startswith("a.csv") for name in fresh.names)
+        return
+    assert share == pytest.approx(1 / 8)
+    assert rest.times is not None
+    assert fresh.times is not None
+    assert fresh.times.min() > rest.times.max()
+    assert rest.times[test].min() > rest.times[train].max()
+    assert len(test) == len(fresh.items)

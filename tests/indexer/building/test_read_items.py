@@ -4,6 +4,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
@@ -41,6 +42,23 @@ def test_images_are_labelled_by_their_folder(tmp_path: Path) -> None:
     assert dataset.codes.tolist() == [0, 0, 0, 1, 1, 1]
     assert dataset.sizes.tolist() == [16, 25, 36, 16, 25, 36]
     assert dataset.names[0] == str(Path("cat", "0.png"))
+
+
+def test_reading_tells_how_many_there_can_still_be(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    lines = ['{"text": "x", "label": 0}', "", '{"text": "y", "label": 1}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "a.csv").write_text(CSV)
+    found: list[tuple[int, int | None]] = []
+    for data, told in (
+        ({"images": "photos"}, [(1, 5), (1, 4), (2, 3), (3, 2), (4, 1), (5, 0)]),
+        ({"texts": "a.jsonl"}, [(1, 1), (2, 0)]),
+        ({"table": "a.csv"}, [(3, 0)]),
+    ):
+        found.clear()
+        project = Project.from_mapping({"data": data}, folder=tmp_path)
+        load_data(project, lambda done, left=None: found.append((done, left)))
+        assert found == told
 
 
 def test_image_that_is_none_is_skipped_and_named(tmp_path: Path) -> None:
@@ -270,3 +288,235 @@ def test_what_an_items_function_raises_is_its_own(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^misused$") as caught:
         load(tmp_path, items="raising_items:load")
     assert type(caught.value) is BadInput
+
+
+def test_texts_may_be_files_in_folders_of_their_classes(tmp_path: Path) -> None:
+    for label, text in (("ham", "hi"), ("spam", "kaufe Öl")):
+        (tmp_path / "mails" / label).mkdir(parents=True)
+        (tmp_path / "mails" / label / "1.txt").write_text(text, "utf-8")
+    dataset = load(tmp_path, texts="mails")
+    assert [item.payload for item in dataset.items] == ["hi", "kaufe Öl"]
+    assert dataset.labels == ("ham", "spam")
+    (tmp_path / "mails" / "spam" / "1.txt").write_text("kaufe Öl", "latin-1")
+    with pytest.raises(BadProject, match=r"1\.txt: .*\[data\] encoding says what it"):
+        load(tmp_path, texts="mails")
+    (tmp_path / "mails" / "loose.txt").write_text("x")
+    with pytest.raises(
+        BadProject, match=r"loose\.txt: no label; put the texts of each"
+    ):
+        load(tmp_path, texts="mails", encoding="latin-1")
+
+
+LISTED = "file,label,who\ncat/0.png,a,1\ncat/1.png,b,2\n dog/0.png ,a,\n"
+
+
+def test_labels_may_be_in_a_file_beside_the_images(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    photos(tmp_path)
+    (tmp_path / "labels.csv").write_text(LISTED)
+    dataset = load(tmp_path, images="photos", labels="labels.csv", group="who")
+    assert dataset.names == ("cat/0.png", "cat/1.png", "dog/0.png")
+    assert dataset.labels == ("a", "b")
+    assert dataset.codes.tolist() == [0, 1, 0]
+    assert dataset.groups.tolist() == [0, 1, 2]
+    assert caplog.messages == [
+        "3 of 6 images in photos are not in labels.csv, and left out"
+    ]
+    (tmp_path / "new.csv").write_text("file,label,who\ndog/1.png,b,7\n")
+    terms = {"images": "photos", "labels": "labels.csv", "test": "new.csv"}
+    dataset = load(tmp_path, **terms)
+    assert dataset.tested is not None
+    assert dataset.tested.tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "message"),
+    [
+        ("file,class\n", {}, r"labels\.csv: no column 'label'; there are file, class"),
+        (
+            "label\na\n",
+            {},
+            "no column but label; one with the names of the image files",
+        ),
+        ("file,label\n", {}, r"labels\.csv holds names of columns, and no rows"),
+        (
+            LISTED + "cat/9.png,a,\n",
+            {},
+            "row 4: there is no file 'cat/9.png' in photos",
+        ),
+        (LISTED + "cat/0.png,b,\n", {}, "names cat/0.png 2 times; once"),
+        (LISTED + "cat/2.png,,\n", {}, "cat/2.png: no label"),
+        (LISTED, {"group": "patient"}, "no column 'patient'"),
+    ],
+)
+def test_file_of_labels_says_what_is_wrong(
+    tmp_path: Path, text: str, data: dict[str, Any], message: str
+) -> None:
+    (photos(tmp_path) / "labels.csv").write_text(text)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, images="photos", labels="labels.csv", **data)
+
+
+OTHER = "label,town,age,more\nno,Bonn,7,x\nyes,Rome,8,x\n"
+
+
+def test_table_to_test_on_is_read_after_the_first(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.csv").write_text(OTHER)
+    dataset = load(tmp_path, table="a.csv", test="b.csv")
+    assert dataset.tested is not None
+    assert dataset.tested.tolist() == [False] * 3 + [True] * 2
+    assert [*dataset.names] == [
+        *(f"a.csv, row {n}" for n in (1, 2, 3)),
+        *(f"b.csv, row {n}" for n in (1, 2)),
+    ]
+    assert [item.payload for item in dataset.items] == [
+        {"age": 31.0, "town": "Rome"},
+        {"age": None, "town": "Oslo"},
+        {"age": 40.0, "town": None},
+        {"age": 7.0, "town": "Bonn"},
+        {"age": 8.0, "town": "Rome"},
+    ]
+    kept = dataset.only(np.array([3, 0]))
+    assert [*kept.names] == ["b.csv, row 1", "a.csv, row 1"]
+    assert kept.tested is not None
+    assert kept.tested.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("other", "data", "message"),
+    [
+        (
+            "age,label\n1,yes\n",
+            {},
+            r"b\.csv: no column 'town', which a\.csv has; there are",
+        ),
+        (
+            OTHER.replace("7", "old"),
+            {},
+            r"'age' holds numbers in a\.csv and words in b",
+        ),
+        ("age,town,label\n", {}, r"b\.csv holds names of columns, and no rows"),
+        (OTHER, {"group": "town"}, r"b\.csv, row 2 is to be tested on and of the same"),
+        (OTHER, {"table": "none.csv"}, r"none\.csv: No such file"),
+    ],
+)
+def test_table_to_test_on_says_what_is_wrong(
+    tmp_path: Path, other: str, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "b.csv").write_text(other)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **{"table": "a.csv", "test": "b.csv", **data})
+
+
+TIMED = "x,when,label\n1,2024-05-03,a\n2,2024-05-01,b\n3,2024-05-02T10:00,a\n"
+
+
+def test_items_may_have_times(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TIMED)
+    dataset = load(tmp_path, table="a.csv", split="time", time="when")
+    assert dataset.times is not None
+    assert np.argsort(dataset.times).tolist() == [1, 2, 0]
+    assert dataset.items[0].payload == {"x": 1.0}
+    lines = [
+        f'{{"text": "x", "label": "{k % 2}", "t": "2024-05-0{9 - k}"}}'
+        for k in range(4)
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    dataset = load(tmp_path, texts="a.jsonl", split="time", time="t")
+    assert dataset.times is not None
+    assert np.argsort(dataset.times).tolist() == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"table": "a.csv", "time": "day"}, r"a\.csv: no column 'day'"),
+        ({"table": "b.csv", "time": "t"}, "'t' holds words such as 'soon'; numbers or"),
+        ({"table": "c.csv", "time": "t"}, r"c\.csv, row 2: no time in column 't'"),
+        ({"texts": "a.jsonl", "time": "t"}, "line 1: 't' is 'soon'; a time is needed"),
+        ({"texts": "a.jsonl", "time": "u"}, "line 1: 'u' is None; a time is needed"),
+    ],
+)
+def test_item_without_a_time_is_named(
+    tmp_path: Path, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text(TIMED)
+    (tmp_path / "b.csv").write_text("t,label\nsoon,a\n2,b\n")
+    (tmp_path / "c.csv").write_text("t,label\n1,a\n,b\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "label": "a", "t": "soon"}')
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, split="time", **data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"split": "time"}, r"split = 'time' needs time, the column with the time"),
+        ({"time": "t"}, r"\[data\] time needs split = 'time'"),
+        ({"split": "time", "time": "t", "test": "b.csv"}, "both say what to test on"),
+        ({"labels": "b.csv"}, "labels is for a folder of images or texts"),
+        (
+            {"table": None, "items": "m:f", "split": "time", "time": "t"},
+            "yields no times",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    tmp_path: Path, data: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **{"table": "a.csv", **data})
+
+
+def test_folds_leave_nothing_else_to_test_on() -> None:
+    data = {"table": "a.csv", "test": "b.csv"}
+    with pytest.raises(
+        BadProject, match=r"search.folds tests on all items.* test says"
+    ):
+        Project.from_mapping({"data": data, "search": {"folds": 3}})
+
+
+def test_items_may_have_weights(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,w,label\n1,2,a\n2,6,b\n")
+    dataset = load(tmp_path, table="a.csv", weight="w")
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [0.5, 1.5]
+    assert dataset.items[0].payload == {"x": 1.0}
+    kept = dataset.only(np.array([1])).weights
+    assert kept is not None
+    assert kept.tolist() == [1.5]
+    assert dataset.digest != load(tmp_path, table="a.csv", ignore=["w"]).digest
+    lines = ['{"text": "x", "label": 0, "w": 1}', '{"text": "y", "label": 1, "w": "3"}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    dataset = load(tmp_path, texts="a.jsonl", weight="w")
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"table": "a.csv", "weight": "v"}, r"a\.csv: no column 'v'"),
+        ({"table": "a.csv", "weight": "w"}, r"row 2: the weight in 'w' is 0; a number"),
+        (
+            {"table": "a.csv", "weight": "x"},
+            "row 2: the weight in 'x' is nan; a number",
+        ),
+        (
+            {"table": "a.csv", "weight": "y"},
+            "column 'y' holds words; numbers are needed",
+        ),
+        ({"texts": "a.jsonl", "weight": "w"}, "line 1: the weight in 'w' is nan"),
+        ({"items": "mine:load", "weight": "w"}, "items yields no weights"),
+    ],
+)
+def test_weight_that_is_none_is_named(
+    tmp_path: Path, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text("x,y,w,label\n1,a,2,a\n,b,0,b\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "label": "a", "w": true}')
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **data)

@@ -35,7 +35,12 @@ def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
         right, truth = decisions(sets, items, spread, seed)
         best = right.mean(axis=1).argmax()
         (expected,) = expected_accuracies(
-            right, np.zeros(sets), np.array([best]), np.arange(items), seed
+            right,
+            np.zeros(sets),
+            np.array([best]),
+            np.arange(items),
+            np.ones(items),
+            seed,
         )
         errors.append(expected - truth[best])
         looks.append(right[best].mean() - truth[best])
@@ -47,7 +52,7 @@ def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
 def test_a_set_without_rivals_is_taken_at_its_word() -> None:
     right = np.array([[True, True, False, True], [False, True, True, True]])
     found = expected_accuracies(
-        right, np.array([1.0, 2.0]), np.array([0]), np.arange(4), 0
+        right, np.array([1.0, 2.0]), np.array([0]), np.arange(4), np.ones(4), 0
     )
     assert found == [0.75]
 
@@ -55,7 +60,9 @@ def test_a_set_without_rivals_is_taken_at_its_word() -> None:
 def test_perfect_sets_stay_perfect() -> None:
     right = np.ones((5, 40), bool)
     chosen = np.arange(5)
-    found = expected_accuracies(right, np.arange(5.0), chosen, np.arange(40), 0)
+    found = expected_accuracies(
+        right, np.arange(5.0), chosen, np.arange(40), np.ones(40), 0
+    )
     assert found.tolist() == [1.0] * 5
 
 
@@ -64,7 +71,7 @@ def test_order_of_accuracies_stays(seed: int, kept: set[int]) -> None:
     right, _ = decisions(20, 60, 0.05, seed)
     chosen = np.array(sorted(kept))
     costs = np.random.default_rng(seed).random(20)
-    found = expected_accuracies(right, costs, chosen, np.arange(60), seed)
+    found = expected_accuracies(right, costs, chosen, np.arange(60), np.ones(60), seed)
     observed = right[chosen].mean(axis=1)
     assert (found <= observed + 1e-12).all()
     assert (found >= 0).all()
@@ -74,16 +81,20 @@ def test_order_of_accuracies_stays(seed: int, kept: set[int]) -> None:
                 assert found[i] <= found[j]
 
 
-def test_luck_is_what_counting_item_by_item_shows() -> None:
+@pytest.mark.parametrize("weighed", [False, True])
+def test_luck_is_what_counting_item_by_item_shows(weighed: bool) -> None:
     right, _ = decisions(6, 36, 0.02, 5)
-    costs = np.random.default_rng(1).random(6)
-    groups = np.repeat(np.arange(12), 3)
+    rng = np.random.default_rng(1)
+    costs, groups = rng.random(6), np.repeat(np.arange(12), 3)
+    weights = rng.integers(1, 4, 36).astype(float) if weighed else np.ones(36)
     cheapest_first = np.argsort(costs)
-    luck = luck_of_the_best(right[cheapest_first], groups.tolist(), DRAWS, 3)
+    luck = luck_of_the_best(
+        right[cheapest_first], groups.tolist(), weights.tolist(), DRAWS, 3
+    )
     # each alone: what caps it is not asked
     found = [
-        expected_accuracies(right, costs, np.array([s]), groups, 3)[0]
+        expected_accuracies(right, costs, np.array([s]), groups, weights, 3)[0]
         for s in cheapest_first
     ]
-    observed = right[cheapest_first].mean(axis=1)
+    observed = np.average(right, axis=1, weights=weights)[cheapest_first]
     assert observed - found == pytest.approx(luck, abs=1e-9)

@@ -15,6 +15,7 @@ from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from tests.support import projects, served
 
+STAGES = {"reading items", "computing features", "training sets", "other"}
 COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
 
 
@@ -51,6 +52,7 @@ def test_build_writes_an_index_and_tells_its_facts(
     arguments = ["build", str(folder / "PROJECT.toml"), "-o", str(folder / "my.pdx")]
     assert main([*arguments, "--json"]) == 0
     built = json.loads(capsys.readouterr().out)
+    assert built.pop("stages_s").keys() >= STAGES
     assert built["features"] == ["text_length", "punctuation", "casing", "hashed_words"]
     assert built["build"]["search"]["sets"] == 16
     assert main(["inspect", str(folder / "my.pdx"), "--json"]) == 0
@@ -63,7 +65,9 @@ def test_build_writes_an_index_and_tells_its_facts(
 
 @pytest.mark.jit
 def test_build_and_select_keep_their_work_beside_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """So that select, run from elsewhere, computes no feature a second time."""
     folder, elsewhere = projects.texts(tmp_path / "project"), tmp_path / "elsewhere"
@@ -71,6 +75,7 @@ def test_build_and_select_keep_their_work_beside_the_project(
     monkeypatch.chdir(elsewhere)
     project = str(folder / "PROJECT.toml")
     assert main(["build", project, "-o", "my.pdx"]) == 0
+    assert "where the time went" in capsys.readouterr().out
     values = folder / ".polydom-cache" / "values"
     kept = {path: path.stat().st_mtime_ns for path in values.rglob("*.pdx")}
     assert kept

@@ -7,7 +7,12 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.progress_bars import ProgressBars, latest
+from polydom.indexer.commands.progress_bars import (
+    ProgressBars,
+    StageTimes,
+    latest,
+    show_times,
+)
 from polydom.models.selection.race import Race, TrainingOutcome
 
 
@@ -151,3 +156,19 @@ def test_latest_says_what_is_known_of_the_newest_training() -> None:
     assert latest(race) == "bayes: 0.7500 on 500 examples"
     race.train("svm", 500)
     assert latest(race) == "svm failed: ValueError: not 500"
+
+
+def test_times_of_stages_leave_out_those_within() -> None:
+    clock = iter([0, 1, 2, 5, 9, 10, 14, 20])
+    times = StageTimes(lambda: float(next(clock)))
+    with times.stage("outer"), times.stage("inner"):  # 1 to 9, and 2 to 5 of these
+        pass
+    with suppress(KeyError), times.stage("inner"):  # 10 to 14
+        raise KeyError
+    seconds = times.facts()
+    assert seconds == {"outer": 5, "inner": 7, "other": 8}
+    console = Console(file=io.StringIO(), width=60)
+    show_times({**seconds, "soon": 0.01, "reading": 1980.0}, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert lines[1:] == [["reading", "1,980.0", "99%"], ["in", "all", "2,000.0"]]

@@ -61,26 +61,37 @@ def out_of_sample(
 
 
 def luck_of_the_best(
-    right: NDArray[np.bool_], groups: Sequence[int], draws: int, seed: int
+    right: NDArray[np.bool_],
+    groups: Sequence[int],
+    weights: Sequence[float],
+    draws: int,
+    seed: int,
 ) -> list[float]:
     """Luck of the best of the first 1, 2 ... sets, counting item by item."""
     rng = np.random.default_rng([seed, 2])
     names = sorted(set(groups))
     even = np.full(len(names), 1 / len(names))
+    observed = [
+        sum(w for w, r in zip(weights, own, strict=True) if r) / sum(weights)
+        for own in right
+    ]
     lucks = []
     for count in (len(names), len(names) // 2):
         lucky = [0.0] * len(right)
         for times in rng.multinomial(count, even, size=draws):
-            weights = [int(times[names.index(group)]) for group in groups]
+            counts = [
+                weight * int(times[names.index(group)])
+                for weight, group in zip(weights, groups, strict=True)
+            ]
             shares = [
-                sum(w for w, r in zip(weights, own, strict=True) if r) / sum(weights)
+                sum(c for c, r in zip(counts, own, strict=True) if r) / sum(counts)
                 for own in right
             ]
             for last in range(len(right)):
                 best = max(shares[: last + 1])
                 # of sets that are as good the last, as the cheapest come first
                 at = max(s for s in range(last + 1) if shares[s] == best)
-                lucky[last] += (best - float(right[at].mean())) / draws
+                lucky[last] += (best - observed[at]) / draws
         lucks.append(lucky)
     found = []
     for whole, half in zip(*lucks, strict=True):

@@ -1,0 +1,77 @@
+"""Models and accuracies of items that count more than others."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from polydom.features.errors import BadProject
+from polydom.indexer.building.build import Builder
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.train_sets import weighing
+from polydom.indexer.progress import Silence
+from polydom.models.selection.learners import make_learner
+
+
+def builder(folder: Path, learner: Any, **data: Any) -> Builder:
+    """Of a table whose last third has the other classes, and weighs more."""
+    rows = []
+    for k in range(240):
+        late = k >= 160
+        rows.append(f"{k % 5},{'ab'[(k % 5 > 2) ^ late]},{4 if late else 1}")
+    (folder / "a.csv").write_text("\n".join(["x,label,w", *rows]))
+    content = {
+        "data": {"table": "a.csv", **data},
+        "learner": learner,
+        "exits": "off",
+        "workers": 1,
+    }
+    project = Project.from_mapping(content, folder=folder)
+    return Builder(project, Cache(folder / "cache"), Silence())
+
+
+def test_weights_train_and_count(tmp_path: Path) -> None:
+    weighed = builder(tmp_path, "tree", weight="w")
+    dataset, values = weighed.table.dataset, weighed.table.values
+    ((train, test),) = weighed.splits(dataset)
+    assert dataset.weights is not None
+    tree = DecisionTreeClassifier(random_state=0)
+    codes, weights = dataset.codes, dataset.weights
+    tree.fit(values[train].astype(float), codes[train], sample_weight=weights[train])
+    is_right = tree.predict(values[test].astype(float)) == codes[test]
+    accuracy = weights[test][is_right].sum() / weights[test].sum()
+    nothing, whole = weighed.trainer.accuracies([0, 1])
+    assert whole == pytest.approx(accuracy)
+    shares = np.bincount(codes[train], weights[train])
+    most = codes[test] == shares.argmax()
+    assert nothing == pytest.approx(weights[test][most].sum() / weights[test].sum())
+    alike = builder(tmp_path, "tree", ignore=["w"])
+    assert [*alike.trainer.accuracies([0, 1])] != [nothing, whole]
+
+
+@pytest.mark.parametrize("name", ["logistic", "hist_boosting", "naive_bayes"])
+def test_learners_take_weights_also_behind_preparations(name: str) -> None:
+    estimator = make_learner({"name": name}, 0)
+    X = np.repeat([[0.0], [0.0], [1.0]], 30, axis=0)
+    y = np.repeat([0, 1, 1], 30)
+    for first, choice in ((9.0, 0), (0.1, 1)):
+        weights = np.repeat([first, 1.0, 1.0], 30)
+        with threadpool_limits(1):
+            estimator.fit(X, y, **weighing(estimator, weights))
+        assert estimator.predict([[0.0]]).tolist() == [choice]
+
+
+def test_learner_that_takes_no_weights_is_named_before_anything_is_read(
+    tmp_path: Path,
+) -> None:
+    discriminant = "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"
+    unweighed = builder(tmp_path, discriminant, weight="w")
+    (tmp_path / "a.csv").unlink()
+    with pytest.raises(BadProject, match="LinearDiscriminantAnalysis takes no weights"):
+        _ = unweighed.table
+    with pytest.raises(BadProject, match="the race of 'auto' weighs nothing"):
+        builder(tmp_path, "auto", weight="w")
