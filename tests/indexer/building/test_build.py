@@ -32,8 +32,13 @@ pytestmark = pytest.mark.jit
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a finished project, its index `my.pdx` and its cache."""
-    folder = projects.texts(tmp_path_factory.mktemp("built"))
+    """A folder with a finished project, its index `my.pdx` and its cache.
+
+    Models are not trained again: they would cost a little more or less than those that
+    sets were kept for.
+    """
+    project = projects.TEXTS + "[search]\nrefit = false\n"
+    folder = projects.texts(tmp_path_factory.mktemp("built"), project=project)
     build(folder / "PROJECT.toml", output=folder / "my.pdx", cache=folder / "cache")
     return folder
 
@@ -193,11 +198,14 @@ def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
 
 
 def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> None:
-    whole = Index.load(built / "my.pdx")
     project = Project.load(built / "PROJECT.toml")
-    search = msgspec.structs.replace(project.search, sizes=[200.0, 200.0])
-    project = msgspec.structs.replace(project, search=search)
-    index = build(project, output=tmp_path / "one.pdx", cache=built / "cache")
+
+    def of(sizes: list[float] | None) -> Index:
+        search = msgspec.structs.replace(project.search, sizes=sizes)
+        one = msgspec.structs.replace(project, search=search)
+        return build(one, output=tmp_path / "one.pdx", cache=built / "cache")
+
+    whole, index = of(None), of([200.0, 200.0])
     assert set(index.skyline(200.0).tolist()) | {0} == set(range(len(index.accuracies)))
     for budget in np.geomspace(1e-5, 1e-1, 50):
         try:

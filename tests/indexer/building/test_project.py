@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadProject
+from polydom.indexer.building.build import build
 from polydom.indexer.building.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
@@ -73,7 +74,6 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
             {"search": {"method": "greedy-cost", "budget_s": 9}},
             "search.budget_s is for 'progressive' and 'poly-dom'",
         ),
-        ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
         ({"learner": {"C": 1}}, "needs a name"),
         ({"learner": {"name": "auto", "C": 1}}, "no keys but limit_s"),
@@ -127,3 +127,12 @@ def test_project_may_name_sizes_of_two_numbers() -> None:
         project.costs.check_size("text")
     with pytest.raises(BadProject, match="'records' is what there is of a record"):
         project.costs.check_size("record")
+
+
+def test_project_file_says_where_its_items_are(tmp_path: Path) -> None:
+    path = tmp_path / "PROJECT.toml"
+    path.write_text("[data]\n")
+    with pytest.raises(BadProject, match="exactly one of images, table, texts, items"):
+        Project.load(path)
+    with pytest.raises(BadProject, match="exactly one of images, table, texts, items"):
+        build(Project.from_mapping({}), cache=tmp_path / "cache")
