@@ -311,6 +311,10 @@ class Builder:
         return self.strategy is not None or self.project.learner["name"] == AUTO
 
     @property
+    def _trains_rare(self) -> bool:
+        return self.project.data.on_rare_class == "train"
+
+    @property
     def _parts(self) -> int:
         """Parts that the items are divided into, of which one at a time is tested on.
 
@@ -323,6 +327,8 @@ class Builder:
 
     def _fewest(self, parts: int) -> int:
         """Count the groups that a class must come in; a race is divided twice."""
+        if self._trains_rare:
+            return 1
         if not self.project.data.divided:
             return parts_of(VALIDATION) if self._races else 1
         fewest, least = parts, parts_of(VALIDATION)
@@ -337,13 +343,18 @@ class Builder:
             seed=self.project.seed,
             held_out=1 / self._parts,
             folds=self.project.search.folds,
+            train_rare=self._trains_rare,
         )
 
     def _race_division(self, dataset: Dataset) -> Division:
         """Split what accuracy is not measured on, for a race between learners."""
         ((train, _), *_) = self.splits(dataset)
         ((fit, test),) = split(
-            dataset.only(train), seed=self.project.seed, held_out=VALIDATION, folds=None
+            dataset.only(train),
+            seed=self.project.seed,
+            held_out=VALIDATION,
+            folds=None,
+            train_rare=self._trains_rare,
         )
         return train[fit], train[test]
 

@@ -258,13 +258,20 @@ def number_in_turn(values: NDArray[Any]) -> Rows:
 
 
 def split(
-    dataset: Dataset, *, seed: int, held_out: float, folds: int | None
+    dataset: Dataset,
+    *,
+    seed: int,
+    held_out: float,
+    folds: int | None,
+    train_rare: bool = False,
 ) -> list[tuple[Rows, Rows]]:
     """Split into (training rows, testing rows), once or once for each fold.
 
     Items that are there to test on are tested on, and no others. Of items with times
     the newest are. Else classes keep their shares as far as groups allow
-    (`divide_groups`), and a held-out share s is one part of round(1 / s).
+    (`divide_groups`), and a held-out share s is one part of round(1 / s). With
+    `train_rare`, classes that come in fewer groups than there are parts are always
+    trained and never tested on.
 
     Raises
     ------
@@ -280,8 +287,11 @@ def split(
         why = "all of them are among the newest; a smaller held_out may leave some"
     else:
         count = folds or parts_of(held_out)
-        refuse_rare(dataset, count)
+        spared = _of_rare_classes(dataset, count) if train_rare else None
+        if spared is None or spared.all():
+            refuse_rare(dataset, count)
         part = divide_groups(dataset.codes, dataset.groups, count, seed)
+        part = part if spared is None else np.where(spared, -1, part)
         parts = [part == fold for fold in range(folds or 1)]
         why = (
             "its groups also hold other classes; another seed, or more groups of it, "
@@ -296,6 +306,14 @@ def split(
                 f"tested on and none trained on: {why}"
             )
     return pairs
+
+
+def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
+    """Mark items of rare classes, (N,), and all others of their groups."""
+    codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
+    own = dataset.groups[np.isin(dataset.codes, codes)]
+    marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
+    return marked
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
@@ -319,8 +337,8 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
     raise BadProject(
         f"class {label!r} has {have} independent items{more}; dividing them for "
         f"training and testing needs at least {fewest} of each class: add items, or "
-        "leave such classes out with [data] on_rare_class = 'skip', or make them one "
-        "with 'merge'"
+        "leave such classes out with [data] on_rare_class = 'skip', make them one with "
+        "'merge', or train on them and never test with 'train'"
     )
 
 
@@ -345,7 +363,7 @@ def treat_rare_classes(
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)
     every = np.arange(len(dataset.items))
-    if not rare or terms.on_rare_class == "stop":
+    if not rare or terms.on_rare_class in ("stop", "train"):
         refuse_rare(dataset, fewest)
         return dataset, every
     if terms.on_rare_class == "merge":

@@ -98,7 +98,7 @@ class Data(Part, frozen=True):
     separator: str | None = None
     encoding: str | None = None
     on_bad_item: Literal["skip", "stop"] = "skip"
-    on_rare_class: Literal["stop", "skip", "merge"] = "stop"
+    on_rare_class: Literal["stop", "skip", "merge", "train"] = "stop"
     rare_below: Positive | None = None
 
     @property

@@ -270,6 +270,7 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "files": [str(file) for file in self._files()],
         }
         content: dict[str, Any] = {
+            "data": {"on_rare_class": "train"},
             "features": features,
             "learner": self.learner,
             "search": {"alpha": float(self.alpha), "held_out": self._held_out(dataset)},
@@ -306,9 +307,9 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Hold out what the project does, or more where a class is small."""
         parts = parts_of(self.held_out)
         counts = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
-        if (least := int(counts.min())) < parts:
-            return 1 / max(least, FEWEST_PARTS)
-        return float(self.held_out)
+        # a class of one item is trained on and never tested
+        least = int(counts[counts >= FEWEST_PARTS].min(initial=parts))
+        return 1 / least if least < parts else float(self.held_out)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, Integral):

@@ -154,6 +154,32 @@ def test_more_than_dividing_needs_may_be_asked_for() -> None:
         treat_rare_classes(dataset(a=5, b=30), terms("stop", 8), 4)
 
 
+def test_rare_classes_are_trained_on_and_never_tested() -> None:
+    before = dataset(a=9, b=3, c=1, d=8)
+    assert treat_rare_classes(before, terms("train"), 1)[0] is before
+    for folds in (None, 4):
+        pairs = split(before, seed=0, held_out=0.25, folds=folds, train_rare=True)
+        for train, test in pairs:
+            assert sorted([*train, *test]) == list(range(21))
+            assert set(before.codes[test]) == {0, 3}
+            assert set(before.codes[train]) == {0, 1, 2, 3}
+    with pytest.raises(BadProject, match=r"'b' has 3 .* at least 4 of each class"):
+        split(before, seed=0, held_out=0.25, folds=None)
+    few = dataset(a=2, b=3)
+    with pytest.raises(BadProject, match=r"'a' has 2 .*'train'"):
+        split(few, seed=0, held_out=0.25, folds=None, train_rare=True)
+
+
+def test_groups_of_rare_classes_are_never_tested() -> None:
+    items = [make_item(f"text {i}") for i in range(20)]
+    labels = ["a"] * 10 + ["b"] * 9 + ["c"]
+    groups = [*range(10), *range(9), 0]
+    mixed = make_dataset(items, labels, labels, groups)
+    ((_, test),) = split(mixed, seed=0, held_out=0.5, folds=None, train_rare=True)
+    assert not set(mixed.groups[test]) & {0}
+    assert set(mixed.codes[test]) == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("what", "counts", "message"),
     [
