@@ -45,6 +45,7 @@ from .fit_exits import (
     lacking_items,
 )
 from .fit_schedules import Evaluator, ScheduleFitter
+from .learn_features import FeatureLearner, learn_features, lesson_of
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -170,6 +171,7 @@ class Builder:
             whole_s=whole_s if exits.evaluators else np.empty(0),
             mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
             ends=exits.ends,
+            learned=table.features.learned,
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         accuracies = [searched.accuracies[mask] for mask in masks]
@@ -246,7 +248,12 @@ class Builder:
             on_progress(len(dataset.items))
         table = self._values(dataset, choose_features(project, dataset))
         dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
-        return FeatureTable(dataset, table.features, table.values[rows])
+        table = FeatureTable(dataset, table.features, table.values[rows])
+        if not table.features.recipes:
+            return table
+        lesson = lesson_of(dataset, self.splits(dataset), project.seed)
+        learner = FeatureLearner(self._workers, self.cache, self.progress)
+        return learn_features(table, lesson, learner)
 
     @cached_property
     def fresh(self) -> FeatureTable | None:

@@ -53,6 +53,9 @@ def compute_values(
     WorkerLost
         If a process is killed; what was finished is kept.
     """
+    if not features.stored:  # all are to be learned
+        empty = np.empty((len(dataset.items), 0), np.float32)
+        return FeatureTable(dataset, features, empty)
     data, keys = dataset.digest, feature_keys(features.stored)
     names = [f"values/{digest(key, data)}" for key in keys]
     count = len(dataset.items)
