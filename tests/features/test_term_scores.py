@@ -1,5 +1,6 @@
 """Scores by terms: as a slow twin has them, finite, and refused where damaged."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_scores_agree_with_adding_term_by_term(
     for k in range(3):
         weights = dict(zip(own, learned.weights[:, k].tolist(), strict=True))
         slow = oracle.score(
-            oracle.Counter(text), rarity, weights, float(learned.intercepts[k])
+            Counter(text), rarity, weights, float(learned.intercepts[k])
         )
         assert found[k] == pytest.approx(slow, rel=1e-5, abs=1e-5)
 
