@@ -18,6 +18,12 @@ Hashes = NDArray[np.uint32]
 Doubles = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
+KINDS = {
+    "hashes": np.dtype(np.uint32),
+    "rarity": np.dtype(np.float32),
+    "weights": np.dtype(np.float32),
+    "intercepts": np.dtype(np.float32),
+}
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -69,6 +75,20 @@ class TermWeights:
     weights: Floats
     intercepts: Floats
 
+    def __post_init__(self) -> None:
+        """Make arrays plain ones, with the numbers' own types.
+
+        What comes from another process or a mapped file has equal ones, which a
+        fingerprint would tell from the same.
+        """
+        for name, kind in KINDS.items():
+            array = np.asarray(getattr(self, name))
+            if array.dtype == kind:
+                object.__setattr__(self, name, array.view(kind))
+
+    def __reduce__(self) -> tuple[type["TermWeights"], tuple[Any, ...]]:
+        return TermWeights, tuple(self.arrays().values())
+
     def check(self) -> None:
         """Refuse arrays that do not fit together, or scores that could be infinite.
 
@@ -79,8 +99,8 @@ class TermWeights:
         """
         shapes = [array.shape for array in self.arrays().values()]
         count, width = len(self.rarity), len(self.intercepts)
-        kinds = [array.dtype.str for array in self.arrays().values()]
-        if kinds != ["<u4", "<f4", "<f4", "<f4"]:
+        kinds = [array.dtype for array in self.arrays().values()]
+        if kinds != [*KINDS.values()]:
             raise BadFeature("learned terms are of another type of number")
         if shapes != [(count,), (count,), (count, width), (width,)] or not width:
             raise BadFeature("learned terms are not as many as their weights")
@@ -97,12 +117,7 @@ class TermWeights:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays: all that there is to store."""
-        return {
-            "hashes": self.hashes,
-            "rarity": self.rarity,
-            "weights": self.weights,
-            "intercepts": self.intercepts,
-        }
+        return {name: getattr(self, name) for name in KINDS}
 
 
 # of a feature that nothing was learned for: it scores every text 0
