@@ -24,7 +24,7 @@ Scores = NDArray[np.float64]
 # Passes over the texts by coordinate descent: more of them change the weights, and
 # held-out accuracy no more, on all data tried.
 PASSES = 12
-SMOOTHING = 0.01  # of Bayes' rule, in texts
+SMOOTHING = 0.03  # of Bayes' rule, in texts
 
 
 class Fitting(NamedTuple):
@@ -54,6 +54,11 @@ class TrainingTexts(NamedTuple):
     table: TermTable
     codes: Codes
     parts: Codes
+
+    def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
+        """Keep some of the texts."""
+        rows = np.flatnonzero(chosen)
+        return TrainingTexts(self.table.only(rows), self.codes[rows], self.parts[rows])
 
 
 def scores_of(classes: int) -> int:
@@ -85,13 +90,12 @@ def score_part(
     texts: TrainingTexts, part: int, fittings: Sequence[Fitting]
 ) -> list[Scores]:
     """Scores (M, K) of one part's texts, by what each fitting to the others gives."""
-    table, codes, parts = texts
-    others, own = np.flatnonzero(parts != part), np.flatnonzero(parts == part)
-    teaching, taught = table.only(others), table.only(own)
+    own = texts.parts == part
+    others, taught = texts.only(~own), texts.only(own).table
     scores = []
     for fitting in fittings:
-        learned = fit_terms(teaching, codes[others], fitting)
-        terms = np.searchsorted(table.hashes, learned.hashes)
+        learned = fit_terms(others.table, others.codes, fitting)
+        terms = np.searchsorted(taught.hashes, learned.hashes)
         scores.append(score(weigh(taught, Vocabulary(terms, learned.rarity)), learned))
     return scores
 

@@ -5,7 +5,7 @@ that a model trained on it meets there what it will meet on items never seen. Al
 items are scored by the feature that is stored.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,7 +51,9 @@ CHUNK_ITEMS = 2048
 MOST_TERMS = 20_000_000
 MOST_PRODUCTS = 60_000_000  # of terms of texts and scores, in one regression
 CHOSEN_ON = 8_000_000  # of such products, where C is chosen
-BAYES_FROM = 8  # times what a regression may take: from there on Bayes' rule fits all
+# Times as many terms as a regression may take: from there on Bayes' rule does better
+# with all of them, and is as good with equally many where classes are many.
+BAYES_FROM = 4
 MOST_WEIGHTS = 1 << 21  # of one feature
 SAMPLED = 200  # texts by whose terms those of all are estimated
 
@@ -205,42 +207,47 @@ class FeatureLearner:
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
         extent = Extent.of(recipe, lesson)
-        bayes = width > 1 and extent.terms * width > BAYES_FROM * MOST_PRODUCTS
-        limit = MOST_TERMS if bayes else min(MOST_TERMS, MOST_PRODUCTS // width)
+        most, limit = min(MOST_TERMS, extent.terms), MOST_PRODUCTS / width
+        bayes = width > 1 and most > BAYES_FROM * limit
+        limit = MOST_TERMS if bayes else min(MOST_TERMS, limit)
         chosen = extent.within(limit)
         rows, parts = lesson.rows[chosen], lesson.parts[chosen]
         table, codes = self._count(recipe, dataset, rows), dataset.codes[rows]
         yield None
-        most = min(recipe.most, MOST_WEIGHTS // width)
-        fitting = Fitting(len(dataset.labels), most, None, lesson.seed)
+        kept = min(recipe.most, MOST_WEIGHTS // width)
+        fitting = Fitting(len(dataset.labels), kept, None, lesson.seed)
+        texts = TrainingTexts(table, codes, parts)
         scores: list[NDArray[np.float64]] = []
         if bayes:
             yield from [None] * len(names)
         else:
-            few = np.flatnonzero(extent.within(CHOSEN_ON // width)[chosen])
-            trials = [fitting._replace(strength=one) for one in STRENGTHS]
-            tried: list[list[NDArray[np.float64]]] = []
-            small = TrainingTexts(table.only(few), codes[few], parts[few])
-            for each in self._out_of_fold(small, names, trials):
-                tried.append(each)
-                yield None
-            best = least_loss(small, names, tried, fitting.classes)
-            fitting = trials[best]
-            if len(few) == len(rows):
-                scores = [each[best] for each in tried]
-        texts = TrainingTexts(table, codes, parts)
-        if scores:
-            yield from [None] * len(names)
-        else:
+            few = extent.within(CHOSEN_ON / width)[chosen]
+            fitting, scores = yield from self._choose(texts.only(few), names, fitting)
+        if bayes or not few.all():
+            scores = []
             for each in self._out_of_fold(texts, names, [fitting]):
                 scores += each
                 yield None
+        else:
+            yield from [None] * len(names)
         whole = np.empty((len(rows), width), np.float32)
         for name, own in zip(names, scores, strict=True):
             whole[parts == name] = own
         weights = fit_terms(table, codes, fitting)
         facts = StoredTerms(len(weights.hashes), len(rows), fitting.strength)
         yield Learned(weights, facts, rows, whole)
+
+    def _choose(
+        self, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
+    ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
+        """Choose the strength of a regression; with the scores of each part by it."""
+        trials = [fitting._replace(strength=one) for one in STRENGTHS]
+        tried: list[list[NDArray[np.float64]]] = []
+        for each in self._out_of_fold(texts, names, trials):
+            tried.append(each)
+            yield None
+        best = least_loss(texts, names, tried, fitting.classes)
+        return trials[best], [each[best] for each in tried]
 
     def _out_of_fold(
         self, texts: TrainingTexts, names: Sequence[int], fittings: Sequence[Fitting]
