@@ -1,5 +1,6 @@
 """Learned features: honest, the same again, of whole groups, of what time allows."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,16 @@ def test_with_folds_no_item_has_the_stored_feature_s_score(tmp_path: Path) -> No
     learned = table.features.stored[0].learned
     assert learned
     assert learned.texts == len(table.dataset.items)
+
+
+def test_accuracy_for_random_labels_is_that_of_guessing(tmp_path: Path) -> None:
+    made = builder(tmp_path, '["learned_words", "learned_ngrams"]')
+    lines = [
+        json.dumps({"text": item.payload, "label": label})
+        for item, label in zip(drawn(800, told=0.0).items, "ab" * 400, strict=True)
+    ]
+    (tmp_path / "mails.jsonl").write_text("\n".join(lines))
+    assert list(made.trainer.accuracies([1, 2, 3])) == pytest.approx([0.5] * 3, abs=0.1)
+    train = made.trainer.task.splits[0][0]
+    values, codes = made.table.values[train], made.table.dataset.codes[train]
+    assert abs(np.corrcoef(values[:, 0], codes)[0, 1]) < 0.15
