@@ -75,29 +75,25 @@ def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
 def fit_terms(table: TermTable, codes: Codes, fitting: Fitting) -> TermWeights:
     """Choose terms by these texts alone, and fit their weights to the classes (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
-    rows = weigh(table, vocabulary)
-    fit = _bayes if fitting.strength is None else _logistic
-    weights, intercepts = fit(rows, codes, fitting)
-    return TermWeights(
-        table.hashes[vocabulary.terms],
-        vocabulary.rarity,
-        np.ascontiguousarray(weights, np.float32),
-        intercepts.astype(np.float32),
-    )
+    return _fit(table, vocabulary, weigh(table, vocabulary), codes, fitting)
 
 
 def score_part(
-    texts: TrainingTexts, part: int, fittings: Sequence[Fitting]
+    texts: TrainingTexts,
+    part: int,
+    fitting: Fitting,
+    strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Scores (M, K) of one part's texts, by what each fitting to the others gives."""
+    """Scores (M, K) of one part's texts, by what the others teach at each strength."""
     own = texts.parts == part
-    others, taught = texts.only(~own), texts.only(own).table
-    scores = []
-    for fitting in fittings:
-        learned = fit_terms(others.table, others.codes, fitting)
-        terms = np.searchsorted(taught.hashes, learned.hashes)
-        scores.append(score(weigh(taught, Vocabulary(terms, learned.rarity)), learned))
-    return scores
+    table, codes, _ = texts.only(~own)
+    vocabulary = choose_vocabulary(table, fitting.most)
+    rows = weigh(table, vocabulary)
+    taught = weigh(texts.only(own).table, vocabulary)
+    fittings = [fitting._replace(strength=strength) for strength in strengths]
+    return [
+        score(taught, _fit(table, vocabulary, rows, codes, each)) for each in fittings
+    ]
 
 
 def least_loss(
@@ -106,7 +102,7 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Say which fitting's scores tell classes best: `tried[i][j]`, part i, fitting j.
+    """Say which strength's scores tell classes best: `tried[i][j]`, part i, strength j.
 
     By the mean logistic loss of all scores.
     """
@@ -116,6 +112,23 @@ def least_loss(
         wanted = signs[texts.parts == name]
         losses += [np.logaddexp(0, -wanted * scores).sum() for scores in each]
     return int(losses.argmin())
+
+
+def _fit(
+    table: TermTable,
+    vocabulary: Vocabulary,
+    rows: "csr_array",
+    codes: Codes,
+    fitting: Fitting,
+) -> TermWeights:
+    fit = _bayes if fitting.strength is None else _logistic
+    weights, intercepts = fit(rows, codes, fitting)
+    return TermWeights(
+        table.hashes[vocabulary.terms],
+        vocabulary.rarity,
+        np.ascontiguousarray(weights, np.float32),
+        intercepts.astype(np.float32),
+    )
 
 
 def _logistic(

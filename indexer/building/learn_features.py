@@ -50,10 +50,10 @@ CHUNK_ITEMS = 2048
 # 400,000 by words and pairs of words.
 MOST_TERMS = 20_000_000
 MOST_PRODUCTS = 60_000_000  # of terms of texts and scores, in one regression
-CHOSEN_ON = 8_000_000  # of such products, where C is chosen
+CHOSEN_ON = 4_000_000  # of such products, where C is chosen
 # Times as many terms as a regression may take: from there on Bayes' rule does better
 # with all of them, and is as good with equally many where classes are many.
-BAYES_FROM = 4
+BAYES_FROM = 3
 MOST_WEIGHTS = 1 << 21  # of one feature
 SAMPLED = 200  # texts by whose terms those of all are estimated
 
@@ -225,7 +225,8 @@ class FeatureLearner:
             fitting, scores = yield from self._choose(texts.only(few), names, fitting)
         if bayes or not few.all():
             scores = []
-            for each in self._out_of_fold(texts, names, [fitting]):
+            strengths = [fitting.strength]
+            for each in self._out_of_fold(texts, names, fitting, strengths):
                 scores += each
                 yield None
         else:
@@ -241,19 +242,23 @@ class FeatureLearner:
         self, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
         """Choose the strength of a regression; with the scores of each part by it."""
-        trials = [fitting._replace(strength=one) for one in STRENGTHS]
         tried: list[list[NDArray[np.float64]]] = []
-        for each in self._out_of_fold(texts, names, trials):
+        for each in self._out_of_fold(texts, names, fitting, STRENGTHS):
             tried.append(each)
             yield None
         best = least_loss(texts, names, tried, fitting.classes)
-        return trials[best], [each[best] for each in tried]
+        chosen = fitting._replace(strength=STRENGTHS[best])
+        return chosen, [each[best] for each in tried]
 
     def _out_of_fold(
-        self, texts: TrainingTexts, names: Sequence[int], fittings: Sequence[Fitting]
+        self,
+        texts: TrainingTexts,
+        names: Sequence[int],
+        fitting: Fitting,
+        strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Scores of each part, in order, by each fitting to the others."""
-        calls = (delayed(score_part)(texts, name, fittings) for name in names)
+        """Scores of each part, in order, by what the others teach at each strength."""
+        calls = (delayed(score_part)(texts, name, fitting, strengths) for name in names)
         yield from in_processes(calls, self.workers, stage=STAGE)
 
     def _count(self, recipe: Recipe, dataset: Dataset, rows: Rows) -> TermTable:

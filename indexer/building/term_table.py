@@ -118,10 +118,10 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
     values = table.counts[known].astype(np.float64) * vocabulary.rarity[columns]
     starts = np.concatenate([[0], np.cumsum(known)])[table.starts].astype(np.int32)
     shape = len(starts) - 1, len(vocabulary.terms)
-    squares = csr_array((values * values, columns, starts), shape=shape)
-    lengths = np.sqrt(squares.sum(axis=1))
-    values /= np.repeat(lengths, np.diff(starts))
-    return csr_array((values, columns, starts), shape=shape)
+    rows = csr_array((values, columns, starts), shape=shape)
+    squares = csr_array((values * values, columns, starts), shape=shape).sum(axis=1)
+    rows.data /= np.repeat(np.sqrt(squares), np.diff(starts))
+    return rows
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:

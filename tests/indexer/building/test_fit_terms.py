@@ -115,15 +115,17 @@ def test_scores_of_a_part_come_from_the_others_and_their_own_code() -> None:
     texts, codes = drawn(40), np.arange(40) % 2
     parts = np.arange(40) % 4
     table = table_of(NAME, texts)
-    fittings = [Fitting(2, 99, strength, 0) for strength in (1.0, 100.0)]
-    found = score_part(TrainingTexts(table, codes, parts), 2, fittings)
+    strengths, fitting = [1.0, 100.0], Fitting(2, 99, None, 0)
+    found = score_part(TrainingTexts(table, codes, parts), 2, fitting, strengths)
     others = [text for text, part in zip(texts, parts, strict=True) if part != 2]
-    recipe = recipes_by_name()[NAME]
-    for scores, fitting in zip(found, fittings, strict=True):
-        learned = fit_terms(table_of(NAME, others), codes[parts != 2], fitting)
-        compute = recipe.feature(learned).function
-        own = [compute(recipe.count(text)) for text in texts[2::4]]
-        assert scores == pytest.approx(np.array(own), abs=1e-5)
+    recipe, own = recipes_by_name()[NAME], codes[parts != 2]
+    for scores, strength in zip(found, strengths, strict=True):
+        chosen = fitting._replace(strength=strength)
+        compute = recipe.feature(
+            fit_terms(table_of(NAME, others), own, chosen)
+        ).function
+        expected = [compute(recipe.count(text)) for text in texts[2::4]]
+        assert scores == pytest.approx(np.array(expected), abs=1e-5)
 
 
 def test_least_loss_is_of_the_scores_that_tell_most() -> None:
