@@ -90,8 +90,7 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
         part = slice(start, start + CHUNK)
         terms[part] = hashes.searchsorted(every[part])
         kept[part] = hashes.take(terms[part], mode="clip") == every[part]
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    starts = ends[np.concatenate([[0], np.cumsum(lengths)])]
+    starts = _starts_among(kept, np.concatenate([[0], np.cumsum(lengths)]))
     return TermTable(hashes, starts, terms[kept], counts[kept])
 
 
@@ -116,7 +115,7 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
     known = columns >= 0
     columns = columns[known]
     values = table.counts[known].astype(np.float64) * vocabulary.rarity[columns]
-    starts = np.concatenate([[0], np.cumsum(known)])[table.starts].astype(np.int32)
+    starts = _starts_among(known, table.starts).astype(np.int32)
     shape = len(starts) - 1, len(vocabulary.terms)
     rows = csr_array((values, columns, starts), shape=shape)
     squares = csr_array((values * values, columns, starts), shape=shape).sum(axis=1)
@@ -129,3 +128,9 @@ def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored
+
+
+def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
+    """Where texts begin once only some of all terms are kept."""
+    begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
+    return begun
