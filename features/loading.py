@@ -9,6 +9,7 @@ from typing import Any
 from .errors import BadFeature
 from .feature import Feature
 from .ready_made.image import FEATURES as IMAGE_FEATURES
+from .ready_made.learned_text import recipes_by_name
 from .ready_made.text import FEATURES as TEXT_FEATURES
 from .wording import hint
 
@@ -54,13 +55,14 @@ def load_features(
             )
         for found in held:
             if found not in ready_made:
-                if found.name in known or found.name in own:
+                if found.name in {*known, *own, *recipes_by_name()}:
                     raise BadFeature(f"{file}: there is another feature {found.name!r}")
                 own[found.name] = found
     known |= own
     for name in names:
         if name not in known:
-            raise BadFeature(f"there is no feature {name!r}; {hint(name, [*known])}")
+            near = hint(name, [*known, *recipes_by_name()])
+            raise BadFeature(f"there is no feature {name!r}; {near}")
     return tuple(known[name] for name in dict.fromkeys([*names, *own]))
 
 

@@ -48,6 +48,7 @@ from .fit_exits import (
     lacking_items,
 )
 from .fit_schedules import Evaluator, ScheduleFitter, divide_aside
+from .learn_features import FeatureLearner, learn_features, lesson_of
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -167,7 +168,8 @@ class Builder:
         }
         if self.project.costs.weights.get("s"):
             pair = self.project.costs.pair
-            report["pace"] = self._measurer.machine_times(
+            served = replace(self._measurer, extractor=self._final.features.extractor)
+            report["pace"] = served.machine_times(
                 [make_item(one, pair=pair) for one in report["samples"]],
                 models,
                 name=f"machine_times/{digest(self.trainer.task.key, masks, again)}",
@@ -178,7 +180,7 @@ class Builder:
         package = Package(
             kind=table.dataset.kind,
             labels=table.dataset.labels,
-            features=table.features.stored,
+            features=self._final.features.stored,
             costs=costs,
             masks=np.array(masks, np.uint64),
             orders=orders,
@@ -193,6 +195,7 @@ class Builder:
             whole_s=whole_s if exits.evaluators else np.empty(0),
             mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
             ends=exits.ends,
+            learned=self._final.features.learned,
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, accuracies, sizes, package)
@@ -262,8 +265,8 @@ class Builder:
         return lacking_items(goal, fresh.dataset.groups)  # some may be unusable
 
     @cached_property
-    def table(self) -> FeatureTable:
-        """The items with their features, but for those that calibrate.
+    def _computed(self) -> FeatureTable:
+        """The items with the features that nothing is learned for.
 
         What the labels tell is checked before any feature is computed, and again where
         unusable items were left out.
@@ -280,9 +283,42 @@ class Builder:
             on_progress(len(dataset.items))
         table = self._values(dataset, choose_features(project, dataset))
         dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
-        if len(rows) == len(table.values):  # which may be large: no copy
-            return FeatureTable(dataset, table.features, table.values)
-        return FeatureTable(dataset, table.features, table.values[rows])
+        values = table.values
+        if len(rows) < len(values):  # which may be large: no copy for nothing
+            values = values[rows]
+        return FeatureTable(dataset, table.features, values)
+
+    @cached_property
+    def table(self) -> FeatureTable:
+        """The items with their features, but for those that calibrate.
+
+        What is learned, is learned from the items that accuracy is not measured on.
+        """
+        return self._learned(self.splits(self._computed.dataset))
+
+    @cached_property
+    def _final(self) -> FeatureTable:
+        """The same for the models that are kept: learned from all the items."""
+        if not (self._computed.features.recipes and self.project.refits):
+            return self.table
+        every = np.arange(len(self._computed.dataset.items))
+        return self._learned([(every, np.empty(0, np.int64))])
+
+    def _learned(self, divisions: Sequence[Division]) -> FeatureTable:
+        """Add the features that are learned from the training rows of divisions."""
+        table = self._computed
+        if not table.features.recipes:
+            return table
+        lesson = lesson_of(table.dataset, divisions, self.project.seed)
+        learner = FeatureLearner(self._workers, self.cache, self.progress)
+        return learn_features(table, lesson, learner)
+
+    @cached_property
+    def _final_fresh(self) -> FeatureTable | None:
+        """The items set aside, with the features of the models that are kept."""
+        if self.fresh is None or self._final is self.table:
+            return self.fresh
+        return self._values(self.fresh.dataset, self._final.features)
 
     @cached_property
     def fresh(self) -> FeatureTable | None:
@@ -447,9 +483,14 @@ class Builder:
             return KeptModels(models, (False,) * len(masks))
         task, search = self.trainer.task, self.project.search
         key = digest(task.key, "refit")
-        everything = Trainer(replace(task, splits=[], key=key), self._workers)
-        limit_s = math.inf
-        if search.method == "progressive":
+        task = replace(task, splits=[], key=key)
+        alike, limit_s = self._final is self.table, math.inf
+        if not alike:
+            values = self.cache.matrix(f"sets/{key}/values", self._final.values)
+            task = replace(task, values=values)
+        everything = Trainer(task, self._workers)
+        # of features that are learned an index has one form, which all its models read
+        if search.method == "progressive" and alike:
             full = (1 << len(self.table.features.stored)) - 1
             limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
         accuracies = [self.searched.accuracies[mask] for mask in masks]
@@ -481,7 +522,8 @@ class Builder:
         for mask, refitted in zip_longest(sets, again, fillvalue=False):
             key = digest(self.trainer.task.key, costs.quantile, "answer", refitted)
             named[f"times/{key}/{mask:x}"] = partial(models, mask)
-        seconds, load = self._measurer.models(named, self.table.values)
+        values = self._final.values if any(again) else self.table.values
+        seconds, load = self._measurer.models(named, values)
         return seconds * costs.weights.get("s", 0.0), load
 
     def _exits(
@@ -497,7 +539,7 @@ class Builder:
         if goal is None or self.lacking:
             facts = {"lacking": self.lacking} if self.lacking else {}
             return PlanExits((), (), model_costs, model_costs, (), facts)
-        groups = self.table.dataset.groups
+        groups, fresh = self.table.dataset.groups, self._final_fresh
         with self.progress.stage("fitting exits", len(masks)) as on_progress:
             fitter = PlanExitFitter(
                 goal,
@@ -506,7 +548,7 @@ class Builder:
                     groups[self._tested],
                     self.table.values[self._tested],
                 ),
-                None if self.fresh is None else _answers(models, self.fresh),
+                None if fresh is None else _answers(models, fresh),
                 self._schedules,
                 self.project.costs.weights.get("s", 0.0),
                 self.project.refits,
@@ -530,7 +572,8 @@ class Builder:
     @cached_property
     def _schedules(self) -> ScheduleFitter | None:
         """What fits schedules; None where no items are left that models never saw."""
-        goal, fresh, refits = self.project.exit_goal, self.fresh, self.project.refits
+        goal, refits = self.project.exit_goal, self.project.refits
+        fresh = self._final_fresh
         if goal is None or self.project.search.folds is not None:
             return None
         key = digest(self.trainer.task.key, refits, fresh and fresh.dataset.digest)
@@ -559,7 +602,7 @@ class Builder:
         quantile = self.project.costs.quantile
         refits = self.project.refits
         key = digest(self.trainer.task.key, masks[row], goal, quantile, refits)
-        values = self.table.values[self._tested]
+        values = self._final.values[self._tested]
         return AnswerTimes(
             *self._measurer.compare_answers(
                 models[row].answer, early.answer, values, name=f"times/{key}"

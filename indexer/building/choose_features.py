@@ -3,7 +3,6 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -18,10 +17,17 @@ from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
+from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.records import column_names
+from polydom.features.term_scores import Recipe, TermWeights
 from polydom.features.wording import hint
 
-from ..index.stored_features import StoredColumns, StoredFeature, load_extractor
+from ..index.stored_features import (
+    NOT_ANY,
+    StoredColumns,
+    StoredFeature,
+    load_extractor,
+)
 from .dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
@@ -34,6 +40,11 @@ MANY_WORDS = 100  # of a column; from there on it may be one of names or texts
 CHECKED = 5  # items on which features must give the same twice
 
 
+# The extractor that was loaded last, by what its features are. Fingerprints tell what
+# was learned, too.
+_LOADED: dict[tuple[bytes, tuple[Path, ...]], Extractor] = {}
+
+
 class ProjectFeatures:
     """The features of a project: what an index says of them, and their code.
 
@@ -44,6 +55,10 @@ class ProjectFeatures:
     ----------
     stored
         As the index will name them, in order.
+    recipes
+        Of features that are yet to be learned, and so are not among the stored.
+    learned
+        What was learned of those among the stored that were, by name.
     """
 
     def __init__(
@@ -51,13 +66,26 @@ class ProjectFeatures:
         stored: Sequence[StoredFeature],
         files: Sequence[Path],
         extractor: Extractor | None = None,
+        recipes: Sequence[Recipe] = (),
+        learned: Mapping[str, TermWeights] = NOT_ANY,
     ) -> None:
         self.stored = tuple(stored)
         self.files = tuple(files)
         self._extractor = extractor
+        self.recipes = tuple(recipes)
+        self.learned = learned
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        return type(self), (self.stored, self.files)
+        """Pass on all but recipes, which are learned by where they were read."""
+        return type(self), (self.stored, self.files, None, (), self.learned)
+
+    def joined(self, learned: Self) -> "ProjectFeatures":
+        """Put behind these what their recipes gave, in an extractor of all."""
+        features = [*(self.extractor.features if self.stored else ())]
+        features += learned.extractor.features
+        stored = [*self.stored, *learned.stored]
+        extractor = Extractor(features, [one.width for one in stored])
+        return ProjectFeatures(stored, self.files, extractor, (), learned.learned)
 
     @property
     def extractor(self) -> Extractor:
@@ -69,19 +97,17 @@ class ProjectFeatures:
             If it is not the same in this process as where it was found.
         """
         if self._extractor is None:
-            return _loaded(msgspec.msgpack.encode(self.stored), self.files)
+            key = msgspec.msgpack.encode(self.stored), self.files
+            if key not in _LOADED:
+                _LOADED.clear()
+                _LOADED[key] = load_extractor(self.stored, self.files, self.learned)
+            return _LOADED[key]
         return self._extractor
 
     @property
     def starts(self) -> tuple[int, ...]:
         """First column of each in a full row, and after the last the width."""
         return (0, *accumulate(feature.width for feature in self.stored))
-
-
-@lru_cache(maxsize=1)
-def _loaded(stored: bytes, files: tuple[Path, ...]) -> Extractor:
-    features = msgspec.msgpack.decode(stored, type=tuple[StoredFeature, ...])
-    return load_extractor(features, files)
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
@@ -97,30 +123,36 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     """
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
+    known = recipes_by_name()
+    recipes = [known[name] for name in project.features.use if name in known]
     found = [*_functions(project, own), *_columns(project, dataset)]
-    if not found:
+    if not (found or recipes):
         if dataset.kind == "record":
             raise BadProject("the rows have no columns to make features of")
         raise BadProject(f"[features] names no feature{_suggestion(dataset.kind)}")
-    if len(found) > MAX_FEATURES:
-        raise BadProject(_too_many(project, dataset.kind, len(found)))
-    names = [stored.name for stored, _ in found]
+    if len(found) + len(recipes) > MAX_FEATURES:
+        count = len(found) + len(recipes)
+        raise BadProject(_too_many(project, dataset.kind, count))
+    names = [*(stored.name for stored, _ in found), *(one.name for one in recipes)]
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
     _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
-    for stored, feature in found:
-        if feature.kind != dataset.kind:
+    kinds = [(stored.name, feature.kind) for stored, feature in found]
+    for name, kind in [*kinds, *((one.name, one.terms.kind) for one in recipes)]:
+        if kind != dataset.kind:
             raise BadProject(
-                f"feature {stored.name!r} is for {feature.kind} items; "
+                f"feature {name!r} is for {kind} items; "
                 f"the data's items are {dataset.kind}s{_suggestion(dataset.kind)}"
             )
+    if not found:
+        return ProjectFeatures([], files, None, recipes)
     extractor = _probe([feature for _, feature in found], dataset)
     widths = zip(found, extractor.widths, strict=True)
     wide = [
         msgspec.structs.replace(stored, width=width) for (stored, _), width in widths
     ]
-    return ProjectFeatures(wide, files, extractor)
+    return ProjectFeatures(wide, files, extractor, recipes)
 
 
 def _refuse_unsteady(
@@ -170,7 +202,7 @@ def _functions(
     project: Project, own: Mapping[str, Feature]
 ) -> Iterator[tuple[StoredFeature, Feature]]:
     """Features that are functions: those that are named, or all of the user's own."""
-    named = project.features.use
+    named = [name for name in project.features.use if name not in recipes_by_name()]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
     if not any(name in own for name in named):
         named = [*named, *own]

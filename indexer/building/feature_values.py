@@ -57,6 +57,9 @@ def compute_values(
     WorkerLost
         If a process is killed; what was finished is kept.
     """
+    if not features.stored:  # all are to be learned
+        empty = np.empty((len(dataset.items), 0), np.float32)
+        return FeatureTable(dataset, features, empty)
     count = len(dataset.items)
     values = np.empty((count, features.starts[-1]), np.float32)
     at_once = readers_of(dataset.items, features.extractor)

@@ -128,8 +128,8 @@ class Features(Part, frozen=True):
     Attributes
     ----------
     use
-        Names of ready-made features, or of the user's own where `files` define more
-        than are wanted.
+        Names of ready-made features and of those that a build learns, or of the user's
+        own where `files` define more than are wanted.
     files
         Python files with the user's own features, beside the project file.
     columns

@@ -9,10 +9,12 @@ TEMPLATE = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
 
 TEXT_FEATURES = """\
 use = [
-    "text_length", "punctuation", "casing", "hashed_words", "type_token",
-    "readability", "urls_numbers", "hashed_ngrams",
+    "text_length", "punctuation", "casing", "learned_opening", "learned_words",
+    "learned_word_pairs", "learned_ngrams", "learned_all_ngrams",
 ]
 """
+# scores of learned features say much alike, which a stronger pull to 0 puts up with
+TEXT_C = "C = 0.1                  # any parameter of the learner\n"
 
 
 def default_features(kind: Kind) -> list[str]:
@@ -29,6 +31,8 @@ def template(source: str) -> str:
     last = lines.index("]\n", first)
     if source == "texts":
         lines[first : last + 1] = [TEXT_FEATURES]
+        (at,) = (n for n, line in enumerate(lines) if line.startswith("# C = "))
+        lines[at] = TEXT_C
     elif source == "table":
         lines[first : last + 1] = [
             "# Every column is a feature unless some are named.\n"

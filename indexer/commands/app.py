@@ -17,6 +17,8 @@ from polydom.features.errors import BadProject
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from polydom.features.feature import Feature
+
 app = typer.Typer(
     name="polydom",
     help="Answer predictions inside a time budget, with the most accurate model "
@@ -262,18 +264,18 @@ def features(
     from rich.table import Table
 
     from polydom.features.loading import load_features, ready_made_features
+    from polydom.features.ready_made.learned_text import RECIPES
 
     with prints_to_stderr():
-        found = [*ready_made_features(), *load_features([], files or [])]
+        own = load_features([], files or [])
     rows: list[dict[str, str]] = [
-        {
-            "name": feature.name,
-            "kind": feature.kind,
-            "steps": ", ".join(step.name for step in feature.needs),
-            "what": (feature.function.__doc__ or "").strip().split("\n")[0],
-        }
-        for feature in found
-        if kind is None or feature.kind == kind.value
+        {"name": name, "kind": of, "steps": ", ".join(steps), "what": what}
+        for name, of, steps, what in [
+            *map(_told, ready_made_features()),
+            *((r.name, r.terms.kind, [r.terms.name], r.what) for r in RECIPES),
+            *map(_told, own),
+        ]
+        if kind is None or of == kind.value
     ]
     if as_json:
         typer.echo(json.dumps(rows))
@@ -285,6 +287,12 @@ def features(
     for row in rows:
         table.add_row(*row.values())
     Console().print(table)
+
+
+def _told(feature: "Feature") -> tuple[str, str, list[str], str]:
+    """Name of a feature, the kind of its items, its steps, and what it is."""
+    what = (feature.function.__doc__ or "").strip().split("\n")[0]
+    return feature.name, feature.kind, [step.name for step in feature.needs], what
 
 
 def _refuse_place(path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +42,11 @@ def facts_of(index: Index) -> dict[str, Any]:
             "kind": package.kind,
             "labels": list(package.labels),
             "features": [feature.name for feature in package.features],
+            "learned": {
+                feature.name: msgspec.structs.asdict(feature.learned)
+                for feature in package.features
+                if feature.learned is not msgspec.UNSET
+            },
             "sets": [list(package.names(row)) for row in range(len(package.masks))],
             "overhead_us": package.overhead_s * 1e6,
             "build": {k: v for k, v in package.meta.items() if k != "samples"},
@@ -122,6 +128,11 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         f"learner {built['learner']['name']}"
     )
     yield from _accuracy_lines(facts, built)
+    for name, learned in facts.get("learned", {}).items():
+        yield (
+            f"  {name} knows {learned['terms']:,} terms, learned from "
+            f"{learned['texts']:,} of the texts"
+        )
     for name, why in built["skipped"][:5]:
         yield f"  left out {name}: {why}"
     yield from search_lines

@@ -7,14 +7,16 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import costs_at
-from polydom.features.errors import BadIndexFile, BadModel
+from polydom.features.errors import BadFeature, BadIndexFile, BadModel
 from polydom.features.extract import Extractor
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
+from polydom.features.term_scores import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
@@ -78,6 +80,8 @@ class Package:
     typical : (m + s,) float64
         Median share of its cost curve that each feature, then each step, takes, in
         (0, 1]; empty where it is not known.
+    learned
+        What the features learned that were, by name.
     """
 
     kind: Kind
@@ -97,6 +101,7 @@ class Package:
     whole_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     ends: tuple[tuple[float, ...], ...] = ()
+    learned: Mapping[str, TermWeights] = field(default_factory=dict)
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
@@ -109,7 +114,7 @@ class Package:
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
         """Find the code of every feature, and check it: see `load_extractor`."""
-        return load_extractor(self.features, files)
+        return load_extractor(self.features, files, self.learned)
 
 
 class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
@@ -163,6 +168,10 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
+    for position, feature in enumerate(package.features):
+        if feature.learned is not UNSET:
+            for name, array in package.learned[feature.name].arrays().items():
+                arrays[f"features/{position}/{name}"] = array
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
@@ -218,13 +227,14 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         early_exits=early_exits,
         whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
         mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
+        learned=_learned(facts.features, arrays),
     )
     _check(package)
     return package
 
 
 def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ...]:
-    own = _by_candidate("models", arrays, len(facts.model_kinds))
+    own = _by_position("models", arrays, len(facts.model_kinds))
     width = sum(feature.width for feature in facts.features)
     models = []
     for row, kind in enumerate(facts.model_kinds):
@@ -238,7 +248,7 @@ def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ..
 def _early_exits(
     models: Sequence[Model], arrays: Mapping[str, Array]
 ) -> tuple[EarlyExit | MarginExit | None, ...]:
-    own = _by_candidate("schedules", arrays, len(models))
+    own = _by_position("schedules", arrays, len(models))
     made: list[EarlyExit | MarginExit | None] = [None] * len(models)
     for row, parts in own.items():
         try:
@@ -248,8 +258,30 @@ def _early_exits(
     return tuple(made) if own else ()
 
 
-def _by_candidate(
-    noun: str, arrays: Mapping[str, Array], count: int
+def _learned(
+    features: Sequence[StoredFeature], arrays: Mapping[str, Array]
+) -> dict[str, TermWeights]:
+    """Take what learned features learned, by name, and check it."""
+    own = _by_position("features", arrays, len(features), "feature")
+    learned: dict[str, TermWeights] = {}
+    for position, feature in enumerate(features):
+        parts, facts = own.get(position, {}), feature.learned
+        if facts is UNSET and not parts:
+            continue
+        if facts is UNSET or parts.keys() != NOTHING.arrays().keys():
+            raise BadIndexFile(f"damaged: the arrays of features/{position} are others")
+        weights = learned[feature.name] = TermWeights(**parts)
+        try:
+            weights.check()
+        except BadFeature as error:
+            raise BadIndexFile(f"damaged: features/{position}: {error}") from error
+        if weights.weights.shape != (facts.terms, feature.width):
+            raise BadIndexFile(f"damaged: features/{position} is of another shape")
+    return learned
+
+
+def _by_position(
+    noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
     """Arrays named `noun/row/part`, by row and part; BadIndexFile for other rows."""
     own: dict[int, dict[str, Array]] = {}
@@ -257,7 +289,7 @@ def _by_candidate(
         if name.startswith(f"{noun}/"):
             _, row, part = name.split("/", 2)
             if not row.isdecimal() or int(row) >= count:
-                raise BadIndexFile(f"damaged: array {name!r} belongs to no model")
+                raise BadIndexFile(f"damaged: array {name!r} belongs to no {owner}")
             own.setdefault(int(row), {})[part] = array
     return own
 

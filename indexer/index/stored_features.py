@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from polydom.features.columns import columns
 from polydom.features.dates import Part
@@ -12,6 +13,11 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
+from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.term_scores import TermWeights
+from polydom.features.wording import hint
+
+NOT_ANY: Mapping[str, TermWeights] = {}
 
 OWN_CURE = (
     "its code, a global variable or a module of your own that it uses has changed, or "
@@ -29,11 +35,27 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     declared: dict[str, float] | None = None
 
 
+class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a feature was learned; its numbers are arrays of the file.
+
+    Attributes
+    ----------
+    terms, texts
+        How many it knows, and how many labelled ones it was learned from.
+    strength
+        C of the logistic regression that gave the weights; None for Bayes' rule.
+    """
+
+    terms: int
+    texts: int
+    strength: float | None = None
+
+
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature as the index remembers it.
 
     `columns` is None for a feature that is a function, not a group of a record's
-    columns.
+    columns; `learned` is there for one that was learned from labelled texts.
     """
 
     name: str
@@ -41,10 +63,13 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fingerprint: str
     ready_made: bool
     columns: StoredColumns | None = None
+    learned: StoredTerms | UnsetType = UNSET  # unlike None not written into an index
 
 
 def load_extractor(
-    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
+    stored: Sequence[StoredFeature],
+    files: Sequence[Path] = (),
+    learned: Mapping[str, TermWeights] = NOT_ANY,
 ) -> Extractor:
     """Find the code of every stored feature and check that it is what was indexed.
 
@@ -53,6 +78,8 @@ def load_extractor(
     files
         Python files of the operator's own features; an index never names any. They are
         run once for all: a step that two features share is one object then.
+    learned
+        What the learned features learned, by name.
 
     Raises
     ------
@@ -60,12 +87,18 @@ def load_extractor(
         If a feature is not there, or differs from the one the index was built with.
     """
     own = {feature.name: feature for feature in load_features([], files)}
-    features = [_resolve(feature, own) for feature in stored]
+    features = [_resolve(feature, own, learned) for feature in stored]
     return Extractor(features, [feature.width for feature in stored])
 
 
-def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:
-    if stored.columns is not None:
+def _resolve(
+    stored: StoredFeature,
+    own: Mapping[str, Feature],
+    learned: Mapping[str, TermWeights],
+) -> Feature:
+    if stored.learned is not UNSET:
+        feature = _learned(stored.name, learned)
+    elif stored.columns is not None:
         feature = columns(stored.name, **msgspec.structs.asdict(stored.columns))
     elif stored.ready_made:
         (feature,) = load_features([stored.name])
@@ -83,3 +116,13 @@ def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:
             f"{cure}build the index again"
         )
     return feature
+
+
+def _learned(name: str, learned: Mapping[str, TermWeights]) -> Feature:
+    recipes = recipes_by_name()
+    if name not in recipes or name not in learned:
+        raise BadFeature(
+            f"there is no recipe by which a feature {name!r} is learned; "
+            f"{hint(name, [*recipes])}"
+        )
+    return recipes[name].feature(learned[name])

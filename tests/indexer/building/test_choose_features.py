@@ -143,3 +143,38 @@ def test_a_feature_that_no_fingerprint_tells_is_refused_at_the_build(
         "features": {"files": ["own.py"]},
     }
     assert chosen(folder, content) == ["own"]
+
+
+def test_features_to_be_learned_are_recipes_until_they_are(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path)
+    content: dict[str, Any] = {
+        "data": {"texts": "mails.jsonl"},
+        "features": {"use": ["learned_words"]},
+    }
+    project = Project.from_mapping(content, folder=folder)
+    found = choose_features(project, load_data(project))
+    assert found.stored == ()
+    assert [recipe.name for recipe in found.recipes] == ["learned_words"]
+    for use, message in (
+        (["learned_word"], "no feature 'learned_word'; did you mean 'learned_words'"),
+        (["learned_words"] * 2, r"\[features\] names 'learned_words' twice"),
+    ):
+        content["features"]["use"] = use
+        with pytest.raises((BadFeature, BadProject), match=message):
+            chosen(folder, content)
+
+
+def test_no_feature_of_ones_own_is_named_like_one_that_is_learned(
+    tmp_path: Path,
+) -> None:
+    folder = projects.texts(tmp_path)
+    (folder / "own.py").write_text(
+        "from polydom.features import feature\n\n\n"
+        "@feature(kind='text')\ndef learned_words(text):\n    return [1]\n"
+    )
+    content = {
+        "data": {"texts": "mails.jsonl"},
+        "features": {"files": ["own.py"]},
+    }
+    with pytest.raises(BadFeature, match="there is another feature 'learned_words'"):
+        chosen(folder, content)

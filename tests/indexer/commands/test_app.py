@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from polydom.features.loading import ready_made_features
+from polydom.features.ready_made.learned_text import RECIPES
 from polydom.indexer.commands.app import prints_to_stderr
 from polydom.indexer.commands.report import build_lines, skyline_facts
 from polydom.models.selection.learners import make_learner
@@ -105,11 +106,14 @@ def test_features_lists_every_ready_made_one_with_what_it_is(
 ) -> None:
     assert main(["features", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in listed] == [f.name for f in ready_made_features()]
+    names = [feature.name for feature in ready_made_features()]
+    names += [recipe.name for recipe in RECIPES]
+    assert [row["name"] for row in listed] == names
     assert all(row["what"].endswith(".") for row in listed)
     assert main(["features", "--kind", "text"]) == 0
     shown = capsys.readouterr().out
     assert "hashed_words" in shown
+    assert "learned_words" in shown
     assert "gabor" not in shown
 
 

@@ -1,0 +1,172 @@
+"""Weights of terms, fitted to the classes of texts by scikit-learn or by Bayes' rule.
+
+For two classes there is one score, which is greater where the second is likelier; for
+more, one for each class.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.term_scores import TermWeights
+
+from .term_table import TermTable, Vocabulary, choose_vocabulary, score, weigh
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Codes = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+# Passes over the texts by coordinate descent: more of them change the weights, and
+# held-out accuracy no more, on all data tried.
+PASSES = 12
+SMOOTHING = 0.03  # of Bayes' rule, in texts
+
+
+class Fitting(NamedTuple):
+    """How weights are fitted.
+
+    Attributes
+    ----------
+    classes
+        How many there are.
+    most
+        Terms to keep.
+    strength
+        C of logistic regression, above 0; None for Bayes' rule.
+    seed
+        Of the order in which texts are passed.
+    """
+
+    classes: int
+    most: int
+    strength: float | None
+    seed: int
+
+
+class TrainingTexts(NamedTuple):
+    """Texts to learn from: their terms, classes (N,) and parts (N,)."""
+
+    table: TermTable
+    codes: Codes
+    parts: Codes
+
+    def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
+        """Keep some of the texts."""
+        rows = np.flatnonzero(chosen)
+        return TrainingTexts(self.table.only(rows), self.codes[rows], self.parts[rows])
+
+
+def scores_of(classes: int) -> int:
+    """Scores that tell so many classes apart."""
+    return 1 if classes == 2 else classes
+
+
+def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
+    """1 where a score should be above 0 and -1 where below: (N, K)."""
+    wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
+    return np.where(codes[:, None] == wanted, 1.0, -1.0)
+
+
+def fit_terms(table: TermTable, codes: Codes, fitting: Fitting) -> TermWeights:
+    """Choose terms by these texts alone, and fit their weights to the classes (N,)."""
+    vocabulary = choose_vocabulary(table, fitting.most)
+    return _fit(table, vocabulary, weigh(table, vocabulary), codes, fitting)
+
+
+def score_part(
+    texts: TrainingTexts,
+    part: int,
+    fitting: Fitting,
+    strengths: Sequence[float | None],
+) -> list[Scores]:
+    """Scores (M, K) of one part's texts, by what the others teach at each strength."""
+    own = texts.parts == part
+    table, codes, _ = texts.only(~own)
+    vocabulary = choose_vocabulary(table, fitting.most)
+    rows = weigh(table, vocabulary)
+    taught = weigh(texts.only(own).table, vocabulary)
+    fittings = [fitting._replace(strength=strength) for strength in strengths]
+    return [
+        score(taught, _fit(table, vocabulary, rows, codes, each)) for each in fittings
+    ]
+
+
+def least_loss(
+    texts: TrainingTexts,
+    names: Sequence[int],
+    tried: Sequence[Sequence[Scores]],
+    classes: int,
+) -> int:
+    """Say which strength's scores tell classes best: `tried[i][j]`, part i, strength j.
+
+    By the mean logistic loss of all scores.
+    """
+    signs = signs_of(texts.codes, classes)
+    losses = np.zeros(len(tried[0]))
+    for name, each in zip(names, tried, strict=True):
+        wanted = signs[texts.parts == name]
+        losses += [np.logaddexp(0, -wanted * scores).sum() for scores in each]
+    return int(losses.argmin())
+
+
+def _fit(
+    table: TermTable,
+    vocabulary: Vocabulary,
+    rows: "csr_array",
+    codes: Codes,
+    fitting: Fitting,
+) -> TermWeights:
+    fit = _bayes if fitting.strength is None else _logistic
+    weights, intercepts = fit(rows, codes, fitting)
+    return TermWeights(
+        table.hashes[vocabulary.terms],
+        vocabulary.rarity,
+        np.ascontiguousarray(weights, np.float32),
+        intercepts.astype(np.float32),
+    )
+
+
+def _logistic(
+    rows: "csr_array", codes: Codes, fitting: Fitting
+) -> tuple[Scores, Scores]:
+    """Fit each score by logistic regression: weights (V, K) and intercepts (K,)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    signs = signs_of(codes, fitting.classes)
+    weights = np.zeros((rows.shape[1], signs.shape[1]))
+    intercepts = np.zeros(signs.shape[1])
+    for k, wanted in enumerate(signs.T):
+        if abs(wanted.sum()) == len(wanted) or not rows.shape[1]:
+            share = (np.sum(wanted > 0) + 1) / (len(wanted) + 2)
+            intercepts[k] = np.log(share / (1 - share))
+            continue
+        model = LogisticRegression(
+            C=fitting.strength,
+            solver="liblinear",
+            dual=True,
+            max_iter=PASSES,
+            random_state=fitting.seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(rows, wanted)
+        weights[:, k], intercepts[k] = model.coef_[0], model.intercept_[0]
+    return weights, intercepts
+
+
+def _bayes(rows: "csr_array", codes: Codes, fitting: Fitting) -> tuple[Scores, Scores]:
+    """Weigh terms by how often they come in each class (multinomial naive Bayes)."""
+    from scipy.sparse import csr_array
+
+    count, classes = len(codes), fitting.classes
+    own = csr_array((np.ones(count), (codes, np.arange(count))), shape=(classes, count))
+    mass = (own @ rows).toarray() + SMOOTHING
+    weights = np.log(mass) - np.log(mass.sum(axis=1, keepdims=True))
+    intercepts = np.log((np.bincount(codes, minlength=classes) + 1) / count)
+    return (weights - weights.mean(axis=0)).T, intercepts - intercepts.mean()

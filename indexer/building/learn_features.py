@@ -1,0 +1,345 @@
+"""Features that are learned from the labelled texts themselves, as scores of terms.
+
+A training item's score comes from what other training items teach (out of fold), so
+that a model trained on it meets there what it will meet on items never seen. All other
+items are scored by the feature that is stored.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from joblib import delayed
+from numpy.typing import NDArray
+
+from polydom.features.fingerprint import fingerprint
+from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.term_scores import NOTHING, Recipe, TermWeights
+
+from ..index.stored_features import StoredFeature, StoredTerms
+from ..progress import Progress, skip
+from .cache import Array, Cache, digest
+from .cache_keys import library_versions
+from .choose_features import ProjectFeatures
+from .dataset import Dataset, divide_groups
+from .feature_values import FeatureTable, compute_values
+from .fit_terms import (
+    PASSES,
+    SMOOTHING,
+    Fitting,
+    TrainingTexts,
+    fit_terms,
+    least_loss,
+    score_part,
+    scores_of,
+)
+from .parallel import in_processes
+from .term_table import CountedTexts, TermTable, count_texts, make_table
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+STAGE = "learning features"
+FOLDS = 5  # of the training items, where the project has none
+STRENGTHS = (2.0, 10.0, 50.0, 250.0)  # C of logistic regression
+CHUNK_ITEMS = 2048
+
+# Terms of texts, each text's counted once, that memory and time are spent on at most:
+# those of 40,000 messages of 160 characters by sequences of 2 to 5 characters, or of
+# 400,000 by words and pairs of words.
+MOST_TERMS = 20_000_000
+MOST_PRODUCTS = 60_000_000  # of terms of texts and scores, in one regression
+CHOSEN_ON = 4_000_000  # of such products, where C is chosen
+# Times as many terms as a regression may take: from there on Bayes' rule does better
+# with all of them, and is as good with equally many where classes are many.
+BAYES_FROM = 3
+MOST_WEIGHTS = 1 << 21  # of one feature
+SAMPLED = 200  # texts by whose terms those of all are estimated
+
+
+class Lesson(NamedTuple):
+    """What features are learned from.
+
+    Attributes
+    ----------
+    rows : (N,) int64
+        Items that may be learned from, ascending.
+    parts : (N,) int64
+        Part of each: its score comes from the items of the other parts.
+    """
+
+    dataset: Dataset
+    rows: Rows
+    parts: Rows
+    seed: int
+
+
+class Learned(NamedTuple):
+    """A learned feature, and the scores of the items that it was learned from.
+
+    Attributes
+    ----------
+    rows : (M,) int64
+        Items that were learned from: all that may be, or as many as time allows.
+    scores : (M, K) float32
+        Each by what the items of other parts teach.
+    """
+
+    weights: TermWeights
+    facts: StoredTerms
+    rows: Rows
+    scores: Scores
+
+
+def lesson_of(
+    dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
+) -> Lesson:
+    """Say what to learn from: the training items, or with folds all items.
+
+    `divisions` are (training rows, testing rows), once or once for each fold.
+    """
+    if len(divisions) == 1:
+        rows = divisions[0][0]
+        parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
+        return Lesson(dataset, rows, parts, seed)
+    parts = np.empty(len(dataset.items), np.int64)
+    for part, (_, own) in enumerate(divisions):
+        parts[own] = part
+    return Lesson(dataset, np.arange(len(parts)), parts, seed)
+
+
+def learn_features(
+    table: FeatureTable, lesson: Lesson, learner: "FeatureLearner"
+) -> FeatureTable:
+    """Learn what the project's recipes say; put it behind the values computed.
+
+    Raises
+    ------
+    WorkerLost
+        If a process is killed; what was finished is kept.
+    """
+    recipes, dataset = table.features.recipes, table.dataset
+    found = learner.learn(recipes, lesson)
+    own = _features_of(recipes, found)
+    scores = np.empty((len(dataset.items), own.starts[-1]), np.float32)
+    taught = np.ones(len(scores), np.bool_)
+    for learned in found:
+        taught &= np.isin(np.arange(len(scores)), learned.rows)
+    if not taught.all():
+        rest = np.flatnonzero(~taught)
+        scores[rest] = learner.values(dataset.only(rest), own)
+    for learned, start in zip(found, own.starts, strict=False):
+        scores[learned.rows, start : start + learned.scores.shape[1]] = learned.scores
+    values = np.column_stack([table.values, scores])
+    return FeatureTable(dataset, table.features.joined(own), values)
+
+
+def _features_of(
+    recipes: Sequence[Recipe], found: Sequence[Learned]
+) -> ProjectFeatures:
+    """Features as they were learned, and as an index will store them."""
+    stored = [
+        StoredFeature(
+            recipe.name,
+            learned.scores.shape[1],
+            fingerprint(recipe.feature(learned.weights)),
+            True,
+            None,
+            learned.facts,
+        )
+        for recipe, learned in zip(recipes, found, strict=True)
+    ]
+    weights = {one.name: own.weights for one, own in zip(stored, found, strict=True)}
+    return ProjectFeatures(stored, (), learned=weights)
+
+
+class FeatureLearner:
+    """Learns features by their recipes, each once, and keeps them between runs.
+
+    Parameters
+    ----------
+    workers
+        Processes.
+    """
+
+    def __init__(self, workers: int, cache: Cache, progress: Progress) -> None:
+        self.workers, self.cache, self.progress = workers, cache, progress
+
+    def learn(self, recipes: Sequence[Recipe], lesson: Lesson) -> list[Learned]:
+        """Learn each feature, from the lesson's items alone.
+
+        Raises
+        ------
+        WorkerLost
+            If a process is killed; features that were finished are kept.
+        """
+        names = [_name(recipe, lesson) for recipe in recipes]
+        found = [_read(self.cache.load(name)) for name in names]
+        missing = [k for k, learned in enumerate(found) if learned is None]
+        if not missing:
+            skip(self.progress, STAGE)
+            return [learned for learned in found if learned is not None]
+        each, done = 2 + 2 * len(np.unique(lesson.parts)), 0
+        with self.progress.stage(STAGE, each * len(missing)) as on_progress:
+            for position in missing:
+                for learned in self._steps(recipes[position], lesson):
+                    done += 1
+                    on_progress(done)
+                    if learned is not None:
+                        found[position] = learned
+                        self.cache.store(names[position], *_plain(learned))
+        return [learned for learned in found if learned is not None]
+
+    def values(self, dataset: Dataset, features: ProjectFeatures) -> Scores:
+        """Compute learned features of items: (N, width)."""
+        return compute_values(
+            dataset,
+            features,
+            on_bad_item="stop",
+            workers=self.workers,
+            cache=self.cache,
+            progress=self.progress,
+        ).values
+
+    def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
+        """Learn a feature, yielding at each of as many steps as are announced."""
+        dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
+        width = scores_of(len(dataset.labels))
+        extent = Extent.of(recipe, lesson)
+        most, limit = min(MOST_TERMS, extent.terms), MOST_PRODUCTS / width
+        bayes = width > 1 and most > BAYES_FROM * limit
+        limit = MOST_TERMS if bayes else min(MOST_TERMS, limit)
+        chosen = extent.within(limit)
+        rows, parts = lesson.rows[chosen], lesson.parts[chosen]
+        table, codes = self._count(recipe, dataset, rows), dataset.codes[rows]
+        yield None
+        kept = min(recipe.most, MOST_WEIGHTS // width)
+        fitting = Fitting(len(dataset.labels), kept, None, lesson.seed)
+        texts = TrainingTexts(table, codes, parts)
+        scores: list[NDArray[np.float64]] = []
+        if bayes:
+            yield from [None] * len(names)
+        else:
+            few = extent.within(CHOSEN_ON / width)[chosen]
+            fitting, scores = yield from self._choose(texts.only(few), names, fitting)
+        if bayes or not few.all():
+            scores = []
+            strengths = [fitting.strength]
+            for each in self._out_of_fold(texts, names, fitting, strengths):
+                scores += each
+                yield None
+        else:
+            yield from [None] * len(names)
+        whole = np.empty((len(rows), width), np.float32)
+        for name, own in zip(names, scores, strict=True):
+            whole[parts == name] = own
+        weights = fit_terms(table, codes, fitting)
+        facts = StoredTerms(len(weights.hashes), len(rows), fitting.strength)
+        yield Learned(weights, facts, rows, whole)
+
+    def _choose(
+        self, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
+    ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
+        """Choose the strength of a regression; with the scores of each part by it."""
+        tried: list[list[NDArray[np.float64]]] = []
+        for each in self._out_of_fold(texts, names, fitting, STRENGTHS):
+            tried.append(each)
+            yield None
+        best = least_loss(texts, names, tried, fitting.classes)
+        chosen = fitting._replace(strength=STRENGTHS[best])
+        return chosen, [each[best] for each in tried]
+
+    def _out_of_fold(
+        self,
+        texts: TrainingTexts,
+        names: Sequence[int],
+        fitting: Fitting,
+        strengths: Sequence[float | None],
+    ) -> Iterator[list[NDArray[np.float64]]]:
+        """Scores of each part, in order, by what the others teach at each strength."""
+        calls = (delayed(score_part)(texts, name, fitting, strengths) for name in names)
+        yield from in_processes(calls, self.workers, stage=STAGE)
+
+    def _count(self, recipe: Recipe, dataset: Dataset, rows: Rows) -> TermTable:
+        calls = (
+            delayed(_count_items)(recipe.name, _payloads(dataset, part))
+            for part in _chunks(rows)
+        )
+        return make_table([*in_processes(calls, self.workers, stage=STAGE)])
+
+
+class Extent(NamedTuple):
+    """How many terms the texts of a lesson have, about, and in what order to take them.
+
+    Attributes
+    ----------
+    ranks : (N,) int64
+        Of the items' groups, drawn.
+    reached : (N,) float64
+        Terms of all items of the groups up to this one.
+    """
+
+    ranks: Rows
+    reached: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
+        """Count the terms of some texts, and estimate those of all by their length."""
+        names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
+        ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
+        first = np.argsort(ranks, kind="stable")[:SAMPLED]
+        texts = _payloads(lesson.dataset, lesson.rows)
+        lengths = np.array([len(text) for text in texts], np.float64)
+        sampled = count_texts(recipe, [texts[at] for at in first])
+        share = len(sampled.hashes) / max(lengths[first].sum(), 1.0)
+        reached = np.cumsum(np.bincount(ranks, weights=share * lengths))
+        return cls(ranks, reached[ranks].astype(np.float64))
+
+    @property
+    def terms(self) -> float:
+        """Terms of all texts."""
+        return float(self.reached.max())
+
+    def within(self, limit: float) -> NDArray[np.bool_]:
+        """Take whole groups, (N,), as many as have so many terms; two at least."""
+        return (self.reached <= limit) | (self.ranks < 2)
+
+
+def _count_items(name: str, texts: Sequence[str]) -> CountedTexts:
+    return count_texts(recipes_by_name()[name], texts)
+
+
+def _payloads(dataset: Dataset, rows: Rows) -> list[str]:
+    return [str(dataset.items[row].payload) for row in rows.tolist()]
+
+
+def _chunks(rows: Rows) -> list[Rows]:
+    return [rows[at : at + CHUNK_ITEMS] for at in range(0, len(rows), CHUNK_ITEMS)]
+
+
+def _name(recipe: Recipe, lesson: Lesson) -> str:
+    """Name the cache entry by all that a learned feature depends on."""
+    dataset, rows, parts, seed = lesson
+    division = digest(rows.tobytes(), parts.tobytes(), seed)
+    code = fingerprint(recipe.feature(NOTHING))
+    limits = [MOST_TERMS, MOST_PRODUCTS, CHOSEN_ON, BAYES_FROM, MOST_WEIGHTS]
+    terms = [recipe.most, STRENGTHS, PASSES, SMOOTHING, limits, library_versions()]
+    return f"learned/{digest(dataset.digest, division, code, terms)}"
+
+
+def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Split a learned feature into plain data and arrays, for the cache."""
+    facts = msgspec.to_builtins(learned.facts)
+    arrays = learned.weights.arrays()
+    arrays |= {"rows": learned.rows, "scores": learned.scores}
+    return {"facts": facts}, arrays
+
+
+def _read(entry: tuple[dict[str, Any], dict[str, Array]] | None) -> Learned | None:
+    if entry is None:
+        return None
+    meta, arrays = entry
+    rows, scores = arrays.pop("rows"), arrays.pop("scores")
+    facts = msgspec.convert(meta["facts"], StoredTerms)
+    return Learned(TermWeights(**arrays), facts, rows, scores)

@@ -1,0 +1,136 @@
+"""Terms of many texts as one sparse table, which weights are learned from."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.term_scores import Recipe, TermWeights
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Rows = NDArray[np.int64]
+
+FEWEST_TEXTS = 2  # that a term comes in, to be learned
+CHUNK = 1 << 20
+
+
+class TermTable(NamedTuple):
+    """Terms of N texts that come in more than one of them; one text after the other.
+
+    Attributes
+    ----------
+    hashes : (T,) uint32
+        All terms, ascending.
+    starts : (N + 1,) int64
+        Where each text's terms begin, and where the last one's end.
+    terms : (E,) int32
+        Positions in `hashes`.
+    counts : (E,) float32
+        1 + the logarithm of how often the term occurs in the text.
+    """
+
+    hashes: NDArray[np.uint32]
+    starts: Rows
+    terms: NDArray[np.int32]
+    counts: NDArray[np.float32]
+
+    def only(self, rows: Rows) -> "TermTable":
+        """Keep some texts, ascending."""
+        lengths = np.diff(self.starts)[rows]
+        kept = np.zeros(len(self.starts) - 1, np.bool_)
+        kept[rows] = True
+        chosen = np.repeat(kept, np.diff(self.starts))
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        return TermTable(self.hashes, starts, self.terms[chosen], self.counts[chosen])
+
+
+class CountedTexts(NamedTuple):
+    """Terms of some texts: how many different ones (N,), their hashes and counts."""
+
+    lengths: Rows
+    hashes: NDArray[np.uint32]
+    counts: NDArray[np.float32]
+
+
+class Vocabulary(NamedTuple):
+    """The V terms that are kept.
+
+    Attributes
+    ----------
+    terms : (V,) int64
+        Positions among all terms, ascending.
+    rarity : (V,) float32
+        Smoothed inverse document frequency: 1 + log((1 + N) / (1 + texts with it)).
+    """
+
+    terms: Rows
+    rarity: NDArray[np.float32]
+
+
+def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
+    """Count the terms of texts, as a recipe says."""
+    counted = [recipe.count(text) for text in texts]
+    return CountedTexts(
+        np.array([len(text.hashes) for text in counted], np.int64),
+        np.concatenate([text.hashes for text in counted]),
+        np.concatenate([text.counts for text in counted]).astype(np.float32),
+    )
+
+
+def make_table(parts: Sequence[CountedTexts]) -> TermTable:
+    """Put the terms of texts together, without those of one text alone."""
+    lengths, every, counts = map(np.concatenate, zip(*parts, strict=True))
+    hashes, found = np.unique(every, return_counts=True)
+    hashes = hashes[found >= FEWEST_TEXTS]
+    terms, kept = np.empty(len(every), np.int32), np.zeros(len(every), np.bool_)
+    for start in range(0, len(every) if len(hashes) else 0, CHUNK):
+        part = slice(start, start + CHUNK)
+        terms[part] = hashes.searchsorted(every[part])
+        kept[part] = hashes.take(terms[part], mode="clip") == every[part]
+    starts = _starts_among(kept, np.concatenate([[0], np.cumsum(lengths)]))
+    return TermTable(hashes, starts, terms[kept], counts[kept])
+
+
+def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
+    """Keep the terms of the most texts, of at least 2; of equals those hashed lower."""
+    found = np.bincount(table.terms, minlength=len(table.hashes))
+    often = np.flatnonzero(found >= FEWEST_TEXTS)
+    first = np.argsort(-found[often], kind="stable")[:most]
+    terms = np.sort(often[first])
+    texts = len(table.starts) - 1
+    rarity = 1 + np.log((1 + texts) / (1 + found[terms]))
+    return Vocabulary(terms, rarity.astype(np.float32))
+
+
+def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
+    """Rows (N, V) of texts: counts times rarity, of length 1 where not empty."""
+    from scipy.sparse import csr_array
+
+    places = np.full(len(table.hashes), -1, np.int32)
+    places[vocabulary.terms] = np.arange(len(vocabulary.terms), dtype=np.int32)
+    columns = places[table.terms]
+    known = columns >= 0
+    columns = columns[known]
+    values = table.counts[known].astype(np.float64) * vocabulary.rarity[columns]
+    starts = _starts_among(known, table.starts).astype(np.int32)
+    shape = len(starts) - 1, len(vocabulary.terms)
+    rows = csr_array((values, columns, starts), shape=shape)
+    squares = csr_array((values * values, columns, starts), shape=shape).sum(axis=1)
+    rows.data /= np.repeat(np.sqrt(squares), np.diff(starts))
+    return rows
+
+
+def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
+    """Scores (N, K) of weighed texts: what `TermScores` gives for each."""
+    scores: Any = rows @ learned.weights.astype(np.float64)
+    scored: NDArray[np.float64] = scores + learned.intercepts
+    return scored
+
+
+def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
+    """Where texts begin once only some of all terms are kept."""
+    begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
+    return begun
