@@ -19,7 +19,7 @@ of fewer validation rows (ours has at least 2,000, halving a share of them, the 
 all, with five orders of Optuna's trials). Strategies repeat themselves exactly there.
 DAUB's training scores cost nothing there. `--only servable` replays with the servable
 learners of scikit-learn alone, `--only auto` with those that `learner = "auto"` has.
-FLAML gets about as many CPU seconds as `daub-seconds` took on the same piece.
+FLAML gets about as many CPU seconds as `gain-per-second` took on the same piece.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from polydom.models.selection.daub import daub, train_all
-from polydom.models.selection.daub_seconds import daub_by_seconds
+from polydom.models.selection.gain_per_second import gain_per_second
 from polydom.models.selection.portfolio import SERVABLE, installed, make_portfolio
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
@@ -140,7 +140,7 @@ def describe(chosen: Selection) -> Found:
 
 STRATEGIES: dict[str, Any] = {
     "record": selecting(ladder, scored=SCORED),
-    "daub-seconds": selecting(daub_by_seconds, least_valid=LEAST_VALID),
+    "gain-per-second": selecting(gain_per_second, least_valid=LEAST_VALID),
     "halving-grid": halving_grid,
     "flaml": flaml_automl,
     "daub": selecting(partial(daub, granularity=500, ratio=1.5), scored=None),
@@ -165,12 +165,12 @@ def as_much(amount: int, validated: int, *, limit: int) -> int:
     return round(validated * amount / limit)
 
 
-CHECKED = {"daub-seconds": as_auto, "halving, factor 3": as_much}
+CHECKED = {"gain-per-second": as_auto, "halving, factor 3": as_much}
 
 
 REPLAYED: dict[str, Callable[..., str]] = {
     "train all": lambda race, seed: train_all(race),
-    "daub-seconds": lambda race, seed: daub_by_seconds(race),
+    "gain-per-second": lambda race, seed: gain_per_second(race),
     "daub": lambda race, seed: daub(race),
     "daub, no training bound": lambda race, seed: daub(race, training_bound=False),
     "halving, factor 3": lambda race, seed: halving_rule(race),
@@ -214,10 +214,10 @@ def seconds_of(results: Path, piece: Found) -> float:
     ours = [
         line["seconds"]
         for line in read_lines(results)
-        if cell(line) == cell(piece) and line["strategy"] == "daub-seconds"
+        if cell(line) == cell(piece) and line["strategy"] == "gain-per-second"
     ]
     if not ours:
-        raise SystemExit("flaml gets daub-seconds' time: run that first")
+        raise SystemExit("flaml gets gain-per-second' time: run that first")
     return float(ours[0])
 
 
