@@ -3,8 +3,8 @@
 A recording holds what each learner scored, and the CPU seconds it took, on a ladder of
 sizes: 50 and N / 243 ... N / 9, N / 3, N. Between two of them scores are straight over
 log n and seconds straight over log n on a log scale; below the smallest both are those
-of the smallest. A strategy that validates on
-fewer rows sees scores with the noise of so few, and pays for so few.
+of the smallest. A strategy that validates on fewer rows sees scores with the noise of
+so few, and pays for so few.
 """
 
 import math

@@ -50,7 +50,7 @@ def mails(folder: Path) -> Rows:
 def reviews(folder: Path) -> Rows:
     """2,000 reviews of films as 512 hashed words, for or against."""
     items = list(films())
-    hashed = hashed_words((text for text, _, _ in items), 512)
+    hashed = hashed_words((str(text) for text, _, _ in items), 512)
     return hashed, np.array([int(label == "pos") for _, label, _ in items])
 
 

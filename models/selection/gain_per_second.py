@@ -34,8 +34,9 @@ trainings show how its cost grows. So one flat stretch is not taken for a flat c
 
 *End.* All of it, with what the leader still needs to have all N, takes at most the
 share `SAFE` of what halving by 3 would by the costs seen so far: all learners on
-N / 3^r examples, a third of them on three times as many, and so on. The leader is then
-trained on N and, if it still leads, is the answer.
+N / 3^r examples, a third of them on three times as many, and so on; or `STAY` times
+what it took to begin, if that is more, so that a race in which beginning is dear does
+not end there. The leader is then trained on N and, if it still leads, is the answer.
 
 *Variants.* Of learners of one family only the first begins. The others wait until
 nobody else is worth training; until then each counts as what its first was before N.
@@ -60,6 +61,7 @@ FAR = 8  # times the examples seen: further, two points of a cost curve mislead
 THIRD = 3  # of the halving that no race is to be slower than
 # Of its seconds: they are extrapolated, and the last training may take longer.
 SAFE = 0.9
+STAY = 3  # times the seconds to begin: who began on 50 examples has shown little
 LEAST_ERROR = 1e-4  # no validation set tells less from 0, and logarithms are finite
 
 # Examples in all, and the seconds from nothing to them.
@@ -67,7 +69,7 @@ Points = Sequence[tuple[int, float]]
 Fall = tuple[float, float]  # of a log error on the way to N: mean and deviation
 
 
-def gain_per_second(race: Race, *, worth: float = 0.001, spread: float = 0.07) -> str:
+def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07) -> str:
     """Choose a learner by what each may be expected to win per second.
 
     The rule is at the top of this module.
@@ -167,7 +169,8 @@ class _Rule:
         """Return the seconds that may go to others than the leader."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
-        return SAFE * self._halving_s() - self.race.seconds - own_s
+        allowed_s = max(SAFE * self._halving_s(), STAY * self.begin_s + own_s)
+        return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
         """Estimate what halving by 3 would take, were the standing its order."""
@@ -321,7 +324,8 @@ def cost_at(points: Points, amount: int) -> float:
     """
     n, seconds = points[-1]
     if amount <= n:
-        return float(np.interp(amount, *zip(*points, strict=True)))
+        amounts, times = zip(*points, strict=True)
+        return float(np.interp(amount, amounts, times))
     if len(points) == 1:
         return seconds * math.sqrt(amount / n)
     return seconds + _slope(points) * (amount - n)
