@@ -4,7 +4,7 @@ python -m benchmarks.learners.bench_selection run higgs --seed 0 --strategy reco
 python -m benchmarks.learners.bench_selection run              every piece not yet measured
 python -m benchmarks.learners.bench_selection table [--json]   what has been measured so far
 python -m benchmarks.learners.bench_selection replay [--json]  strategies over the recordings
-python -m benchmarks.learners.bench_selection left-out [--json]  the same, constants found elsewhere
+python -m benchmarks.learners.bench_selection judge [--json]    the same, constants found elsewhere
 python -m benchmarks.learners.bench_selection plot higgs --seed 0 curves and allocations (PNG)
 
 Each measured piece (set, seed, portfolio, strategy) is a line of `--results`; pieces
@@ -20,7 +20,7 @@ of fewer validation rows (ours has at least 2,000, halving a share of them, the 
 all, with five orders of Optuna's trials). Strategies repeat themselves exactly there.
 DAUB's training scores cost nothing there. `--only servable` replays with the servable
 learners of scikit-learn alone, `--only auto` with those that `learner = "auto"` has.
-`left-out` replays `gain-per-second` on each set with the constants that are best on all
+`judge` replays `gain-per-second` on each set with the constants that are best on all
 other sets: the fastest of a grid that loses at most 0.4 points on average, the worst
 set apart. The last line has the means.
 
@@ -276,7 +276,7 @@ def replay(args: argparse.Namespace) -> None:
     report.tell({"measured": summarise(lines)}, args.json)
 
 
-def left_out(args: argparse.Namespace) -> None:
+def judge(args: argparse.Namespace) -> None:
     """Judge every set by the constants that are best on the others."""
     results: dict[str, list[list[Found]]] = {}
     for piece in read_lines(args.results):
@@ -418,7 +418,7 @@ ACTIONS = {
     "run": run,
     "table": table,
     "replay": replay,
-    "left-out": left_out,
+    "judge": judge,
     "plot": plot,
 }
 

@@ -34,9 +34,10 @@ trainings show how its cost grows. So one flat stretch is not taken for a flat c
 
 *End.* All of it, with what the leader still needs to have all N, takes at most the
 share `SAFE` of what halving by 3 would by the costs seen so far: all learners on
-N / 3^r examples, a third of them on three times as many, and so on; or `STAY` times
-what it took to begin, if that is more, so that a race in which beginning is dear does
-not end there. The leader is then trained on N and, if it still leads, is the answer.
+N / 3^r examples, a third of them on three times as many, and so on. But `SHORT_S`, and
+`STAY` times what it took to begin, are always allowed, so that a race in which
+beginning is dear does not end there. The leader is then trained on N and, if it still
+leads, is the answer.
 
 *Variants.* Of learners of one family only the first begins. The others wait until
 nobody else is worth training; until then each counts as what its first was before N.
@@ -61,6 +62,7 @@ FAR = 8  # times the examples seen: further, two points of a cost curve mislead
 THIRD = 3  # of the halving that no race is to be slower than
 # Of its seconds: they are extrapolated, and the last training may take longer.
 SAFE = 0.9
+SHORT_S = 1.0  # a race that nobody minds
 STAY = 3  # times the seconds to begin: who began on 50 examples has shown little
 LEAST_ERROR = 1e-4  # no validation set tells less from 0, and logarithms are finite
 
@@ -169,7 +171,8 @@ class _Rule:
         """Return the seconds that may go to others than the leader."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
-        allowed_s = max(SAFE * self._halving_s(), STAY * self.begin_s + own_s)
+        least_s = max(STAY * self.begin_s + own_s, SHORT_S)
+        allowed_s = max(SAFE * self._halving_s(), least_s)
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:

@@ -147,7 +147,8 @@ def select(
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; ties go to the one named first.
+        Unfitted scikit-learn estimators by name; ties go to the one named first. Of
+        ten classes or more, the first of each begins, and stands for its others.
     X, y
         (N, D) rows and (N,) targets.
     strategy

@@ -125,7 +125,7 @@ def gain_rule_by_rule(
     def candidates(begun: bool) -> list[tuple[float, int, int]]:
         found = []
         rest_s = 0.0 if limit in had[leader] else cost(leader, limit)
-        allowed_s = max(0.9 * halving_s(), 3 * begin_s + rest_s)
+        allowed_s = max(0.9 * halving_s(), 3 * begin_s + rest_s, 1.0)
         unspent_s = allowed_s - sum(seconds(*line) for line in log) - rest_s
         for i in range(count):
             if bool(had[i]) != begun or limit in had[i] or had[alike(i)][0] == limit:
