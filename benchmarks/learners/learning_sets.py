@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..data.tables import read_adult, read_covtype, read_higgs, read_mnist
 from ..places import DATA
+from .small_sets import SMALL_SETS
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -45,6 +46,7 @@ SETS: dict[str, Callable[[Path], Rows]] = {
     "adult": adult,
     "mnist": mnist,
     "parity": parity,
+    **SMALL_SETS,
 }
 
 # DAUB's own sizes where the data reach: 38,500 of 60,000; half of PARITY.

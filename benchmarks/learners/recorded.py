@@ -2,9 +2,9 @@
 
 A recording holds what each learner scored, and the CPU seconds it took, on a ladder of
 sizes: 50 and N / 243 ... N / 9, N / 3, N. Between two of them scores are straight over
-log n and seconds straight over log n on a log scale; below the smallest, a score is
-that of the smallest and seconds are in proportion to n. A strategy that validates on
-fewer rows sees scores with the noise of so few, and pays for so few.
+log n and seconds straight over log n on a log scale; below the smallest both are those
+of the smallest. A strategy that validates on fewer rows sees scores with the noise of
+so few, and pays for so few.
 """
 
 import math
@@ -20,13 +20,16 @@ from polydom.models.selection.race import Race, TrainingOutcome
 STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest of these rungs
 ALIKE = 0.7  # of a score's own deviation: the same rows validate all learners
 FEW = 50  # a rung too, as races by seconds begin there: curves bend most below N / 243
+LEAST = 10  # rows of the lowest rung: of fewer, some learners see a single class
 
 
 def ladder(race: Race) -> str:
     """Train every learner on every rung, the lowest first: what is to be recorded."""
     assert race.limit is not None
-    rungs = {max(race.limit // FACTOR**step, 1) for step in range(STEPS + 1)}
+    rungs = {race.limit // FACTOR**step for step in range(STEPS + 1)}
     for amount in sorted(rungs | {min(FEW, race.limit)}):
+        if amount < LEAST:
+            continue
         race.train_all([(name, amount) for name in race.active])
     return race.leader()
 
@@ -107,7 +110,7 @@ class Recording:
         return Recording(curves, failed, self.validated)
 
     def race(self, checked: Callable[[int, int], int], seed: int) -> Race:
-        """A race among what was recorded; chance is what the prior scored.
+        """A race among what was recorded; learners of one class are a family.
 
         A training on n of N rows is validated on `checked(n, validated)` of them; the
         seed is that of the noise.
@@ -119,8 +122,8 @@ class Recording:
             for name, points in self.curves.items()
         }
         arms |= {name: _failing(why) for name, why in self.failed.items()}
-        chance = self.final("prior") if "prior" in self.curves else None
-        return Race(arms, limit=self.limit, chance=chance)
+        families = {name: name.partition(",")[0] for name in arms}
+        return Race(arms, limit=self.limit, families=families)
 
 
 def _arm(points: tuple[Point, ...]) -> Callable[[int], TrainingOutcome]:
@@ -128,12 +131,8 @@ def _arm(points: tuple[Point, ...]) -> Callable[[int], TrainingOutcome]:
         above = next(point for point in points if point.amount >= amount)
         below = [point for point in points if point.amount < amount]
         if not below:
-            share = amount / above.amount
             return TrainingOutcome(
-                above.score,
-                above.train_score,
-                share * above.fit_s,
-                share * above.score_s,
+                above.score, above.train_score, above.fit_s, above.score_s
             )
         before = below[-1]
         share = math.log(amount / before.amount) / math.log(

@@ -15,7 +15,7 @@ from ..progress import Progress
 from .cache import Cache
 
 AUTO = "auto"
-DEFAULT_STRATEGY = "daub-seconds"
+DEFAULT_STRATEGY = "gain-per-second"
 VALIDATION = 0.3
 LEAST_VALID = 2000  # rows that a race's smallest trainings are validated on
 

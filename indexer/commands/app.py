@@ -136,8 +136,8 @@ def select(
     project: Annotated[Path, typer.Argument(help="The project file.")],
     strategy: Annotated[
         str,
-        typer.Option(help="daub-seconds, daub, all, uniform or halving."),
-    ] = "daub-seconds",
+        typer.Option(help="gain-per-second, daub, all, uniform or halving."),
+    ] = "gain-per-second",
     cache: CacheFolder = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw curves and allocations to this PNG.")

@@ -202,20 +202,6 @@ def validate(
     return TrainingOutcome(valid, train, fitted_s - start_s, now() - fitted_s)
 
 
-def chance(splits: Sequence[Split], measure: Score) -> float:
-    """Return the score of the answer that looks at no item: the prior, or the mean."""
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-
-    score = measure.make_scorer()
-    scores = []
-    for part in splits:
-        blind = DummyClassifier() if measure.labels else DummyRegressor()
-        with collected_warnings():
-            model = blind.fit(part.X, part.y)
-            scores.append(float(score(model, part.X_valid, part.y_valid)))
-    return float(np.mean(scores))
-
-
 def seeded_copy(learner: Any, seed: int) -> Any:
     """Return an unfitted copy with its randomness seeded."""
     from sklearn.base import clone

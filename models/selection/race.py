@@ -107,13 +107,18 @@ class Race:
     limit
         The most that one arm can be given (the N of DAUB); None where any amount will
         do. Requests above it are cut to it.
+    least
+        The least that an arm is given: as many examples as there are classes, or some
+        learners fail. Requests below it are raised to it.
     carries_on
         Whether an arm continues from its last amount (iterations), and is charged the
         difference, or starts anew (examples).
     best
         The best score there is; a loss is `best` minus the score.
-    chance
-        The score of answering without looking at the item; None if unknown.
+    families
+        Which family a learner is of: learners of one are alike in what they cost and
+        how they learn, so that the first can stand for those not yet trained. Who is
+        not in it is a family of its own.
     past
         The log of an interrupted race of the same learners, data and seed.
     progress
@@ -139,9 +144,10 @@ class Race:
 
     arms: Mapping[str, Arm]
     limit: int | None = None
+    least: int = 1
     carries_on: bool = False
     best: float = 1.0
-    chance: float | None = None
+    families: Mapping[str, str] = field(default_factory=dict)
     past: Iterable[Allocation] = ()
     progress: "Callable[[Race], None] | None" = None
     jobs: int = 1
@@ -227,13 +233,38 @@ class Race:
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
 
+    def unbegun(self) -> list[str]:
+        """Return the first learner of each family none of whom has been trained."""
+        active = self.active
+        begun = {self._family(name) for name in active if self.curves[name]}
+        firsts: dict[str, str] = {}
+        for name in active:
+            firsts.setdefault(self._family(name), name)
+        return [name for family, name in firsts.items() if family not in begun]
+
+    def like(self, name: str) -> str:
+        """Return who stands for a learner: itself once trained, else one of its family.
+
+        Itself, too, where nobody of its family has been trained.
+        """
+        alike = [
+            other
+            for other in self.active
+            if self.curves[other] and self._family(other) == self._family(name)
+        ]
+        return name if self.curves[name] or not alike else alike[0]
+
     def had(self, name: str) -> int:
         """Return the amount of a learner's latest allocation, 0 before the first."""
         return self.curves[name][-1].amount if self.curves[name] else 0
 
+    def _family(self, name: str) -> str:
+        return self.families.get(name, name)
+
     def _possible(self, name: str, amount: int) -> int:
         if amount < 1:
             raise BadInput(f"{name!r} was to get {amount}; an amount is at least 1")
+        amount = max(amount, self.least)
         if self.limit is not None:
             amount = min(amount, self.limit)
         return max(amount, self.had(name)) if self.carries_on else amount

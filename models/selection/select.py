@@ -1,20 +1,22 @@
 """Choose a learner: the small interface over races, strategies and measures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .arms import ExamplesArm, IterationsArm, chance
+from .arms import ExamplesArm, IterationsArm, last_step
 from .daub import daub, need_limit, train_all
-from .daub_seconds import cost_at, daub_by_seconds
+from .gain_per_second import cost_at, gain_per_second, measured
 from .isolation import isolated
 from .race import Allocation, Race
-from .scores import Score, find_score
+from .scores import find_score
 from .splits import Split, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 
@@ -71,7 +73,7 @@ def usual_budget(race: Race) -> int:
 
 
 STRATEGIES: Mapping[str, Strategy] = {
-    "daub-seconds": daub_by_seconds,
+    "gain-per-second": gain_per_second,
     "daub": daub,
     "all": train_all,
     "uniform": lambda race: uniform(race, budget=usual_budget(race)),
@@ -79,6 +81,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "doubling": lambda race: doubling(race, budget=usual_budget(race)),
 }
 FROM_ONE = ("doubling",)
+MANY = 10  # classes of learners that make a portfolio, of which some suffice to begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +133,7 @@ def select(
     X: NDArray[Any],
     y: NDArray[Any],
     *,
-    strategy: str | Strategy = "daub-seconds",
+    strategy: str | Strategy = "gain-per-second",
     measure: str = "accuracy",
     validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     scored: int | None = 0,
@@ -144,7 +147,8 @@ def select(
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; ties go to the one named first.
+        Unfitted scikit-learn estimators by name; ties go to the one named first. Of
+        ten classes or more, the first of each begins, and stands for its others.
     X, y
         (N, D) rows and (N,) targets.
     strategy
@@ -165,8 +169,8 @@ def select(
         Whether the winner's fitted estimator is wanted.
     seed
         Of the division, the draws and the learners. With the same seed and learners,
-        strategies that count examples repeat themselves exactly; `daub_by_seconds` does
-        so as far as the measured seconds do, or the log of an earlier run does.
+        strategies that count examples repeat themselves exactly; `gain_per_second`
+        does so as far as the measured seconds do, or the log of an earlier run does.
     running
         Where trainings run, for how long, and what they continue.
 
@@ -204,7 +208,9 @@ def select(
         for name, learner in learners.items()
     }
     limit = min(len(part.y) for part in splits)
-    return _run(arms, splits, found, limit, allocate, running, refit=refit)
+    least = max(len(np.unique(part.y)) for part in splits) if found.labels else 1
+    race = partial(Race, limit=limit, least=least, best=found.best)
+    return _run(race, arms, allocate, running, refit=refit)
 
 
 def select_by_iterations(
@@ -213,7 +219,7 @@ def select_by_iterations(
     y: NDArray[Any],
     iterations: int,
     *,
-    strategy: str | Strategy = "daub-seconds",
+    strategy: str | Strategy = "gain-per-second",
     measure: str = "accuracy",
     validation: float | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     batch: int | None = None,
@@ -252,18 +258,16 @@ def select_by_iterations(
         name: IterationsArm(learner, splits[0], found, batch, seed, scored)
         for name, learner in learners.items()
     }
-    return _run(arms, splits, found, iterations, allocate, running, carries_on=True)
+    race = partial(Race, limit=iterations, carries_on=True, best=found.best)
+    return _run(race, arms, allocate, running)
 
 
 def _run(
+    start: Callable[..., Race],
     arms: Mapping[str, Any],
-    splits: Sequence[Split],
-    measure: Score,
-    limit: int,
     allocate: Strategy,
     running: Running,
     *,
-    carries_on: bool = False,
     refit: bool = True,
 ) -> Selection:
     """Run a race where it is to run: in this process, or in processes of their own."""
@@ -274,12 +278,9 @@ def _run(
         else nullcontext(arms)
     )
     with placing as placed:
-        race = Race(
+        race = start(
             placed,
-            limit=limit,
-            carries_on=carries_on,
-            best=measure.best,
-            chance=chance(splits, measure),
+            families=_families(arms),
             past=[Allocation.from_dict(line) for line in running.log],
             progress=running.progress,
             jobs=running.jobs,
@@ -296,12 +297,25 @@ def _run(
         score=latest.score,
         amount=latest.amount,
         log=tuple(race.log),
-        curves={name: tuple(race.curves[name]) for name in race.active},
+        curves={
+            name: tuple(race.curves[name]) for name in race.active if race.curves[name]
+        },
         failed={name: line.error for name, line in race.failed.items()},
         seconds=race.seconds,
         full_s=_full_seconds(race),
         error=error,
     )
+
+
+def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
+    """Learners of one class are a family, in a portfolio of many classes.
+
+    A few classes in many settings are a search for settings: these are not alike.
+    """
+    classes = {
+        name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
+    }
+    return classes if len(set(classes.values())) >= MANY else {}
 
 
 def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
@@ -334,16 +348,10 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
 
 
 def _full_seconds(race: Race) -> float:
-    """Estimate the CPU seconds of giving every learner the race's limit, once."""
+    """Estimate the CPU seconds of giving every learner the race's limit, once.
+
+    One that was never trained counts as one of its family.
+    """
     assert race.limit is not None
-    total_s = 0.0
-    for name in race.active:
-        curve = race.curves[name]
-        if not curve:
-            continue
-        if race.carries_on:
-            had_s = sum(line.seconds for line in curve)
-            total_s += had_s * race.limit / curve[-1].amount
-        else:
-            total_s += cost_at(curve, race.limit)
-    return total_s
+    points = [measured(race, race.like(name)) for name in race.active]
+    return sum(cost_at(one, race.limit) for one in points if one)

@@ -98,7 +98,7 @@ def test_select_names_a_learner_and_draws_the_race(
     assert f"{race['learner']} wins with {race['score']:.4f}" in capsys.readouterr().out
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
     assert main([*arguments, "--strategy", "guess"]) == 1
-    assert "no strategy 'guess'; known: daub-seconds" in capsys.readouterr().err
+    assert "no strategy 'guess'; known: gain-per-second" in capsys.readouterr().err
 
 
 def test_features_lists_every_ready_made_one_with_what_it_is(

@@ -1,24 +1,18 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
-from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
+from polydom.models.selection.gain_per_second import gain_per_second
 from polydom.models.selection.race import Allocation, Race, TrainingOutcome
-from tests.support.examples import few
-from tests.support.oracles.learner_races import (
-    cost_by_steps,
-    daub_allocations,
-    daub_rule_by_rule,
-)
+from tests.support.oracles.learner_races import daub_allocations
 
 Curve = Callable[[int], float]
 
@@ -160,7 +154,7 @@ def test_daub_takes_exactly_b_r_squared_examples_and_refuses_one_less() -> None:
         daub(race([curve], limit=899), granularity=400, ratio=1.5)
 
 
-@pytest.mark.parametrize("strategy", [daub, daub_by_seconds])
+@pytest.mark.parametrize("strategy", [daub, gain_per_second])
 def test_daub_needs_to_know_how_many_examples_there_are(
     strategy: Callable[[Race], str],
 ) -> None:
@@ -168,7 +162,7 @@ def test_daub_needs_to_know_how_many_examples_there_are(
         strategy(race([power_law(0.9, 0.4, 0.5)], limit=None))
 
 
-@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), daub_by_seconds])
+@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), gain_per_second])
 def test_daub_loses_only_the_learner_that_fails(
     strategy: Callable[[Race], str],
 ) -> None:
@@ -182,205 +176,9 @@ def test_daub_loses_only_the_learner_that_fails(
     assert contest.failed["0"].error == "MemoryError: too many rows"
 
 
-@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), daub_by_seconds])
+@pytest.mark.parametrize("strategy", [partial(daub, granularity=16), gain_per_second])
 def test_daub_says_why_when_every_learner_fails(
     strategy: Callable[[Race], str],
 ) -> None:
     with pytest.raises(BadInput, match="every learner failed; '0' with: score nan"):
         strategy(race([lambda n: math.nan, lambda n: math.inf]))
-
-
-@given(
-    curves=st.lists(power_laws, min_size=1, max_size=8),
-    power=st.floats(0, 2),
-    delta=st.floats(0, 0.1),
-)
-def test_daub_by_seconds_is_within_delta_of_the_best_on_power_law_curves(
-    curves: list[Curve], power: float, delta: float
-) -> None:
-    contest = race(curves, cost=lambda n: n**power)
-    # Left to themselves: no learner is judged by what its peers gained.
-    chosen = daub_by_seconds(contest, worth=0, delta=delta, peer_factor=math.inf)
-    best = max(curve(N) for curve in curves)
-    assert contest.had(chosen) == N
-    assert curves[int(chosen)](N) >= best - delta - 1e-9
-
-
-@given(curves=st.lists(power_laws, min_size=1, max_size=8), power=st.floats(0, 2))
-def test_daub_by_seconds_gives_no_more_than_training_everything_thrice(
-    curves: list[Curve], power: float
-) -> None:
-    contest = race(curves, cost=lambda n: n**power)
-    daub_by_seconds(contest, delta=0.0)
-    assert contest.seconds <= 3 * len(curves) * N**power
-
-
-def test_daub_by_seconds_skips_the_rungs_of_a_learner_whose_cost_is_flat() -> None:
-    contest = race([power_law(0.9, 0.4, 0.5)], cost=lambda n: 0.25)
-    daub_by_seconds(contest, worth=0.0)
-    assert [line.amount for line in contest.log] == [50, 200, N]
-
-
-def test_daub_by_seconds_finishes_a_leader_without_rivals_at_once() -> None:
-    contest = race([power_law(0.9, 0.4, 0.5), power_law(0.6, 0.1, 0.9)])
-    daub_by_seconds(contest)
-    assert [line.amount for line in contest.curves["0"]] == [50, N]
-
-
-@settings(max_examples=few(30))
-@given(
-    delta=st.floats(0, 0.02),
-    worth=st.floats(0, 0.2),
-    growth=st.floats(1.5, 12),
-    peer_factor=st.floats(0.5, 2),
-    look_share=st.floats(0, 0.2),
-    seed=st.integers(0, 2**32),
-    learners=st.integers(1, 16),
-)
-def test_daub_by_seconds_agrees_with_its_rules(
-    delta: float,
-    worth: float,
-    growth: float,
-    peer_factor: float,
-    look_share: float,
-    seed: int,
-    learners: int,
-) -> None:
-    # Curves that rise early, late or not at all, with costs of any shape.
-    limit = 2000
-    draw = np.random.default_rng(seed)
-    start, end = 0.5 + 0.1 * draw.random(learners), 0.5 + 0.5 * draw.random(learners)
-    middle, steepness = (
-        draw.integers(40, limit, learners),
-        4 * draw.random(learners) + 0.5,
-    )
-    base, power = draw.random(learners), 2 * draw.random(learners)
-
-    def score(i: int, n: int) -> float:
-        risen = 1 / (1 + (middle[i] / n) ** steepness[i])
-        return float(start[i] + (end[i] - start[i]) * risen)
-
-    def seconds(i: int, n: int) -> float:
-        return float(0.01 + base[i] * (n / limit) ** power[i])
-
-    def arm(i: int) -> Callable[[int], TrainingOutcome]:
-        return lambda n: TrainingOutcome(score(i, n), fit_s=seconds(i, n))
-
-    arms = {str(i): arm(i) for i in range(learners)}
-    contest = Race(arms, limit=limit, chance=0.5)
-    chosen = daub_by_seconds(
-        contest,
-        worth=worth,
-        delta=delta,
-        growth=growth,
-        peer_factor=peer_factor,
-        look_share=look_share,
-    )
-    expected, log = daub_rule_by_rule(
-        score, seconds, learners, limit, worth, delta, growth, peer_factor, look_share
-    )
-    assert [(int(line.learner), line.amount) for line in contest.log] == log
-    assert int(chosen) == expected
-
-
-@given(
-    wakes=st.integers(60, 2000),
-    others=st.lists(power_laws, min_size=0, max_size=5),
-    limit=st.sampled_from([2000, 2001, N]),
-)
-def test_daub_by_seconds_waits_for_a_curve_that_rises_late(
-    wakes: int, others: list[Curve], limit: int
-) -> None:
-    def late(n: int) -> float:
-        return 0.5 if n < wakes else 1.0
-
-    def blind(n: int) -> float:
-        return 0.5
-
-    curves = [blind, blind, *others, late]
-    arms = {
-        str(i): (lambda n, curve=curve: TrainingOutcome(curve(n), fit_s=1e-3 * n))
-        for i, curve in enumerate(curves)
-    }
-    chosen = daub_by_seconds(Race(arms, limit=limit, chance=0.5))
-    # the race ends where `late`, whose score at N may be anywhere from .5 to 1, is
-    # expected to win less than `worth`: (1 - best)^2 / (2 * .5)
-    assert curves[int(chosen)](limit) >= 1 - math.sqrt(0.03)
-    asleep = Race(arms, limit=limit, chance=0.5)
-    assert daub_by_seconds(asleep, look_share=0.0) == chosen
-
-
-def test_daub_by_seconds_looks_at_what_is_cheap_whatever_its_bound_says() -> None:
-    def late(n: int) -> float:  # flat, then suddenly right, as on parities
-        return 0.5 if n < 3000 else 1.0
-
-    dear, cheap = power_law(0.8, 0.4, 0.5), late
-
-    def contest() -> Race:
-        arms = {
-            "dear": lambda n: TrainingOutcome(dear(n), fit_s=float(n)),
-            "cheap": lambda n: TrainingOutcome(cheap(n), fit_s=1e-3 * n),
-        }
-        return Race(arms, limit=N)
-
-    assert daub_by_seconds(contest()) == "cheap"  # nobody told it what chance is
-    assert daub_by_seconds(contest(), look_share=0.0) == "dear"
-
-
-def test_daub_by_seconds_drops_what_cannot_win_by_delta() -> None:
-    curves = [power_law(0.90, 0.4, 0.5), power_law(0.60, 0.1, 0.5)]
-    contest = race(curves)
-    assert daub_by_seconds(contest) == "0"
-    assert contest.had("1") < N / 4
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"worth": -0.1}, "worth -0.1"),
-        ({"worth": math.nan}, "worth nan"),
-        ({"look_share": math.nan}, "look_share nan"),
-        ({"delta": -0.1}, "delta -0.1"),
-        ({"delta": math.nan}, "delta nan"),
-        ({"growth": 1.0}, "growth 1.0"),
-        ({"peer_factor": 0.0}, "peer_factor 0.0"),
-        ({"look_share": -1.0}, "look_share -1.0"),
-        ({"granularity": N + 1}, "granularity is 4097"),
-    ],
-    ids=[
-        "negative worth",
-        "nan worth",
-        "nan look",
-        "negative delta",
-        "nan delta",
-        "no growth",
-        "no peers",
-        "no look",
-        "coarse",
-    ],
-)
-def test_daub_by_seconds_refuses_parameters_out_of_range(
-    parameters: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(BadInput, match=message):
-        daub_by_seconds(race([power_law(0.9, 0.4, 0.5)]), **parameters)
-
-
-@given(
-    steps=st.tuples(*[st.integers(1, 1000)] * 4),
-    seconds=st.tuples(*[st.floats(1e-3, 10)] * 3),
-)
-def test_cost_at_agrees_with_adding_up_the_marginal_cost(
-    steps: tuple[int, ...], seconds: tuple[float, ...]
-) -> None:
-    amounts = [sum(steps[: k + 1]) for k in range(4)]
-    points = list(zip(amounts, seconds, strict=False))
-    curve = [line(n, 0.5, s) for n, s in points]
-    expected = cost_by_steps(points, amounts[3])
-    assert cost_at(curve, amounts[3]) == pytest.approx(expected, rel=1e-4)
-
-
-def test_cost_at_is_in_proportion_after_one_training_and_linear_after_two() -> None:
-    one, two = line(100, 0.5, 1.0), line(200, 0.6, 1.5)
-    assert cost_at([one], 400) == 4.0
-    assert cost_at([one, two], 400) == pytest.approx(2.5)

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from polydom.models.selection.daub_seconds import cost_at as extrapolate
-from polydom.models.selection.race import Allocation
-
 
 def daub_allocations(
     learners: Sequence[Callable[[int], float]],
@@ -44,115 +41,122 @@ def daub_allocations(
     return had.index(limit), log
 
 
-def daub_rule_by_rule(
+def expected_gain(
+    log_error: float, mean: float, deviation: float, best: float
+) -> float:
+    """Add up by how much a logistic log error comes below, then as much off `best`."""
+    scale = deviation * math.sqrt(3) / math.pi
+    levels = np.linspace(-40, 40, 8001)
+    weights = np.exp(-np.abs(levels)) / (1 + np.exp(-np.abs(levels))) ** 2
+    below = np.maximum(math.log(best) - (log_error - mean + scale * levels), 0)
+    return best * (
+        1 - math.exp(-float((below * weights).sum() * (levels[1] - levels[0])))
+    )
+
+
+def gain_rule_by_rule(
     score: Callable[[int, int], float],
     seconds: Callable[[int, int], float],
-    learners: int,
+    families: Sequence[int],
     limit: int,
     worth: float,
-    delta: float,
-    growth: float,
-    peer_factor: float,
-    look_share: float,
+    spread: float,
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Its rules one after the other, for a chance of 0.5; who wins, and the log."""
+    """Its rules one after the other; who wins, and the log. Families in any order."""
+    count = len(families)
     log: list[tuple[int, int]] = []
-    had: list[list[int]] = [[] for _ in range(learners)]
-    spent = looks = 0.0
+    had: list[list[int]] = [[] for _ in range(count)]
+    stands = [families.index(family) for family in families]
 
     def error(i: int, n: int) -> float:
         return math.log(max(1 - score(i, n), 1e-4))
 
-    def cost(i: int, n: int) -> float:
-        lines = [Allocation("", m, m, 0.0, seconds=seconds(i, m)) for m in had[i]]
-        return extrapolate(lines, n)
+    def alike(i: int) -> int:
+        return i if had[i] else stands[i]
 
-    def full_cost(i: int) -> float:
-        n = had[i][0]
-        once = seconds(i, n) * (limit / n) ** 0.7
-        return cost(i, limit) if len(had[i]) > 1 else once
+    def cost(i: int, n: int) -> float:
+        amounts = had[alike(i)]
+        known = [seconds(alike(i), m) for m in amounts]
+        if n <= amounts[-1]:
+            return float(np.interp(n, amounts, known))
+        if len(amounts) == 1:
+            return known[0] * float((n / amounts[0]) ** 0.5)
+        slope = max((known[-1] - known[-2]) / (amounts[-1] - amounts[-2]), 0.0)
+        return known[-1] + slope * (n - amounts[-1])
 
     def train(i: int, n: int) -> None:
-        nonlocal spent
         log.append((i, n))
         had[i].append(n)
-        spent += seconds(i, n)
-
-    def asleep(value: float) -> bool:
-        return value < 0.525
-
-    def bound(i: int) -> float:
-        n = had[i][-1]
-        if n == limit or asleep(score(i, n)):
-            return score(i, n) if n == limit else 1.0
-        finished = [j for j in range(learners) if had[j][-1] == limit]
-        falls = [math.inf]
-        if len(finished) >= 8:
-            drops = []
-            for j in finished:
-                known = np.interp(
-                    math.log(n), np.log(had[j]), [error(j, m) for m in had[j]]
-                )
-                drops.append(float(known) - error(j, limit))
-            falls.append(peer_factor * max(*drops, 0.0))
-        if len(had[i]) > 1:
-            last = had[i][-3:]
-            rate = np.polyfit(np.log(last), [error(i, m) for m in last], 1)[0]
-            falls.append(max(-float(rate), 0.0) * math.log(limit / n))
-        return 1 - math.exp(error(i, n) - min(falls))
-
-    def gain(i: int, best: float) -> float:
-        """Over scores up to the bound, all alike: the part above, times its mean."""
-        low, high = score(i, had[i][-1]), bound(i)
-        if high <= best + delta:
-            return 0.0
-        above = (high - best - delta) / (high - low)
-        if asleep(low):
-            return (high - best - delta) / 4
-        return above * (high - best - delta) / 2
 
     def step(i: int) -> int:
-        n, payable = had[i][-1], growth * seconds(i, had[i][-1])
-        paid = [m for m in range(n + 1, limit + 1) if cost(i, m) <= payable]
-        amount = max([*paid, n + 1, math.ceil(1.5 * n)])
-        return amount if amount < 0.6 * limit else limit
+        n, last_s = had[i][-1], seconds(i, had[i][-1])
+        m, s = (had[i][-2], seconds(i, had[i][-2])) if len(had[i]) > 1 else (0, 0.0)
+        slope = max((last_s - s) / (n - m), 0.0)
+        far = limit if len(had[i]) > 2 else min(8 * n, limit)
+        amount = far if slope == 0 else n + 3 * last_s / slope
+        amount = int(min(max(amount, 2 * n), far))
+        return limit if far == limit and amount > limit / 2 else amount
 
-    for i in range(learners):
-        train(i, max(math.ceil(limit / 1000), 50))
+    def fall(n: int) -> tuple[float, float] | None:
+        done = [j for j in range(count) if limit in had[j] and had[j][0] <= n]
+        if len(done) < min(5, math.ceil(count / 2)):
+            return None
+        falls = []
+        for j in done:
+            curve = [error(j, m) for m in had[j]]
+            now = np.interp(math.log(n), np.log(had[j]), curve)
+            falls.append(float(now) - error(j, limit))
+        five = 5 * (spread * math.log(limit / n)) ** 2
+        squares = sum((one - np.mean(falls)) ** 2 for one in falls)
+        return float(np.mean(falls)), float((squares + five) / (len(falls) + 4)) ** 0.5
+
+    def standing(i: int) -> float:
+        return 1 - score(alike(i), had[alike(i)][-1])
+
+    def halving_s() -> float:
+        order, total_s = sorted(range(count), key=standing), 0.0
+        rounds = next(r for r in range(1, 9) if 3**r > count)
+        for r in range(rounds):
+            amount = max(limit // 3 ** (rounds - 1 - r), 1)
+            total_s += sum(cost(i, amount) for i in order)
+            order = order[: math.ceil(len(order) / 3)]
+        return total_s
+
+    def candidates(begun: bool) -> list[tuple[float, int, int]]:
+        found = []
+        rest_s = 0.0 if limit in had[leader] else cost(leader, limit)
+        allowed_s = max(0.9 * halving_s(), 3 * begin_s + rest_s, 1.0)
+        unspent_s = allowed_s - sum(seconds(*line) for line in log) - rest_s
+        for i in range(count):
+            if bool(had[i]) != begun or limit in had[i] or had[alike(i)][0] == limit:
+                continue
+            n = max(m for m in had[alike(i)] if m < limit)
+            amount = step(i) if begun else n
+            known, gain = fall(n), 1e9
+            if known:
+                gain = expected_gain(error(alike(i), n), *known, best)
+            time_s = cost(i, amount)
+            if gain * begin_s > worth * cost(i, limit) and time_s <= unspent_s:
+                found.append((gain / time_s, i, amount))
+        return found
+
+    for i in sorted(set(stands)):
+        train(i, min(50, limit // 2))
+    begin_s = sum(seconds(*line) for line in log)
     while True:
-        now = [score(i, had[i][-1]) for i in range(learners)]
-        leader = now.index(max(now))
-        going = [i for i in range(learners) if had[i][-1] < limit]
-        prices = [worth * full_cost(i) / max(spent, 1.0) for i in range(learners)]
-        rivals = [i for i in going if gain(i, max(now)) > prices[i]]
-        if rivals:
-            gains = [1.0 if asleep(max(now)) else gain(i, max(now)) for i in rivals]
-            rates = [g / cost(i, step(i)) for g, i in zip(gains, rivals, strict=True)]
-            chosen = rivals[rates.index(max(rates))]
-            train(chosen, step(chosen))
-        elif leader in going:
-            train(leader, limit)
-        else:
-            costs = {str(i): cost(i, step(i)) for i in going}
-            look = min(costs, key=lambda i: (costs[i], i), default="")
-            if not look or costs[look] > look_share * spent - looks:
+        now = [1 - score(i, had[i][-1]) if had[i] else math.inf for i in range(count)]
+        leader = now.index(min(now))
+        best = max(min(now), 1e-4)
+        found = candidates(True)
+        if not found and limit in had[leader]:
+            found = candidates(False)
+            if not found:
                 return leader, log
-            i, n = int(look), step(int(look))
-            train(i, n)
-            looks += seconds(i, n)
-
-
-def cost_by_steps(points: Sequence[tuple[int, float]], amount: int) -> float:
-    """Add up the marginal cost, example by example."""
-    (n0, s0), (n1, s1), (n2, s2) = points[-3:]
-    earlier = max((s1 - s0) / (n1 - n0), 0.1 * s1 / n1)
-    later = max((s2 - s1) / (n2 - n1), 0.1 * s2 / n2)
-    power = math.log(later / earlier) / math.log((n1 + n2) / (n0 + n1))
-    power = min(max(power, -1.0), 1.0)
-    steps = np.linspace(n2, amount, 20_001)
-    middles = (steps[1:] + steps[:-1]) / 2
-    marginal = later * (middles / ((n1 + n2) / 2)) ** power
-    return float(s2 + (marginal * np.diff(steps)).sum())
+        if found:
+            rates = [rate for rate, _, _ in found]
+            train(*found[rates.index(max(rates))][1:])
+        else:
+            train(leader, step(leader))
 
 
 def successive_halving_on_table(losses: Sequence[Sequence[float]], budget: int) -> int:
