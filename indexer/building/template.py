@@ -13,6 +13,8 @@ use = [
     "learned_word_pairs", "learned_ngrams", "learned_all_ngrams",
 ]
 """
+# what does well on items of a kind without a setting
+LEARNERS = {"images": "lda", "texts": "logistic", "table": "hist_boosting"}
 # scores of learned features say much alike, which a stronger pull to 0 puts up with
 TEXT_C = "C = 0.1                  # any parameter of the learner\n"
 
@@ -37,6 +39,12 @@ def template(source: str) -> str:
         lines[first : last + 1] = [
             "# Every column is a feature unless some are named.\n"
         ]
+    (at,) = (n for n, line in enumerate(lines) if line.startswith('name = "logistic"'))
+    usual, own = '"logistic"', f'"{LEARNERS[source]}"'
+    room = " " * (len(usual) - len(own))
+    lines[at] = lines[at].replace(
+        usual + " " * max(len(own) - len(usual), 0), own + room
+    )
     for number, line in enumerate(lines):
         if line.startswith("images = ") and source != "images":
             lines[number] = f"# {line}"

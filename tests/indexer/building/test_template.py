@@ -8,7 +8,7 @@ import pytest
 from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import RECIPES
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.template import TEMPLATE, template
+from polydom.indexer.building.template import LEARNERS, TEMPLATE, template
 
 
 def test_project_template_is_a_valid_project(tmp_path: Path) -> None:
@@ -39,6 +39,9 @@ def test_project_template_of_each_source_is_a_valid_project(source: str) -> None
     project = Project.from_mapping(content)
     assert getattr(project.data, source) is not None
     assert bool(project.features.use) == (source != "table")
+    assert project.learner["name"] == LEARNERS[source]
+    (line,) = (one for one in template(source).splitlines() if "or linear_svm" in one)
+    assert line.index("#") == 25
     known = {feature.name: feature.kind for feature in ready_made_features()}
     known |= {recipe.name: recipe.terms.kind for recipe in RECIPES}
     for name in project.features.use:

@@ -29,6 +29,12 @@ from tests.support import projects
 pytestmark = pytest.mark.jit  # trains a lot, and compiles nothing of its own
 
 ROWS = 400
+MEASURED = "of sets that are as accurate the one that is measured to be cheaper is kept"
+# Of scikit-learn's checks, what cannot apply, and why.
+UNSUITED = {
+    "check_supervised_y_2d": MEASURED,  # compares two fits for labels without sense
+    "check_fit_idempotent": MEASURED,  # the same
+}
 
 
 def tree(**terms: Any) -> BudgetClassifier:
@@ -39,6 +45,9 @@ def tree(**terms: Any) -> BudgetClassifier:
     [tree(search_budget_s=0.05)],
 )
 def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
+    name = check.func.__name__
+    if name in UNSUITED:
+        pytest.skip(UNSUITED[name])
     check(estimator)
 
 
