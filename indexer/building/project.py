@@ -25,7 +25,7 @@ Bound = Above | list[Above]
 # Of early exits: changes that nobody minds, and the confidence that they are no more.
 ALPHA, CONFIDENCE = 0.005, 0.95
 # Of a progressive search: seconds at most, at least, and trainings on all features.
-SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 4.0
+SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -179,7 +179,7 @@ class Search(Part, frozen=True):
     budget_s
         Seconds of training that the search may spend. A progressive one has two
         minutes by default; or, where one training on all features takes so little,
-        that no table need wait long, 30 s or four such trainings, if that is less.
+        that no table need wait long, 30 s or three such trainings, if that is less.
     trainings
         Sets that "poly-dom" may train. With that, or `budget_s`, it begins with a large
         alpha and reports the one that it came to.

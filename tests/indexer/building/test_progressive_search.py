@@ -100,8 +100,8 @@ def test_search_repeated_with_what_was_kept_ends_where_it_ended() -> None:
     assert run() == run()
 
 
-def test_search_has_two_minutes_or_four_trainings_of_all() -> None:
+def test_search_has_two_minutes_or_three_trainings_of_all() -> None:
     assert Search().limit_s(0.1) == 30
-    assert Search().limit_s(10) == 40
+    assert Search().limit_s(20) == 60
     assert Search().limit_s(1000) == 120
     assert Search(budget_s=7.0).limit_s(1000) == 7
