@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from polydom.features.figures import show_accuracy, show_cost
 from polydom.features.items import SIZE_NAMES
+from polydom.features.sizes import Size
 from polydom.features.wording import listed
 
 from ..index.index import Index
@@ -36,7 +37,7 @@ def show_summary(index: Index, facts: dict[str, Any], console: "Console") -> Non
     means = mean_coefficients(index)
     skylines = [skyline_facts(index, means, size) for size in sizes]
     console.print()
-    show_budgets(escaped(skylines), [_size_words(facts, s) for s in sizes], console)
+    show_budgets(escaped(skylines), [_size_words(index, s) for s in sizes], console)
     if whole:
         _print(console, _later_lines(built))
 
@@ -52,11 +53,11 @@ def _print(console: "Console", lines: Iterator[str]) -> bool:
     return True
 
 
-def _size_words(facts: dict[str, Any], size: Any) -> str:
+def _size_words(index: Index, size: Size) -> str:
     """Write a size above what it counts, such as characters."""
-    kind = facts.get("kind")
-    names = SIZE_NAMES[kind][isinstance(size, tuple)] if kind in SIZE_NAMES else ()
-    return f"{rounded(size)}\n{' x '.join(names)}".rstrip()
+    if index.package is None:
+        return rounded(size)
+    return f"{rounded(size)}\n{' x '.join(SIZE_NAMES[index.package.kind][index.pairs])}"
 
 
 def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
