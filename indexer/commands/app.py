@@ -91,7 +91,10 @@ def init(
         raise BadProject(
             f"{path} {what if path.is_dir() else 'exists; it is not overwritten'}"
         ) from error
-    typer.echo(f"wrote {path}; edit [data] and [features], then: polydom build {path}")
+    typer.echo(
+        f"wrote {path}; let [data] in it name your items, then: "
+        f"polydom build {path} -o my.pdx"
+    )
 
 
 @app.command(epilog="Example: polydom build PROJECT.toml -o my.pdx")

@@ -38,6 +38,7 @@ def test_command_of_wrong_usage_exits_with_2(
 def test_init_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "PROJECT.toml"
     assert main(["init", str(path)]) == 0
+    assert f"then: polydom build {path} -o my.pdx" in capsys.readouterr().out
     path.write_text("mine")
     assert main(["init", str(path)]) == 1
     assert "not overwritten" in capsys.readouterr().err
