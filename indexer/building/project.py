@@ -526,9 +526,9 @@ class Project(Part, frozen=True):
         goal = self.exit_goal
         if goal is not None and goal.alpha == 0 and goal.confidence is not None:
             raise BadProject(
-                "exits.alpha, the share of answers that early ones may change, is 0, "
-                "which no number of items can show: it must be above 0, or "
-                "exits.confidence 0, and then nothing is promised"
+                "exits.alpha is 0: that early answers change none of all is what no "
+                "number of items can show; it must be above 0, or exits.confidence 0, "
+                "and then nothing is promised"
             )
 
     def _check_weights(self) -> None:

@@ -94,7 +94,8 @@ def show(facts: dict[str, Any], console: "Console") -> None:
     division = next(name for name in ("breakpoints", "cells") if name in facts)
     console.print(
         f"index {facts['version'][:12] or '(not saved)'}: {facts['candidates']} "
-        f"candidates, {facts[division]} {division}, sizes {show_size(low)} to "
+        f"candidates (feature sets kept), {facts[division]} {division} (of sizes, at "
+        f"which others are worth it), sizes {show_size(low)} to "
         f"{show_size(high)}"
     )
     if built:
@@ -105,6 +106,7 @@ def show(facts: dict[str, Any], console: "Console") -> None:
             show_schedules(facts, console)
         except UNREADABLE as error:  # nothing but this relies on it
             console.print(f"it says no more of its build: {error!r}")
+    console.print("skyline: of all sets, those more accurate than all cheaper ones")
     for at in facts["skylines"]:
         show_skyline(at, console)
 
@@ -189,6 +191,18 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
         f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
+    if "alpha" in search:
+        yield (
+            "  alpha: no set that was not trained is better by more than that factor; "
+            "tolerance: by how much more features may hurt"
+        )
+    if broken := search.get("violations"):
+        yield (
+            f"  more features hurt in {broken['count']:,} of {broken['pairs']:,} pairs "
+            "of a trained set and one within it (violations): by at most "
+            f"{show_accuracy(broken['largest'])}, 95% of them by at most "
+            f"{show_accuracy(broken['p95'])}"
+        )
     if budgets := built.get("testing", {}).get("budgets"):
         low, high = (show_cost(one, built["unit"]) for one in budgets)
         yield f"  only the best for budgets of {low} to {high}"

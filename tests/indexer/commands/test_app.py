@@ -62,7 +62,7 @@ def test_build_writes_an_index_and_tells_its_facts(
     shown = capsys.readouterr().out
     assert "of the 16 ways to combine the features" in shown
     assert "what a budget buys" in shown
-    words = ("candidates", "skyline", "alpha", "tolerance", "breakpoints", "curve")
+    words = ("candidates", "skyline", "alpha", "tolerance", "violations", "curve")
     assert not [word for word in words if word in shown]
     assert max(map(len, shown.splitlines()[:-1])) <= 80
     assert main(["inspect", str(folder / "my.pdx"), "--verbose"]) == 0
