@@ -1,7 +1,7 @@
 """Every error that polydom raises on purpose, below one root."""
 
+from .figures import show_us
 from .sizes import Size, show_size
-from .wording import show_us
 
 # Characters of a message; longer ones lose their middle, so that what is wrong and
 # what to do about it stay.

@@ -1,4 +1,4 @@
-"""Parts of messages: amounts of time, names that were meant, what a decoder refused."""
+"""Parts of messages: names that were meant, what a decoder refused."""
 
 import difflib
 import re
@@ -6,9 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
-
-# From here on, about a quarter of an hour, nobody reads single microseconds.
-LONG_US = 1e9
 
 KINDS = {
     "int": "a whole number",
@@ -37,12 +34,6 @@ PLAIN = {
     "Invalid base64 encoded string": "this is no base64",
     "Number out of range": "the number is too large",
 }
-
-
-def show_us(microseconds: float) -> str:
-    """Write microseconds: `5,200 us`, and `1.5e+12 us` where they are very many."""
-    shown = ",.0f" if abs(microseconds) < LONG_US else ".4g"
-    return f"{microseconds:{shown}} us"
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:

@@ -12,8 +12,8 @@ from polydom.features.errors import (
     PolydomError,
     printable,
 )
+from polydom.features.figures import show_us
 from polydom.features.sizes import Size, show_size
-from polydom.features.wording import show_us
 
 
 class Unauthorized(PolydomError):

@@ -58,7 +58,7 @@ def main(folder: Path) -> int:
     console.print(
         f"The server itself takes up to {floor_ms:.2f} ms of each budget, here and "
         "now,\nfor reading, queueing and answering. What is left buys features; where\n"
-        "nothing is, the class prior answers. A busy machine needs more."
+        "nothing is, the most frequent class answers. A busy machine needs more."
     )
     console.print(
         f"the server is up: pid {server.pid}, http://127.0.0.1:{PORT}/docs\n"

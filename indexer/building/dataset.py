@@ -329,13 +329,13 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
     if not rare:
         return
     label, have = next(iter(rare.items()))
-    more = (
-        f", and {len(rare) - 1} more classes are as rare"
-        if rare.keys() > {label}
-        else ""
-    )
+    others = len(rare) - 1
+    more = f", and {others} more classes are as rare" if others else ""
+    if others == 1:
+        more = ", and another class is as rare"
+    noun = "independent item" if have == 1 else "independent items"
     raise BadProject(
-        f"class {label!r} has {have} independent items{more}; dividing them for "
+        f"class {label!r} has {have} {noun}{more}; dividing them for "
         f"training and testing needs at least {fewest} of each class: add items, or "
         "leave such classes out with [data] on_rare_class = 'skip', make them one with "
         "'merge', or train on them and never test with 'train'"

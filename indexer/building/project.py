@@ -526,8 +526,9 @@ class Project(Part, frozen=True):
         goal = self.exit_goal
         if goal is not None and goal.alpha == 0 and goal.confidence is not None:
             raise BadProject(
-                "exits.alpha is 0, which no number of items can show: it must be above "
-                "0, or exits.confidence 0, and then nothing is promised"
+                "exits.alpha is 0: that early answers change none of all is what no "
+                "number of items can show; it must be above 0, or exits.confidence 0, "
+                "and then nothing is promised"
             )
 
     def _check_weights(self) -> None:
@@ -554,8 +555,9 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
     for key in POLY_DOM_ONLY:
         if method.startswith("greedy") and key in search:
             raise BadProject(
-                f"search.{key} is for 'progressive' and 'poly-dom'; {method!r} "
-                "promises no alpha and trains what its sequences pass"
+                f"search.{key} is for 'progressive' and 'poly-dom', which try sets of "
+                f"features until no other can be much better; {method!r} only adds "
+                "feature by feature"
             )
 
 

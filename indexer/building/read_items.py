@@ -64,6 +64,7 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
         If there is nothing, one class only, a label is missing, or an item is unusable
         and the project says to stop.
     """
+    _refuse_absent(project)
     read = load_table if project.data.table is not None else _load_items
     dataset = read(project, on_progress)
     dataset = dataset.relabelled(dataset.labels)  # of which there must be two
@@ -72,6 +73,20 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
     refuse_shared_groups(dataset)
     project.costs.check_size(dataset.kind)
     return dataset
+
+
+def _refuse_absent(project: Project) -> None:
+    """Refuse a file of the data that there is not, saying which key names it."""
+    data = project.data
+    if data.items is not None:  # named by modules and functions
+        return
+    for key in ("table", "texts", "labels", "test"):
+        name: str | None = getattr(data, key)
+        if name is not None and not (path := project.path(name)).exists():
+            raise BadProject(
+                f"{path}: No such file or directory; [data] {key} = {name!r} names it, "
+                "seen from the project file's folder"
+            )
 
 
 @dataclass

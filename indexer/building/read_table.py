@@ -17,7 +17,7 @@ from ..progress import OnProgress
 from .dataset import Dataset, RowNames, number_in_turn
 from .project import Data, Project
 
-OPTIONS = {"label": " [data] label names the column of classes"}
+OPTIONS = {"label": "[data] label names the column of classes"}
 
 
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
@@ -86,9 +86,9 @@ def _check_names(table: Table, first: Table, data: Data) -> None:
         option = OPTIONS.get(options.get(name, ""), "") if own else ""
         which = "" if own else f", which {first.path.name} has"
         near = hint(name, table.names)
-        raise BadProject(
-            f"{table.path.name}: no column {name!r}{which}; {near}{option}"
-        )
+        between = " " if near.endswith("?") else "; "
+        advice = between.join(filter(None, (near, option)))
+        raise BadProject(f"{table.path.name}: no column {name!r}{which}; {advice}")
 
 
 def _used(table: Table, data: Data) -> list[str]:

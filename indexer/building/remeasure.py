@@ -146,5 +146,8 @@ def _shares(
 
 def _package(index: Index) -> Package:
     if index.package is None:
-        raise BadInput("bare candidates have no features to measure")
+        raise BadInput(
+            "bare candidates have no features to measure: this index was made of "
+            "cost curves and accuracies alone; `polydom build` makes one of data"
+        )
     return index.package

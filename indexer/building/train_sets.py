@@ -222,9 +222,11 @@ def _train(task: Task, mask: int) -> tuple[float, float]:
         raise
     except Exception as error:
         name = task.learner["name"]
+        places = range(len(task.starts) - 1)
+        chosen = ", ".join(str(f + 1) for f in places if mask >> f & 1)
         raise BadProject(
-            f"learner {name!r} failed on feature set {mask:#x}: "
-            f"{type(error).__name__}: {error}"
+            f"learner {name!r} failed when trained on feature {chosen} of the "
+            f"project's {len(places)}: {type(error).__name__}: {error}"
         ) from error
     decided = np.concatenate([np.empty(0, np.bool_), *right])
     tested = [np.empty(0, np.int64), *(test for _, test in task.splits)]

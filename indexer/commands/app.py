@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from polydom.features.feature import Feature
 
+    from ..index.index import Index
+
 app = typer.Typer(
     name="polydom",
     help="Answer predictions inside a time budget, with the most accurate model "
@@ -60,6 +62,14 @@ OwnFeatures = Annotated[
     list[Path] | None, typer.Option("--features", help="A file of your own.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also how it was found: cost curves, what was tried, each size's choices.",
+    ),
+]
 
 
 @app.command(epilog="Example: polydom init PROJECT.toml")
@@ -83,7 +93,10 @@ def init(
         raise BadProject(
             f"{path} {what if path.is_dir() else 'exists; it is not overwritten'}"
         ) from error
-    typer.echo(f"wrote {path}; edit [data] and [features], then: polydom build {path}")
+    typer.echo(
+        f"wrote {path}; let [data] in it name your items, then: "
+        f"polydom build {path} -o my.pdx"
+    )
 
 
 @app.command(epilog="Example: polydom build PROJECT.toml -o my.pdx")
@@ -96,9 +109,10 @@ def build(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: the project's.")
     ] = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure features, search their sets, and write the index.
+    """Find which features are worth their time, and write that with models as an index.
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
     """
@@ -107,7 +121,7 @@ def build(
     from ..building.build import build as build_index
     from ..building.project import Project
     from .progress_bars import ProgressBars, show_times
-    from .report import facts_of, show
+    from .report import facts_of
 
     _refuse_place(output)
     if output.is_dir():
@@ -124,11 +138,15 @@ def build(
     if as_json:
         _warn_if_busy(facts)
         facts = {**facts, "stages_s": times}
-    _write(facts, as_json, show)
+    _show_index(index, facts, as_json, verbose)
     if not as_json:
         _write(times, as_json, show_times)
         own = "".join(f" --features {file}" for file in plan.features.files)
-        typer.echo(f"wrote {output}; next: polydom serve {output}{own}")
+        typer.echo(
+            f"wrote {output}; next: polydom serve {output}{own}\n"
+            f"how good it is on other labelled items: polydom evaluate {output}{own} "
+            f"TEST --budgets 1,5,20"
+        )
 
 
 @app.command(epilog="Example: polydom select PROJECT.toml --plot race.png")
@@ -184,6 +202,7 @@ def measure(
         ),
     ] = None,
     files: OwnFeatures = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure an index anew on this machine, and write it with what everything costs.
@@ -195,7 +214,7 @@ def measure(
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
     from .progress_bars import ProgressBars
-    from .report import facts_of, show_measured
+    from .report import facts_of, show_measured, show_times_of
 
     _refuse_place(output)
     loaded = Index.load(index)
@@ -211,10 +230,10 @@ def measure(
         ).save(output)
     facts = facts_of(Index.load(output))
     _warn_if_busy(facts)
-    _write(facts, as_json, show_measured)
+    _write(facts, as_json, show_measured if verbose else show_times_of)
     if not as_json:
         typer.echo(
-            f"wrote {output}: the {facts['candidates']} candidates of {index}, "
+            f"wrote {output}: the {facts['candidates']} feature sets of {index}, "
             f"measured on {len(items)} items; sets that the build dropped stay dropped"
         )
 
@@ -242,13 +261,31 @@ def _warn_if_busy(facts: dict[str, Any]) -> None:
         typer.echo(f"polydom: {busy_words(measured)}", err=True)
 
 
-@app.command(epilog="Example: polydom inspect my.pdx --json")
-def inspect(index: IndexFile, as_json: AsJson = False) -> None:
-    """Say what an index holds: cost curves, sets trained and pruned, skylines."""
+@app.command(epilog="Example: polydom inspect my.pdx --verbose")
+def inspect(
+    index: IndexFile, verbose: Verbose = False, as_json: AsJson = False
+) -> None:
+    """Say what an index holds: its data, how accurate it is, what budgets buy."""
     from ..index.index import Index
-    from .report import facts_of, show
+    from .report import facts_of
 
-    _write(facts_of(Index.load(index)), as_json, show)
+    loaded = Index.load(index)
+    _show_index(loaded, facts_of(loaded), as_json, verbose)
+    if not (as_json or verbose):
+        typer.echo(f"how it came to that: polydom inspect {index} --verbose")
+
+
+def _show_index(
+    index: "Index", facts: dict[str, Any], as_json: bool, verbose: bool
+) -> None:
+    """Print the facts of an index: in plain words first, all of them if asked."""
+    from .report import show
+    from .summary import show_summary
+
+    _write(facts, as_json, lambda facts, console: show_summary(index, facts, console))
+    if verbose and not as_json:
+        typer.echo()
+        _write(facts, as_json, show)
 
 
 @app.command(epilog="Example: polydom features --kind image")

@@ -1,4 +1,4 @@
-"""What people want to know of an index: plain facts, and the tables that show them."""
+"""All there is to know of an index: plain facts, and the tables that show them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput, printable
+from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.sizes import Size, read_size, show_size
 
 from ..index.index import Index
@@ -19,22 +20,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SKYLINE_SIZES = 4
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 NAMED = 8  # learners that a plot of a race names; the others are grey
 
 
 def facts_of(index: Index) -> dict[str, Any]:
     """Describe an index as plain data, the same facts that `show` prints."""
     low, high = index.sizes
-    means = index.coefficients
-    if index.package is not None:
-        means = mean_costs(index.package, means)
+    means = mean_coefficients(index)
     facts: dict[str, Any] = {
         "version": index.version,
         "sizes": [low, high],
         "candidates": len(index.accuracies),
         **index.lookup.facts(),
-        "skylines": [skyline_facts(index, means, n) for n in _sizes(low, high)],
+        "skylines": [
+            skyline_facts(index, means, n)
+            for n in sizes_between(low, high, SKYLINE_SIZES)
+        ],
     }
     if index.package is not None:
         package = index.package
@@ -52,6 +54,13 @@ def facts_of(index: Index) -> dict[str, Any]:
             "build": {k: v for k, v in package.meta.items() if k != "samples"},
         }
     return facts
+
+
+def mean_coefficients(index: Index) -> NDArray[np.float64]:
+    """Cost curves of what candidates take on average, early exits counted."""
+    if index.package is None:
+        return index.coefficients
+    return mean_costs(index.package, index.coefficients)
 
 
 def unit_of(index: Index) -> tuple[float, str]:
@@ -84,14 +93,15 @@ def skyline_facts(
 
 
 def show(facts: dict[str, Any], console: "Console") -> None:
-    """Print the facts as tables; what files say of themselves as it is."""
+    """Print all facts as lines and tables, in the papers' words."""
     facts = escaped(facts)
     built = facts.get("build", {})
     low, high = facts["sizes"]
     division = next(name for name in ("breakpoints", "cells") if name in facts)
     console.print(
         f"index {facts['version'][:12] or '(not saved)'}: {facts['candidates']} "
-        f"candidates, {facts[division]} {division}, sizes {show_size(low)} to "
+        f"candidates (feature sets kept), {facts[division]} {division} (of sizes, at "
+        f"which others are worth it), sizes {show_size(low)} to "
         f"{show_size(high)}"
     )
     if built:
@@ -100,8 +110,9 @@ def show(facts: dict[str, Any], console: "Console") -> None:
                 console.print(line)
             show_curves(built["curves"], console)
             show_schedules(facts, console)
-        except _UNREADABLE as error:  # nothing but this relies on it
+        except UNREADABLE as error:  # nothing but this relies on it
             console.print(f"it says no more of its build: {error!r}")
+    console.print("skyline: of all sets, those more accurate than all cheaper ones")
     for at in facts["skylines"]:
         show_skyline(at, console)
 
@@ -158,13 +169,15 @@ def _accuracy_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[st
     doubt = (best * (1 - best) / built["tested"]) ** 0.5
     line = (
         f"accuracy is measured on {built['tested']} items that were not trained on: "
-        f"the best's {best:.3f} has a standard error of {doubt:.3f}"
+        f"the best's {show_accuracy(best)} has a standard error of "
+        f"{show_accuracy(doubt)}"
     )
     observed = max(built.get("observed", [best]))
     if observed - best >= 0.0005:
         line += (
-            f"; on those items it was {observed:.3f}, of which {observed - best:.3f} "
-            "is put down to its being the best of many"
+            f"; on those items it was {show_accuracy(observed)}, of which "
+            f"{show_accuracy(observed - best)} is put down to its being the best of "
+            "many"
         )
     yield line
     if any(again := built.get("refitted", [])):
@@ -189,9 +202,21 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
         f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
+    if "alpha" in search:
+        yield (
+            "  alpha: no set that was not trained is better by more than that factor; "
+            "tolerance: by how much more features may hurt"
+        )
+    if broken := search.get("violations"):
+        yield (
+            f"  more features hurt in {broken['count']:,} of {broken['pairs']:,} pairs "
+            "of a trained set and one within it (violations): by at most "
+            f"{show_accuracy(broken['largest'])}, 95% of them by at most "
+            f"{show_accuracy(broken['p95'])}"
+        )
     if budgets := built.get("testing", {}).get("budgets"):
-        low, high = budgets
-        yield f"  only the best for budgets of {low:g} to {high:g} {built['unit']}"
+        low, high = (show_cost(one, built["unit"]) for one in budgets)
+        yield f"  only the best for budgets of {low} to {high}"
 
 
 def _race_lines(race: dict[str, Any]) -> Iterator[str]:
@@ -281,6 +306,23 @@ def show_schedules(facts: dict[str, Any], console: "Console") -> None:
         console.print(table)
 
 
+def show_times_of(facts: dict[str, Any], console: "Console") -> None:
+    """Print what each feature takes, by item size."""
+    from rich.table import Table
+
+    curves = escaped(facts["build"]["curves"])
+    table = Table(
+        title="what features and the work they share take, by item size", box=None
+    )
+    table.add_column("feature or shared work", no_wrap=True)
+    for size, *_ in curves[0]["points"]:
+        table.add_column(rounded(size), justify="right", no_wrap=True)
+    for curve in curves:
+        times = [show_ms(points[-1] * 1e3) for points in curve["points"]]
+        table.add_row(str(curve["name"]), *times)
+    console.print(table)
+
+
 def show_measured(facts: dict[str, Any], console: "Console") -> None:
     """Print the cost curves that the facts of an index hold."""
     show_curves(escaped(facts["build"]["curves"]), console)
@@ -296,7 +338,7 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
     )
     table.add_column("feature or step", no_wrap=True)
     for size, *_ in curves[0]["points"]:
-        table.add_column(_rounded(size), justify="right", no_wrap=True)
+        table.add_column(rounded(size), justify="right", no_wrap=True)
     table.add_column("covered", justify="right")
     table.add_column("degree", justify="right")
     for curve in curves:
@@ -317,20 +359,20 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     """Print the skyline at one size."""
     from rich.table import Table
 
-    table = Table(title=f"skyline at size {_rounded(at['size'])}", box=None)
-    table.add_column(f"predicted {at['unit']}", justify="right")
+    table = Table(title=f"skyline at size {rounded(at['size'])}", box=None)
+    table.add_column("predicted", justify="right")
     # early exits make plans cheaper than what is set aside for them
     exits = any(one["mean_cost"] < one["cost"] for one in at["skyline"])
     if exits:
-        table.add_column(f"with early exits {at['unit']}", justify="right")
+        table.add_column("with early exits", justify="right")
     table.add_column("accuracy", justify="right")
     table.add_column("features, in computing order")
     for candidate in at["skyline"]:
-        mean = [f"{candidate['mean_cost']:.6g}"] if exits else []
+        mean = [show_cost(candidate["mean_cost"], at["unit"])] if exits else []
         table.add_row(
-            f"{candidate['cost']:.6g}",
+            show_cost(candidate["cost"], at["unit"]),
             *mean,
-            f"{candidate['accuracy']:.4f}",
+            show_accuracy(candidate["accuracy"]),
             ", ".join(candidate["features"]) or "none: the class prior",
         )
     console.print(table)
@@ -406,13 +448,13 @@ def _standing(entry: tuple[str, Any]) -> tuple[float, float]:
     return -curve[-1][0], -curve[-1][1]
 
 
-def _sizes(low: Size, high: Size) -> list[Size]:
+def sizes_between(low: Size, high: Size, count: int) -> list[Size]:
     """Return a few sizes that show how the skyline changes, each once."""
     if low == high:
         return [low]
-    return [read_size(n) for n in np.geomspace(low, high, SKYLINE_SIZES).tolist()]
+    return [read_size(n) for n in np.geomspace(low, high, count).tolist()]
 
 
-def _rounded(size: Any) -> str:
+def rounded(size: Any) -> str:
     """Write a size, of one number or two, in whole numbers."""
-    return " x ".join(f"{number:.0f}" for number in np.atleast_1d(size))
+    return " x ".join(f"{number:,.0f}" for number in np.atleast_1d(size))

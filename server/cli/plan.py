@@ -6,14 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from polydom.features.errors import BadInput, NothingFits, printable
+from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size, show_size
-from polydom.features.wording import show_us
 from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from .options import Budget, BudgetMs
+
+PRIOR = "no feature: the most frequent class answers"
 
 
 def plan(
@@ -129,7 +131,7 @@ def table_of(facts: dict[str, Any]) -> str:
     lines = [
         f"size {show_size(facts['size'])}, "
         f"budget {_amount('budget', facts, facts['unit'])}",
-        f"{'':7}  {'predicted':>12}  {'accuracy':>8}  features, in order",
+        f"{'':7}  {'costs':>12}  {'accuracy':>8}  features, in computing order",
     ]
     for name in ("cheaper", "bought", "dearer"):
         found = facts[name]
@@ -138,11 +140,11 @@ def table_of(facts: dict[str, Any]) -> str:
             continue
         lines.append(
             f"{name:7}  {_amount('predicted', found, facts['unit']):>12}  "
-            f"{found['expected_accuracy']:>8.4f}  "
-            f"{printable(', '.join(found['features'])) or '(none: the prior)'}"
+            f"{show_accuracy(found['expected_accuracy']):>8}  "
+            f"{printable(', '.join(found['features'])) or PRIOR}"
         )
     if not facts["fits"]:
-        lines.append("the budget buys nothing, so the prior answers")
+        lines.append(f"the budget buys {PRIOR}")
     if facts["unit"] == "s":
         lines.append("without HTTP; a server also keeps some time for answering")
     return "\n".join(lines)
@@ -154,5 +156,5 @@ def _in_unit(name: str, amount: float, unit: str) -> dict[str, float]:
 
 def _amount(name: str, facts: dict[str, Any], unit: str) -> str:
     if unit == "s":
-        return show_us(facts[f"{name}_us"])
-    return f"{facts[name]:g} {unit}"
+        return show_ms(facts[f"{name}_us"] / 1e3)
+    return show_cost(facts[name], unit)

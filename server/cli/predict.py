@@ -11,6 +11,7 @@ import typer
 from msgspec import UNSET
 
 from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
+from polydom.features.figures import show_accuracy, show_ms
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
@@ -122,10 +123,12 @@ def _score_of(answer: Answer) -> str:
 
 def line_of(path: Path, answer: Answer) -> str:
     """One line for people: the answer, and what it took."""
-    features = printable(", ".join(answer.features)) or "no features (the prior)"
-    label, took = printable(answer.label), f"{answer.actual_us:,.0f} us"
+    features = (
+        printable(", ".join(answer.features)) or "no feature (the most frequent class)"
+    )
+    label, took = printable(answer.label), show_ms(answer.actual_us / 1e3)
     if isinstance(answer.predicted_us, float):
-        took += f" of {answer.predicted_us:,.0f} predicted"
+        took += f" of {show_ms(answer.predicted_us / 1e3)} predicted"
     why = IN_WORDS[answer.reason] if answer.reason else ""
     notes = [why, "" if answer.budget_met else "budget missed"]
     if answer.base_models is not UNSET:
@@ -136,6 +139,6 @@ def line_of(path: Path, answer: Answer) -> str:
         notes.append(f"{answer.missing} columns are missing")
     return (
         f"{path}: {label} ({_score_of(answer)}) by {features}; "
-        f"expected accuracy {answer.expected_accuracy:.4f}; {took}"
+        f"expected accuracy {show_accuracy(answer.expected_accuracy)}; {took}"
         + "".join(f"; {note}" for note in notes if note)
     )

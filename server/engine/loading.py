@@ -24,7 +24,10 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
         If it holds bare candidates; `name` is what it is called then.
     """
     if index.package is None:
-        raise BadIndexFile(f"{os.fspath(name)}: candidates without models")
+        raise BadIndexFile(
+            f"{os.fspath(name)}: candidates without models: it was made of cost curves "
+            "and accuracies alone; `polydom build` makes one that can answer"
+        )
     return index.package
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from polydom.features.errors import printable
+from polydom.features.figures import show_accuracy
 
 from .facts import AtBudget, Confusion, Evaluation, Judged
 
@@ -44,7 +45,7 @@ def _accuracies(found: Evaluation, unit: str) -> "Table":
         table.add_row(
             _plain(_named(own, unit)),
             _accuracy(own),
-            _four(own.expected_accuracy),
+            _shown(own.expected_accuracy),
             f"{own.inside:.1%}",
             f"{own.early:.1%}",
             *costs,
@@ -62,17 +63,17 @@ def _measures(found: Evaluation, unit: str) -> "Table":
     table = _table("balanced accuracy", "macro F1", "AUC", "log loss")
     for one in (*found.budgets, *found.beside):
         numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.log_loss)
-        table.add_row(_plain(_named(one, unit)), *map(_four, numbers))
+        table.add_row(_plain(_named(one, unit)), *map(_shown, numbers))
     return table
 
 
 def _right_inside(found: Evaluation, unit: str) -> "Table":
     """Tabulate what is right and inside each budget, by the same rule for all."""
     table = _table(*(f"{own.amount:g}" for own in found.budgets))
-    table.add_row("polydom", *(_four(own.right_inside) for own in found.budgets))
+    table.add_row("polydom", *(_shown(own.right_inside) for own in found.budgets))
     for other in found.beside:
         name = _plain(_named(other, unit))
-        table.add_row(name, *map(_four, other.right_inside))
+        table.add_row(name, *map(_shown, other.right_inside))
     return table
 
 
@@ -108,15 +109,17 @@ def _named(one: Judged, unit: str) -> str:
 
 def _accuracy(one: Judged) -> str:
     error = one.standard_error
-    return f"{one.accuracy:.4f}" + ("" if error is None else f" ± {error:.4f}")
+    return show_accuracy(one.accuracy) + (
+        "" if error is None else f" ± {show_accuracy(error)}"
+    )
 
 
 def _times(one: Judged) -> tuple[str, str]:
     return f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}"
 
 
-def _four(number: float | None) -> str:
-    return "-" if number is None else f"{number:.4f}"
+def _shown(number: float | None) -> str:
+    return "-" if number is None else show_accuracy(number)
 
 
 def _number(number: object) -> str:
@@ -138,7 +141,7 @@ def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _listed(features: Sequence[str]) -> str:
-    return ", ".join(features) or "none (the prior)"
+    return ", ".join(features) or "no feature (the most frequent class)"
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:

@@ -1,7 +1,6 @@
 """Parts of messages; of a decoder: no names of types, no `$`, no backticks."""
 
 import json
-import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from polydom.features.wording import SHOWN, describe_decode_error, show_us
+from polydom.features.wording import SHOWN, describe_decode_error
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,19 +112,3 @@ def test_words_are_never_the_decoders(content: dict[str, Any]) -> None:
         assert "Object" not in said
         assert "`" not in said.replace(repr("`"), "") or "`" in "".join(content)
         assert len(said) < 500
-
-
-@pytest.mark.parametrize(
-    ("microseconds", "shown"),
-    [
-        (0.0, "0 us"),
-        (0.4, "0 us"),
-        (5200.0, "5,200 us"),
-        (math.nextafter(1e9, 0) - 1, "999,999,999 us"),
-        (1e9, "1e+09 us"),
-        (1.23456e300, "1.235e+300 us"),
-        (math.inf, "inf us"),
-    ],
-)
-def test_microseconds_are_short_however_many(microseconds: float, shown: str) -> None:
-    assert show_us(microseconds) == shown

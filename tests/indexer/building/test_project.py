@@ -68,7 +68,7 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ),
         (
             {"search": {"method": "greedy", "alpha": 1.0}},
-            "search.alpha is for 'progressive' and 'poly-dom'; 'greedy' promises no",
+            "search.alpha is for 'progressive' and 'poly-dom', which try sets",
         ),
         (
             {"search": {"method": "greedy-cost", "budget_s": 9}},

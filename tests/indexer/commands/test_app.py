@@ -39,6 +39,7 @@ def test_command_of_wrong_usage_exits_with_2(
 def test_init_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "PROJECT.toml"
     assert main(["init", str(path)]) == 0
+    assert f"then: polydom build {path} -o my.pdx" in capsys.readouterr().out
     path.write_text("mine")
     assert main(["init", str(path)]) == 1
     assert "not overwritten" in capsys.readouterr().err
@@ -60,8 +61,16 @@ def test_build_writes_an_index_and_tells_its_facts(
     assert json.loads(capsys.readouterr().out) == built
     assert main(["inspect", str(folder / "my.pdx")]) == 0
     shown = capsys.readouterr().out
-    assert "16 possible" in shown
-    assert "skyline at size" in shown
+    assert "of the 16 ways to combine the features" in shown
+    assert "what a budget buys" in shown
+    words = ("candidates", "skyline", "alpha", "tolerance", "violations", "curve")
+    assert not [word for word in words if word in shown]
+    assert max(map(len, shown.splitlines()[:-1])) <= 80
+    assert main(["inspect", str(folder / "my.pdx"), "--verbose"]) == 0
+    detailed = capsys.readouterr().out
+    assert "16 possible" in detailed
+    assert "what a budget buys" in detailed
+    assert [word for word in words if word in detailed] == [*words]
 
 
 @pytest.mark.jit
@@ -206,7 +215,12 @@ def test_inspect_shows_each_race_of_an_index_that_was_built_with_several() -> No
 def test_inspect_shows_an_index_that_says_little_of_its_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["inspect", str(served.save_index(tmp_path))]) == 0
+    index = str(served.save_index(tmp_path))
+    assert main(["inspect", index]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("this index says no more of its build") == 1
+    assert "length, marks, words" in shown
+    assert main(["inspect", index, "-v"]) == 0
     shown = capsys.readouterr().out
     assert "it says no more of its build: KeyError('search')" in shown
     assert "length, marks, words" in shown

@@ -35,7 +35,7 @@ def test_predict_answers_for_each_file(
         f"{paths[0]}: ham",
         f"{paths[1]}: spam",
     ]
-    assert "by length, marks, words; expected accuracy 0.9500" in lines[0]
+    assert "by length, marks, words; expected accuracy 0.950" in lines[0]
 
 
 def test_predict_prints_the_servers_answer_as_json(

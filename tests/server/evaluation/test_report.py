@@ -102,13 +102,13 @@ def test_tables_show_who_is_how_good_and_how_fast() -> None:
     lines = printed(evaluation(classes=3))
     for line in (
         "60 answers each by http://127.0.0.1:1 to 60 items of test.jsonl",
-        "polydom, 0.5 ms 0.7500 ± 0.0125 0.7000 50.0% 25.0% 0.125 2.500",
-        "[red]$m$.py:make 0.7500 ± 0.0125 0.125 2.500",
-        "prior 0.5000 0.2500 - 1.5000",
+        "polydom, 0.5 ms 0.750 ± 0.013 0.700 50.0% 25.0% 0.125 2.500",
+        "[red]$m$.py:make 0.750 ± 0.013 0.125 2.500",
+        "prior 0.500 0.250 - 1.500",
         "right and inside the budget, of so many ms",
-        "polydom 0.3750 0.3750",
-        "[red]$m$.py:make 0.0000 0.7500",
-        "polydom, 2 ms: 62.5% a, b; 37.5% none (the prior)",
+        "polydom 0.375 0.375",
+        "[red]$m$.py:make 0.000 0.750",
+        "polydom, 2 ms: 62.5% a, b; 37.5% no feature (the most frequent class)",
         "largest plan: a, [b]",
         r"[class]\x1b1 4 0 0 1",
     ):
@@ -131,7 +131,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown() -> None:
 
 def test_money_has_its_own_column() -> None:
     lines = printed(evaluation("usd"))
-    row = "polydom, 2 usd 0.7500 ± 0.0125 0.7000 50.0% 25.0% 0.375 0.125 2.500"
+    row = "polydom, 2 usd 0.750 ± 0.013 0.700 50.0% 25.0% 0.375 0.125 2.500"
     assert row in lines
     assert "[red]$m$.py:make - -" in lines
 

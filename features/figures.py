@@ -1,0 +1,50 @@
+"""Numbers as people read them: times, costs, accuracies; all are rounded here."""
+
+import math
+
+# From here on, about a quarter of an hour, nobody reads single microseconds.
+LONG_US = 1e9
+DIGITS = 3  # of a time
+FINEST = 4  # decimals of a millisecond: a tenth of a microsecond
+MONEY_DIGITS = 4
+
+
+def show_us(microseconds: float) -> str:
+    """Write microseconds: `5,200 us`, and `1.5e+12 us` where they are very many."""
+    shown = ",.0f" if abs(microseconds) < LONG_US else ".4g"
+    return f"{microseconds:{shown}} us"
+
+
+def show_ms(milliseconds: float) -> str:
+    """Write milliseconds by three digits: `0.0295 ms`, `5.20 ms`, `1,280 ms`.
+
+    Examples
+    --------
+    >>> show_ms(5.2), show_ms(1280.4), show_ms(0.00012), show_ms(1.5e9)
+    ('5.20 ms', '1,280 ms', '0.0001 ms', '1.5e+09 ms')
+    """
+    if abs(milliseconds) >= LONG_US / 1e3:
+        return f"{milliseconds:.4g} ms"
+    if milliseconds == 0:
+        return "0 ms"
+    rounded = float(f"{milliseconds:.{DIGITS}g}")
+    decimals = DIGITS - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{min(max(decimals, 0), FINEST)}f} ms"
+
+
+def show_cost(amount: float, unit: str) -> str:
+    """Write a cost: seconds ("s") and microseconds ("us") as milliseconds, or money.
+
+    Examples
+    --------
+    >>> show_cost(0.0052, "s"), show_cost(25.92, "usd")
+    ('5.20 ms', '25.92 usd')
+    """
+    if unit in ("s", "us"):
+        return show_ms(amount * (1e3 if unit == "s" else 1e-3))
+    return f"{amount:.{MONEY_DIGITS}g} {unit}"
+
+
+def show_accuracy(share: float) -> str:
+    """Write an accuracy, or what it may be wrong by: `0.983`."""
+    return f"{share:.3f}"

@@ -1,0 +1,183 @@
+"""What an index is good for, in plain words; `report` holds the details."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from polydom.features.figures import show_accuracy, show_cost
+from polydom.features.items import SIZE_NAMES
+from polydom.features.sizes import Size
+from polydom.features.wording import listed
+
+from ..index.index import Index
+from .budget_table import show_budgets
+from .report import (
+    UNREADABLE,
+    busy_words,
+    escaped,
+    mean_coefficients,
+    rounded,
+    sizes_between,
+    skyline_facts,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+TABLED = 3  # sizes: a small, a middling and a large item
+SHOWN = 5  # of what was left out, or what learners remarked
+
+
+def show_summary(index: Index, facts: dict[str, Any], console: "Console") -> None:
+    """Print what was read, how accurate it is, what budgets buy, what went wrong."""
+    facts = escaped(facts)
+    built = facts.get("build", {})
+    whole = _print(console, _read_lines(facts, built))
+    sizes = sizes_between(*index.sizes, TABLED)
+    means = mean_coefficients(index)
+    skylines = [skyline_facts(index, means, size) for size in sizes]
+    console.print()
+    show_budgets(escaped(skylines), [_size_words(index, s) for s in sizes], console)
+    if whole:
+        _print(console, _later_lines(built))
+
+
+def _print(console: "Console", lines: Iterator[str]) -> bool:
+    """Print lines; of a build that lacks one's facts, those before it."""
+    try:
+        for line in lines:
+            console.print(line, highlight=False)
+    except UNREADABLE:  # nothing but this relies on it
+        console.print("this index says no more of its build")
+        return False
+    return True
+
+
+def _size_words(index: Index, size: Size) -> str:
+    """Write a size above what it counts, such as characters."""
+    if index.package is None:
+        return rounded(size)
+    return f"{rounded(size)}\n{' x '.join(SIZE_NAMES[index.package.kind][index.pairs])}"
+
+
+def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write what was read and how accurate a large budget is."""
+    if not built:
+        return
+    labels, skipped = facts["labels"], built["skipped"]
+    out = f"; {len(skipped):,} left out" if skipped else ""
+    few = f": {', '.join(labels)}" if len(labels) <= SHOWN else ""
+    yield (
+        f"data: {built['items']:,} {facts['kind']}s in {len(labels)} classes{few}{out}"
+    )
+    exits = built.get("exits") or {}
+    if exits.get("plans") and exits["confidence"] is not None:
+        yield f"  {exits['calibrated']:,} more were kept to check early answers on"
+    for name, why in skipped[:SHOWN]:
+        yield f"  left out {name}: {why}"
+    if len(skipped) > SHOWN:
+        yield f"  ... and {len(skipped) - SHOWN:,} more"
+    names = facts["features"]
+    yield (
+        f"{len(names)} features to choose from: {listed(names)}; models by "
+        f"{built['learner']['name']}"
+    )
+    yield from _accuracy_lines(facts, built)
+
+
+def _accuracy_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write what accuracy a large budget reaches, and how sure that is."""
+    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
+    tested = built["tested"]
+    if best < 1:
+        doubt = math.sqrt(best * (1 - best) / tested)
+        sure = f" ± {show_accuracy(doubt)} (standard error)"
+        after = ""
+    else:
+        sure = ""
+        wrong = -math.expm1(math.log(0.05) / tested)  # as likely as 1 in 20
+        after = f"; none was wrong, though {wrong:.1%} of fresh ones may be"
+    yield (
+        f"accuracy with a large budget: {show_accuracy(best)}{sure}, measured on "
+        f"{tested:,} items that were not trained on{after}"
+    )
+    observed = max(built.get("observed", [best]))
+    if show_accuracy(observed) != show_accuracy(best):
+        yield (
+            f"  {show_accuracy(observed)} of them were right; "
+            f"{show_accuracy(observed - best)} of that is taken for luck, since it is "
+            "the best of many tries"
+        )
+
+
+def _later_lines(built: dict[str, Any]) -> Iterator[str]:
+    """Write how the table is to be read, and what went less well than it might."""
+    if not built:
+        return
+    if built.get("unit", "s") == "s":
+        yield (
+            f"times are those that {built['quantile']:.0%} of items keep to, on the "
+            "machine they were measured on, without HTTP"
+        )
+    yield from _search_lines(built)
+    if exits := built.get("exits"):
+        yield _exit_line(exits)
+    if (measured := built.get("measured")) and measured["busy"]:
+        yield f"warning: {busy_words(measured)}"
+    remarks = built["remarks"]
+    for remark, count in [*remarks.items()][:SHOWN]:
+        yield f"note: in {count:,} trainings: {remark}"
+    if len(remarks) > SHOWN:
+        yield f"note: ... and {len(remarks) - SHOWN:,} more such remarks"
+
+
+def _search_lines(built: dict[str, Any]) -> Iterator[str]:
+    """Write how many feature sets were tried, and what that means for the others."""
+    search = built["search"]
+    line = (
+        f"tried: models of {search['expanded']:,} of the {search['sets']:,} ways to "
+        "combine the features"
+    )
+    if search["expanded"] == search["sets"] or "sequences" in search:
+        yield line
+    elif search["complete"]:
+        alpha = search["alpha"]
+        better = f"more than {alpha:g} times as accurate" if alpha > 1 else "better"
+        yield f"{line}; none of the others is expected to be {better} at its cost"
+    else:
+        yield f"{line}, the most promising first"
+        cure, limit = "budget_s", "the time for that was up"
+        if built.get("testing", {}).get("trainings") is not None:
+            cure, limit = "trainings", "the number of trainings was reached"
+        worth = ""
+        if math.isfinite(search["alpha"]):
+            worth = f"; another may be up to {search['alpha']:.3g} times as accurate"
+        yield (
+            f"warning: {limit}{worth}. To try more, raise search.{cure} in "
+            "PROJECT.toml and build again: what is done is kept"
+        )
+    if budgets := built.get("testing", {}).get("budgets"):
+        low, high = (show_cost(one, built["unit"]) for one in budgets)
+        yield f"only what is best for budgets of {low} to {high} was kept"
+
+
+def _exit_line(exits: dict[str, Any]) -> str:
+    """Write in a sentence whether answers come early, and at what price."""
+    if exits.get("lacking"):
+        return (
+            "answers never come early, before all is computed: there are too few items "
+            "to promise that this changes hardly any"
+        )
+    plans = exits["plans"]
+    followed = any(plan.get("schedule") for plan in plans)
+    if not (followed or any(plan["early"] for plan in plans)):
+        return "answers never come early, before all is computed: it would save little"
+    saved = sum(plan["saved"] for plan in plans) / len(plans)
+    how = f", which saves {saved:.0%} of the features' time on average" if saved else ""
+    sure = "of the items measured"
+    if exits["confidence"] is not None:
+        sure = f"with {exits['confidence']:.0%} confidence"
+    return (
+        f"where it is sure early, it answers before all is computed{how}; at most "
+        f"{exits['alpha']:.2%} of answers change by that, {sure}"
+    )
