@@ -3,7 +3,11 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 # Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
-LONG = tests/pairs tests/indexer/estimators tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+
+# Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
+ONCE = tests/system tests/benchmarks tests/server/client tests/server/evaluation tests/server/oip tests/server/ops \
+	tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py
 
 .PHONY: demo test compiled interpreted long check install clean
 
@@ -32,7 +36,7 @@ long:
 	$(BIN)/pytest -q -p no:cacheprovider $(LONG)
 
 interpreted:
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider $(ONCE:%=--ignore=%)
 
 check: install
 	$(BIN)/ruff check

@@ -89,7 +89,7 @@ def test_serve_answers_with_an_index_that_greedy_built(tmp_path: Path) -> None:
     search = '[search]\nmethod = "greedy"\n'
     projects.texts(tmp_path, project=projects.TEXTS + search)
     polydom(["build", "PROJECT.toml", "-o", "my.pdx"], tmp_path)
-    assert "feature sets by greedy (" in polydom(["inspect", "my.pdx"], tmp_path)
+    assert "feature sets by greedy (" in polydom(["inspect", "my.pdx", "-v"], tmp_path)
     with serving(tmp_path / "my.pdx") as (_, port):
         answers = [
             ask(
