@@ -92,7 +92,7 @@ def build(
     project
         A `Project`, or the path of its PROJECT.toml.
     dataset
-        The labelled items, where the project names none.
+        The labelled items, if the project does not say where they are.
     output
         Where to save the index; it appears there whole or not at all.
     cache
@@ -115,8 +115,7 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     kept = Cache(Path(cache or project.path(FOLDER)))
-    if dataset is None:
-        project.check_source()
+    project.check_source(given=dataset is not None)
     index = Builder(project, kept, progress or Silence(), watch, given=dataset).index()
     if output is not None:
         index.save(output)

@@ -445,9 +445,11 @@ class Project(Part, frozen=True):
         sources = (data.images, data.table, data.texts, data.items)
         return sum(source is not None for source in sources)
 
-    def check_source(self) -> None:
-        """Refuse a project that does not say where its items are."""
-        if self._sources() != 1:
+    def check_source(self, *, given: bool = False) -> None:
+        """Refuse a project that does not say where its items are, if not `given`."""
+        if given and self._sources():
+            raise BadProject("[data] says where items are, and a data set came, too")
+        if not given and self._sources() != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
 
     def _check_split(self) -> None:

@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 ROWS_AT_ONCE = 1 << 14
+KEPT = frozenset({"accuracy", "seconds", "kind", "remarks"})  # of a trained set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +138,7 @@ class Trainer:
 
     def _trained(self, mask: int) -> tuple[float, float] | None:
         entry = self.task.cache.load(self.task.name(mask))
-        if entry is None:
+        if entry is None or not entry[0].keys() >= KEPT:  # or of an earlier version
             return None
         return float(entry[0]["accuracy"]), float(entry[0]["seconds"])
 

@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
 )
 
 from polydom.features.errors import BadInput, BadItem, BadProject, NothingFits
+from polydom.features.extract import Extractor
 from polydom.features.items import Item, Kind
 from polydom.features.records import Records, column_names
 from polydom.features.sizes import Size, read_size
@@ -35,6 +36,7 @@ from polydom.models.scoring.model import Model
 from ..building.build import build
 from ..building.dataset import (
     Dataset,
+    RowNames,
     groups_of_classes,
     number_in_turn,
     parts_of,
@@ -42,10 +44,9 @@ from ..building.dataset import (
 from ..building.project import Project
 from ..building.template import default_features
 from ..commands.progress_bars import ProgressBars
-from ..commands.report import skyline_facts
-from ..index.mean_costs import mean_costs
+from ..commands.report import mean_coefficients, skyline_facts
 from ..index.package import Package
-from .items import ItemNames, is_array, is_table, items_of
+from .items import is_array, is_table, items_of
 from .values import values_of
 
 FEWEST_PARTS = 2  # one to train on, one to test on
@@ -186,10 +187,8 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        BadProject
-            If features, learner or costs are unusable, or a class has one item only.
-        BadInput, BadItem
-            If X or y is.
+        BadInput
+            If X, y, features, learner or costs are unusable, or no class has two items.
         """
         self._validate_params()
         items = self._items(X, reset=True)
@@ -214,13 +213,13 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             except (BadProject, BadItem) as error:  # a ValueError, as is usual here
                 raise BadInput(str(error)) from error
-        package = self._package
-        self.cost_curves_ = package.meta["curves"]
+        self.__dict__.pop("_loaded", None)
+        self.cost_curves_ = self._package.meta["curves"]
         size = read_size(np.median(dataset.sizes, axis=0).tolist())
-        means = mean_costs(package, self.index_.coefficients)
+        means = mean_coefficients(self.index_)
         self.skyline_ = skyline_facts(self.index_, means, size)["skyline"]
-        row = np.zeros((1, package.extractor(self._files()).width), np.float32)
-        scores = [model.predict_scores(row)[0] for model in package.models]
+        row = np.zeros((1, self._extractor.width), np.float32)
+        scores = [model.predict_scores(row)[0] for model in self._models]
         self._probabilities = all(
             (one >= 0).all() and abs(one.sum() - 1) < 1e-6 for one in scores
         )
@@ -257,7 +256,7 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return Dataset(
             items,
-            ItemNames(np.arange(len(items))),
+            RowNames((("X", len(items)),), np.arange(len(items))),
             tuple(names[place] for place in self._classes),
             np.argsort(self._classes)[codes],
             own,
@@ -323,6 +322,19 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return package
 
     @property
+    def _extractor(self) -> Extractor:
+        """The features' code, checked once: that takes longer than many answers."""
+        if "_loaded" not in vars(self):
+            self._loaded = self._package.extractor(self._files())
+        return self._loaded
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the features' code: whoever loads the state finds it anew."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_loaded", None)
+        return state
+
+    @property
     def _models(self) -> tuple[Model, ...]:
         return self._package.models
 
@@ -362,11 +374,9 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, items: Sequence[Item], chosen: NDArray[np.int64]
     ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
         """Yield each row that answers, for which items, and their feature values."""
-        package = self._package
-        extractor = package.extractor(self._files())
         for row in np.unique(chosen).tolist():
-            own = np.flatnonzero(chosen == row)
-            yield row, own, values_of(items, own, extractor, package.orders[row])
+            own, order = np.flatnonzero(chosen == row), self._package.orders[row]
+            yield row, own, values_of(items, own, self._extractor, order)
 
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None

@@ -1,9 +1,8 @@
 """What an estimator is given, as items: tables in columns, texts, images."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +18,6 @@ NEEDED = (
     "a table is needed (a DataFrame of pandas or Polars, an Arrow table, an array of "
     "two dimensions), or a list of texts, images or records"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ItemNames(Sequence[str]):
-    """Names of items that came without any: `item 7`."""
-
-    rows: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
-    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        """Name one, or some."""
-        if isinstance(place, slice):
-            return ItemNames(self.rows[place])
-        return f"item {self.rows[place]}"
-
-    def take(self, places: NDArray[np.int64]) -> "ItemNames":
-        """Keep these, in this order."""
-        return ItemNames(self.rows[places])
 
 
 def items_of(X: Any, kind: Kind | None = None) -> Sequence[Item]:

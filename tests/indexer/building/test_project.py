@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadProject
+from polydom.features.items import make_item
 from polydom.indexer.building.build import build
+from polydom.indexer.building.dataset import make_dataset
 from polydom.indexer.building.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
@@ -136,3 +138,8 @@ def test_project_file_says_where_its_items_are(tmp_path: Path) -> None:
         Project.load(path)
     with pytest.raises(BadProject, match="exactly one of images, table, texts, items"):
         build(Project.from_mapping({}), cache=tmp_path / "cache")
+    items = [make_item(str(i)) for i in range(8)]
+    names = [item.kind for item in items]
+    dataset = make_dataset(items, names, ["a", "b"] * 4, range(8))
+    with pytest.raises(BadProject, match="and a data set came, too"):
+        build(Project.from_mapping(MINIMAL), dataset=dataset, cache=tmp_path / "cache")

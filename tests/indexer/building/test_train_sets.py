@@ -72,6 +72,20 @@ def test_seconds_of_trainings_that_are_asked_for_count_once(tmp_path: Path) -> N
     assert again.spent.seconds == pytest.approx(spent_s)
 
 
+def test_what_an_earlier_version_kept_is_trained_again(tmp_path: Path) -> None:
+    trainer = trainer_of(tmp_path)
+    accuracies = list(trainer.accuracies(SETS))
+    for mask in SETS:
+        entry = trainer.task.cache.load(trainer.task.name(mask))
+        assert entry is not None
+        meta, arrays = entry
+        del meta["seconds"], arrays["right"]
+        trainer.task.cache.store(trainer.task.name(mask), meta, arrays)
+    again = trainer_of(tmp_path)
+    assert list(again.accuracies(SETS)) == accuracies
+    assert again.right(SETS).mean(axis=1).tolist() == accuracies
+
+
 def test_a_sample_is_kept_apart_and_counts_too(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path)
     few = trainer.on_sample(40)
