@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
+from polydom.features.tables.columns import columns
 from polydom.indexer import Index
 from polydom.indexer.building.fit_exits import (
     AnswerTimes,

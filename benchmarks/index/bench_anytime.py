@@ -27,7 +27,7 @@ from polydom.features.costs.stopwatch import Load
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.measure_costs import Curve, Curves
 from polydom.indexer.building.project import Search
-from polydom.indexer.building.search_sets import LAMBDAS, search_sets
+from polydom.indexer.building.training.search_sets import LAMBDAS, search_sets
 from polydom.indexer.index.next_feature import AnytimeRule, NodeCosts
 from polydom.indexer.index.package import Package
 from polydom.indexer.progress import Silence

@@ -22,9 +22,9 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.building.dataset import split
+from polydom.indexer.building.data.dataset import split
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from polydom.server.batch.knapsack import Menus, solve
 from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import TopK

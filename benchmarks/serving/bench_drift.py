@@ -33,9 +33,9 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
-from polydom.indexer.building.dataset import split
+from polydom.indexer.building.data.dataset import split
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import execute

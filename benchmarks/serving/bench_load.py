@@ -27,9 +27,9 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.building.dataset import split
+from polydom.indexer.building.data.dataset import split
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from polydom.server.engine.planner import PRESSURE
 from polydom.server.settings import Settings
 

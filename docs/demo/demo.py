@@ -19,9 +19,9 @@ from rich.table import Table
 
 from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.indexer.building.dataset import Dataset, split
+from polydom.indexer.building.data.dataset import Dataset, split
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 
 HERE = Path(__file__).resolve().parent
 POLYDOM = [sys.executable, "-m", "polydom.server"]

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..cells import MISSING, Cells, Dates, Gathered, Numbers, Words
-from ..dates import NO_DATE, micros_of
 from ..errors import BadInput
+from ..tables.cells import MISSING, Cells, Dates, Gathered, Numbers, Words
+from ..tables.dates import NO_DATE, micros_of
 from .csv_file import CsvFile, read_decimal_comma, refuse_decimal_commas
 
 log = logging.getLogger("polydom")

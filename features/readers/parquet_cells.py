@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..cells import MISSING, Cells, Dates, Gathered, Numbers, Words
-from ..dates import FIRST_US, LAST_US, NO_DATE
 from ..errors import BadInput
+from ..tables.cells import MISSING, Cells, Dates, Gathered, Numbers, Words
+from ..tables.dates import FIRST_US, LAST_US, NO_DATE
 from .csv_cells import OnRows
 
 ROWS = 2**16  # in memory at a time

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..cells import Cells
 from ..errors import BadInput, BadItem
+from ..tables.cells import Cells
 from ..wording import describe_decode_error
 from .csv_cells import OnRows, read_csv_cells
 from .csv_file import CsvFile, check_form, open_csv

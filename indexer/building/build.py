@@ -29,7 +29,7 @@ from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
-from .dataset import (
+from .data.dataset import (
     Dataset,
     draw_groups,
     newest_groups,
@@ -38,6 +38,7 @@ from .dataset import (
     split,
     treat_rare_classes,
 )
+from .data.read_items import load_data
 from .feature_values import FeatureTable, compute_values
 from .fit_exits import (
     AnswerTimes,
@@ -48,7 +49,7 @@ from .fit_exits import (
     lacking_items,
 )
 from .fit_schedules import Evaluator, ScheduleFitter, divide_aside
-from .learn_features import FeatureLearner, learn_features, lesson_of
+from .learned.learn_features import FeatureLearner, learn_features, lesson_of
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -60,11 +61,10 @@ from .learner_race import (
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .project import ExitGoal, Project
-from .read_items import load_data
-from .refit import KeptModels, refit
-from .search_sets import SearchedSets, search_sets
-from .selection_bias import expected_accuracies
-from .train_sets import Task, Trainer, weighing
+from .training.refit import KeptModels, refit
+from .training.search_sets import SearchedSets, search_sets
+from .training.selection_bias import expected_accuracies
+from .training.train_sets import Task, Trainer, weighing
 
 Rows = NDArray[np.int64]
 

@@ -15,7 +15,7 @@ from polydom.models.selection.portfolio import installed
 
 from ..index.stored_features import StoredFeature
 from .cache import digest
-from .dataset import Dataset
+from .data.dataset import Dataset
 from .project import Project
 
 

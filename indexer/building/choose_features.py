@@ -10,7 +10,6 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from polydom.features.columns import columns, learn_texts
 from polydom.features.errors import BadFeature, BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
@@ -18,7 +17,8 @@ from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.features.records import column_names
+from polydom.features.tables.columns import columns, learn_texts
+from polydom.features.tables.records import column_names
 from polydom.features.term_scores import Recipe, TermWeights
 from polydom.features.wording import hint
 
@@ -28,7 +28,7 @@ from ..index.stored_features import (
     StoredFeature,
     load_extractor,
 )
-from .dataset import Dataset
+from .data.dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
 

@@ -8,18 +8,18 @@ from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from polydom.features.column_values import ColumnValues
-from polydom.features.columns import Columns
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
-from polydom.features.records import Records
+from polydom.features.tables.column_values import ColumnValues
+from polydom.features.tables.columns import Columns
+from polydom.features.tables.records import Records
 
 from ..progress import Progress
 from .cache import Cache, digest
 from .cache_keys import feature_keys
 from .choose_features import ProjectFeatures
-from .dataset import Dataset
+from .data.dataset import Dataset
 from .parallel import in_processes
 
 CHUNK_ITEMS = 64

@@ -20,7 +20,7 @@ from ..progress import OnProgress
 from ..set_search.feature_order import prefixes
 from .fit_schedules import Evaluator, ScheduleFitter
 from .project import ExitGoal
-from .search_sets import CostOf
+from .training.search_sets import CostOf
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -20,7 +20,7 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
 from .cache import Cache
-from .dataset import draw_groups
+from .data.dataset import draw_groups
 from .project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit

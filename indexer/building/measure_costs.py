@@ -32,7 +32,7 @@ from ..index.machine_times import (
 )
 from ..progress import OnProgress, Progress, skip
 from .cache import Cache
-from .dataset import Dataset
+from .data.dataset import Dataset
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]

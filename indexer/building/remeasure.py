@@ -15,10 +15,10 @@ from polydom.features.items import Item, make_item
 from ..index.index import Index
 from ..index.package import MetaFacts, Package
 from ..progress import Progress
+from .data.read_items import load_data
 from .fit_exits import exit_costs
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
-from .read_items import load_data
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5

@@ -29,12 +29,12 @@ from sklearn.utils.validation import (
 from polydom.features.errors import BadInput, BadItem, BadProject, NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, Kind
-from polydom.features.records import Records, column_names
 from polydom.features.sizes import Size, read_size
+from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
 
 from ..building.build import build
-from ..building.dataset import (
+from ..building.data.dataset import (
     Dataset,
     RowNames,
     groups_of_classes,

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from polydom.features.cells import MISSING, Cells, Numbers, Words, narrow
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, Kind, make_item
 from polydom.features.readers.parquet_cells import read_parquet_cells
-from polydom.features.records import Records
+from polydom.features.tables.cells import MISSING, Cells, Numbers, Words, narrow
+from polydom.features.tables.records import Records
 
 NEEDED = (
     "a table is needed (a DataFrame of pandas or Polars, an Arrow table, an array of "

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
-from polydom.features.records import Records, take
+from polydom.features.tables.records import Records, take
 
 from ..building.feature_values import readers_of
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from polydom.features.columns import columns
-from polydom.features.dates import Part
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.tables.columns import columns
+from polydom.features.tables.dates import Part
 from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
@@ -27,7 +27,7 @@ OWN_CURE = (
 
 
 class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `polydom.features.columns`, but for the name."""
+    """Arguments of `polydom.features.tables.columns`, but for the name."""
 
     columns: list[str]
     vocabularies: dict[str, list[str]] | None = None

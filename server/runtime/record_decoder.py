@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from polydom.features.columns import Codes, Columns
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
+from polydom.features.tables.columns import Codes, Columns
 
 from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Self
 
-from polydom.indexer.building.train_sets import Spent
+from polydom.indexer.building.training.train_sets import Spent
 
 
 class KnownSets:

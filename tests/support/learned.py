@@ -11,8 +11,12 @@ from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.term_scores import TermWeights
-from polydom.indexer.building.fit_terms import Fitting, fit_terms
-from polydom.indexer.building.term_table import TermTable, count_texts, make_table
+from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
+from polydom.indexer.building.learned.term_table import (
+    TermTable,
+    count_texts,
+    make_table,
+)
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature, StoredTerms

@@ -20,9 +20,9 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
+from polydom.features.tables.columns import columns
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polydom.features.cells import Cells, Dates, Numbers, Words
 from polydom.features.errors import BadInput
 from polydom.features.readers import csv_cells
 from polydom.features.readers.csv_cells import read_csv_cells
 from polydom.features.readers.csv_file import open_csv
+from polydom.features.tables.cells import Cells, Dates, Numbers, Words
 from tests.support.oracles.tables import read_columns_slowly
 
 cells = st.sampled_from(["", " ", "1", "2.5", "1e3", "nan", "3,5", "-1,25", "x", " y "])

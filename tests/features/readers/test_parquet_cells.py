@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from polydom.features.cells import Dates, Numbers, Words
 from polydom.features.errors import BadInput
 from polydom.features.readers.tables import open_table
+from polydom.features.tables.cells import Dates, Numbers, Words
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -8,8 +8,8 @@ import pytest
 
 from polydom.indexer.building.cache_keys import feature_keys
 from polydom.indexer.building.choose_features import choose_features
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from tests.support import projects
 
 BUILD = "from polydom.indexer import build; build('PROJECT.toml')"

@@ -12,8 +12,8 @@ from polydom.indexer.building.choose_features import (
     MAX_FEATURES,
     choose_features,
 )
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from polydom.indexer.progress import Silence
 from tests.support import projects
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadProject
-from polydom.features.records import Records
+from polydom.features.tables.records import Records
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.choose_features import choose_features
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.feature_values import FeatureTable, compute_values
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 from tests.support.progresses import Stages
 
 ROWS = """\

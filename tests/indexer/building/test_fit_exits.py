@@ -19,7 +19,7 @@ from polydom.indexer.building.fit_exits import (
     lacking_items,
 )
 from polydom.indexer.building.project import ExitGoal, Project
-from polydom.indexer.building.train_sets import columns_of
+from polydom.indexer.building.training.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.features.columns import columns
 from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import make_item
 from polydom.features.loading import load_features
+from polydom.features.tables.columns import columns
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.dataset import Dataset, make_dataset
+from polydom.indexer.building.data.dataset import Dataset, make_dataset
 from polydom.indexer.building.measure_costs import (
     Curve,
     Curves,

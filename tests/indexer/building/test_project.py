@@ -8,7 +8,7 @@ import pytest
 from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.indexer.building.build import build
-from polydom.indexer.building.dataset import make_dataset
+from polydom.indexer.building.data.dataset import make_dataset
 from polydom.indexer.building.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}

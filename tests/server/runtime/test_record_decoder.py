@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.columns import columns
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import Gaps, Item, ReadRecord, record_item
+from polydom.features.tables.columns import columns
 from polydom.server.runtime.record_decoder import RecordDecoder
 
 EXTRACTOR = Extractor(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.dataset import divide_groups
+from polydom.indexer.building.data.dataset import divide_groups
 from polydom.indexer.building.fit_schedules import FEWEST_FITTED, divide_aside
-from polydom.indexer.building.refit import refit
-from polydom.indexer.building.train_sets import Task, Trainer, draw_sample
+from polydom.indexer.building.training.refit import refit
+from polydom.indexer.building.training.train_sets import Task, Trainer, draw_sample
 from polydom.indexer.progress import Silence
 
 ROWS = 400

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.columns import Columns, columns, learn_texts
-from polydom.features.dates import Part
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
+from polydom.features.tables.columns import Columns, columns, learn_texts
+from polydom.features.tables.dates import Part
 
 JOBS = {"job": ["baker", "clerk"]}
 PERSON = columns("person", ["age", "job"], vocabularies=JOBS, declared={"usd": 3.5})

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..items import Value
 from .dates import DAY_US, NO_DATE, Micros, show_date
-from .items import Value
 
 Rows = NDArray[np.int64]
 MISSING = -1  # the code of no word

@@ -10,13 +10,13 @@ import pytest
 from polydom.features.items import text_item
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.indexer import Index
-from polydom.indexer.building import learn_features as module
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.dataset import Dataset, make_dataset, split
+from polydom.indexer.building.data.dataset import Dataset, make_dataset, split
 from polydom.indexer.building.feature_values import FeatureTable
-from polydom.indexer.building.fit_terms import Fitting, fit_terms
-from polydom.indexer.building.learn_features import (
+from polydom.indexer.building.learned import learn_features as module
+from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
+from polydom.indexer.building.learned.learn_features import (
     FeatureLearner,
     Learned,
     Lesson,

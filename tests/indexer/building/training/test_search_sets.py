@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.building.project import Search
-from polydom.indexer.building.search_sets import LAMBDAS, SearchedSets, search_sets
+from polydom.indexer.building.training.search_sets import (
+    LAMBDAS,
+    SearchedSets,
+    search_sets,
+)
 from polydom.indexer.index.index import Index
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.building.progressive_search import (
+from polydom.indexer.building.project import Search
+from polydom.indexer.building.training.progressive_search import (
     FEWEST,
     ProgressiveSearch,
     search_progressively,
 )
-from polydom.indexer.building.project import Search
 from polydom.indexer.progress import Silence
 from polydom.indexer.set_search.feature_order import prefixes
 from tests.support.known_sets import KnownSets

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
-from polydom.features.records import Records, take
+from polydom.features.tables.records import Records, take
 
+from ..project import Data
 from .kernels.divide_groups import divide_in_order
-from .project import Data
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
 MERGED = "other"  # the class of all that are rare

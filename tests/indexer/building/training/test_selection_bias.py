@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.indexer.building.selection_bias import DRAWS, expected_accuracies
+from polydom.indexer.building.training.selection_bias import DRAWS, expected_accuracies
 from tests.support.oracles.building import luck_of_the_best
 
 pytestmark = pytest.mark.jit  # without kernels; once is enough

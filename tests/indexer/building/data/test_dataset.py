@@ -17,7 +17,7 @@ from polydom.features.items import make_item
 from polydom.indexer import Index
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.dataset import (
+from polydom.indexer.building.data.dataset import (
     Dataset,
     divide_groups,
     draw_groups,

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.cells import Cells, Dates, Numbers, Words
-from polydom.features.column_values import ColumnValues
-from polydom.features.columns import FLOAT32_MAX, Columns, learn_texts
-from polydom.features.dates import NO_DATE, PARTS
 from polydom.features.errors import BadItem
-from polydom.features.records import Records, column_names, take
+from polydom.features.tables.cells import Cells, Dates, Numbers, Words
+from polydom.features.tables.column_values import ColumnValues
+from polydom.features.tables.columns import FLOAT32_MAX, Columns, learn_texts
+from polydom.features.tables.dates import NO_DATE, PARTS
+from polydom.features.tables.records import Records, column_names, take
 
 ROWS = 6
 WORDS = ("true", "b", "2024-05-01", "false")

@@ -11,9 +11,9 @@ from PIL import Image
 from pyarrow import parquet
 
 from polydom.features.errors import BadInput, BadProject
-from polydom.indexer.building.dataset import Dataset
+from polydom.indexer.building.data.dataset import Dataset
+from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.read_items import load_data
 
 
 def load(folder: Path, **data: Any) -> Dataset:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
 
-from ..progress import OnProgress, Progress
-from ..set_search import poly_dom
-from ..set_search.feature_order import Orders, answers_along, order_features, prefixes
-from ..set_search.greedy import GreedySearch, search_greedy
-from ..skyline.prune import prune
+from ...progress import OnProgress, Progress
+from ...set_search import poly_dom
+from ...set_search.feature_order import Orders, answers_along, order_features, prefixes
+from ...set_search.greedy import GreedySearch, search_greedy
+from ...skyline.prune import prune
+from ..project import Search
 from .progressive_search import SetTrainer, search_progressively
-from .project import Search
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

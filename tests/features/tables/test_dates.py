@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polydom.features.dates import (
+from polydom.features.tables.dates import (
     NO_DATE,
     NUMBERS_OF,
     PARTS,

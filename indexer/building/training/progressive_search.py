@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
 
-from ..progress import Progress
-from ..set_search import poly_dom
-from ..set_search.feature_order import prefixes
-from ..set_search.lazy_greedy import order_by_gain
-from .project import Search
+from ...progress import Progress
+from ...set_search import poly_dom
+from ...set_search.feature_order import prefixes
+from ...set_search.lazy_greedy import order_by_gain
+from ..project import Search
 from .train_sets import Spent
 
 TRYING = 0.25  # share of the time for finding orders

@@ -17,13 +17,14 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 
-from ..index.stored_features import StoredFeature, StoredTerms
-from ..progress import Progress, skip
-from .cache import Array, Cache, digest
-from .cache_keys import library_versions
-from .choose_features import ProjectFeatures
-from .dataset import Dataset, divide_groups
-from .feature_values import FeatureTable, compute_values
+from ...index.stored_features import StoredFeature, StoredTerms
+from ...progress import Progress, skip
+from ..cache import Array, Cache, digest
+from ..cache_keys import library_versions
+from ..choose_features import ProjectFeatures
+from ..data.dataset import Dataset, divide_groups
+from ..feature_values import FeatureTable, compute_values
+from ..parallel import in_processes
 from .fit_terms import (
     PASSES,
     SMOOTHING,
@@ -34,7 +35,6 @@ from .fit_terms import (
     score_part,
     scores_of,
 )
-from .parallel import in_processes
 from .term_table import CountedTexts, TermTable, count_texts, make_table
 
 Rows = NDArray[np.int64]

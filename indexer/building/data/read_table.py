@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.cells import Cells, Numbers, Rows, Words, all_rows, joined
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.readers.tables import Table, open_table
-from polydom.features.records import Records
+from polydom.features.tables.cells import Cells, Numbers, Rows, Words, all_rows, joined
+from polydom.features.tables.records import Records
 from polydom.features.wording import hint
 
-from ..progress import OnProgress
+from ...progress import OnProgress
+from ..project import Data, Project
 from .dataset import Dataset, RowNames, number_in_turn
-from .project import Data, Project
 
 OPTIONS = {"label": "[data] label names the column of classes"}
 

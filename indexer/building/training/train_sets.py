@@ -23,9 +23,9 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.models.selection.learners import make_learner
 
-from ..exits.checkpoints import answers_of
-from .cache import Cache, digest
-from .parallel import in_processes
+from ...exits.checkpoints import answers_of
+from ..cache import Cache, digest
+from ..parallel import in_processes
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -12,7 +12,7 @@ from polydom.features.errors import BadProject
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.train_sets import weighing
+from polydom.indexer.building.training.train_sets import weighing
 from polydom.indexer.progress import Silence
 from polydom.models.selection.learners import make_learner
 

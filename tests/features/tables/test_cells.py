@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.cells import (
+from polydom.features.tables.cells import (
     Cells,
     Dates,
     Gathered,
@@ -18,7 +18,7 @@ from polydom.features.cells import (
     joined,
     narrow,
 )
-from polydom.features.dates import NO_DATE, micros_of
+from polydom.features.tables.dates import NO_DATE, micros_of
 
 numbers = st.one_of(
     st.lists(st.booleans()),

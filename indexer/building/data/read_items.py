@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polydom.features.dates import micros_of
 from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.items import Item, Kind, make_item
 from polydom.features.readers.folders import ENDINGS, files_of
@@ -22,11 +21,12 @@ from polydom.features.readers.tables import (
     open_table,
     read_json_lines,
 )
+from polydom.features.tables.dates import micros_of
 from polydom.features.wording import hint, listed
 
-from ..progress import OnProgress
+from ...progress import OnProgress
+from ..project import Data, Project
 from .dataset import Dataset, make_dataset, refuse_regression, refuse_shared_groups
-from .project import Data, Project
 from .read_table import label_of, load_table, weights_of
 
 log = logging.getLogger("polydom")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from polydom.models.scoring.model import Model
 
-from ..progress import Progress
+from ...progress import Progress
 from .train_sets import Trainer
 
 

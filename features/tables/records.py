@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
+from ..items import Item
 from .cells import Cells, Rows
-from .items import Item
 
 
 class Records(Sequence[Item]):

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
 from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.indexer.building.fit_terms import (
+from polydom.indexer.building.learned.fit_terms import (
     PASSES,
     SMOOTHING,
     Fitting,
@@ -19,7 +19,7 @@ from polydom.indexer.building.fit_terms import (
     least_loss,
     score_part,
 )
-from polydom.indexer.building.term_table import choose_vocabulary, score, weigh
+from polydom.indexer.building.learned.term_table import choose_vocabulary, score, weigh
 from tests.support.learned import table_of
 from tests.support.oracles import terms as oracle
 

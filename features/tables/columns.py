@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import BadFeature, BadItem
+from ..feature import Feature, feature
+from ..items import Item, Value
 from .cells import Dates, Words
 from .dates import DateCodes, Micros, Part, micros_of, parts_of
-from .errors import BadFeature, BadItem
-from .feature import Feature, feature
-from .items import Item, Value
 from .records import Records
 
 Codes = dict[Value, float] | DateCodes

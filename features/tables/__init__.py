@@ -1,0 +1,1 @@
+"""Tables: cells, columns and their values, dates, and records made of them."""

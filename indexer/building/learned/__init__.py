@@ -1,0 +1,1 @@
+"""Features that are learned from labelled items."""
