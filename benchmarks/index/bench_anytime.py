@@ -158,7 +158,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
     kept = found.keep(curves, (float(sizes.min()), float(sizes.max())))
     masks = [found.sets[row] for row in kept]
     orders, fallbacks = found.order(masks, cost_of)
-    accuracies = np.array([found.accuracies[mask] for mask in masks])
+    accuracies = np.array([found.qualities[mask] for mask in masks])
     package = Package(
         kind="image",
         labels=(),
@@ -190,7 +190,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
         OURS: anytime(world, rule, at, careful=True),
         OWN_RISK: anytime(world, rule, at, careful=False),
     }
-    return contenders, {"expanded": len(found.accuracies), "kept": len(masks)}
+    return contenders, {"expanded": len(found.qualities), "kept": len(masks)}
 
 
 def anytime(

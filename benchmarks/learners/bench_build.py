@@ -102,7 +102,7 @@ def measure_build(table: Path, columns: int) -> dict[str, float]:
     with threadpool_limits(1):  # as the build trains
         learner.fit(values, feature_table.dataset.codes[train])
     once_s = time.perf_counter() - began
-    sets = len(builder.searched.accuracies)
+    sets = len(builder.searched.qualities)
     facts |= {
         "sets trained": sets,
         "candidates": len(index.accuracies),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.costs.stopwatch import Load
+from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
 from polydom.models.qwyc.confidence_bound import fewest_rows
@@ -60,11 +61,13 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
-from .project import ExitGoal, Project
+from .project import ExitGoal, Project, Task
+from .training.class_weights import class_weights, costs_by_code, takes_weights
+from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit
 from .training.search_sets import SearchedSets, search_sets
-from .training.selection_bias import expected_accuracies
-from .training.train_sets import Task, Trainer, weighing
+from .training.selection_bias import expected_qualities
+from .training.train_sets import Trainer, TrainingTask, weighing
 
 Rows = NDArray[np.int64]
 
@@ -150,7 +153,7 @@ class Builder:
         model_costs, load = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
-        kept = searched.keep(curves_of_sets, sizes, self.project.search.budget_range)
+        kept = searched.keep(curves_of_sets, sizes, self.terms.search.budget_range)
         masks = [sets[row] for row in kept]
         orders, fallbacks = searched.order(masks, self.cost_of)
         models, again = self._kept_models(masks)
@@ -159,14 +162,14 @@ class Builder:
             final = dict(zip(masks, models, strict=True))
             whole_s, other = self._model_costs(masks, final.__getitem__, again)
             load = load.worse(other)
-        accuracies = self._expected(masks)
+        qualities, accuracies = self._expected(masks)
         report = self._report() | {
             "measured": self.curves.load.worse(load).facts(),
-            "observed": [searched.accuracies[mask] for mask in masks],
+            "observed": [searched.qualities[mask] for mask in masks],
             "refitted": [bool(one) for one in again],
         }
-        if self.project.costs.weights.get("s"):
-            pair = self.project.costs.pair
+        if self.terms.costs.weights.get("s"):
+            pair = self.terms.costs.pair
             served = replace(self._measurer, extractor=self._final.features.extractor)
             report["pace"] = served.machine_times(
                 [make_item(one, pair=pair) for one in report["samples"]],
@@ -195,9 +198,12 @@ class Builder:
             mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
             ends=exits.ends,
             learned=self._final.features.learned,
+            # measure=self._judge.measure,
+            # accuracies=accuracies,
+            # intervals=self._intervals(masks),
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
-        return Index.from_candidates(curves, accuracies, sizes, package)
+        return Index.from_candidates(curves, qualities, sizes, package)
 
     @cached_property
     def _whole(self) -> Dataset:
@@ -208,6 +214,15 @@ class Builder:
             return load_data(self.project, on_progress)
 
     @cached_property
+    def terms(self) -> Project:
+        """The project as it is meant for these labels."""
+        project = self.project
+        if self._whole.numbers is not None:
+            project = project.of_numbers()
+        project.quality.measure_of(self._task)
+        return project
+
+    @cached_property
     def _drawn(self) -> NDArray[np.bool_]:
         """Which of all items could be set aside to calibrate exits on.
 
@@ -215,10 +230,10 @@ class Builder:
         build makes of the others depends on none of them. With times they are the
         newest, and none that is there to test on is drawn.
         """
-        whole, seed = self._whole, self.project.seed
-        goal, share = self.project.exit_goal, 0.0
+        whole, seed = self._whole, self.terms.seed
+        goal, share = self.terms.exit_goal, 0.0
         if goal is not None and goal.confidence is not None:
-            share = 1 / (2 * parts_of(self.project.search.held_out))
+            share = 1 / (2 * parts_of(self.terms.search.held_out))
         if whole.times is not None:
             return newest_groups(whole.groups, whole.times, share)
         if whole.tested is None:
@@ -230,12 +245,12 @@ class Builder:
     @cached_property
     def _lacks_items(self) -> str:
         """Say why none can be set aside, where exits need some; else empty."""
-        goal, whole = self.project.exit_goal, self._whole
+        goal, whole = self.terms.exit_goal, self._whole
         if goal is None or goal.confidence is None:
             return ""
         if lacking := lacking_items(goal, whole.groups[self._drawn]):
             return lacking
-        count = parts_of(self.project.search.held_out)
+        count = parts_of(self.terms.search.held_out)
         rest = whole.only(np.flatnonzero(~self._drawn))
         fewest = self._fewest(_parts_beside(count))
         rare = rare_classes(rest, fewest)
@@ -258,7 +273,7 @@ class Builder:
     @cached_property
     def lacking(self) -> str:
         """Say what there is too little of for early exits; else empty."""
-        goal, fresh = self.project.exit_goal, self.fresh
+        goal, fresh = self.terms.exit_goal, self.fresh
         if goal is None or fresh is None:
             return self._lacks_items
         return lacking_items(goal, fresh.dataset.groups)  # some may be unusable
@@ -270,13 +285,13 @@ class Builder:
         What the labels tell is checked before any feature is computed, and again where
         unusable items were left out.
         """
-        project = self.project
+        # wrong names cost no wait, nor does a learner that cannot do what is asked
         if not self._races:
-            learner = make_learner(project.learner, project.seed)
-            # wrong names cost no wait, nor does a learner that takes no weights
-            weighing(learner, None if project.data.weight is None else np.empty(0))
+            self._check_learner()
+        project = self.terms
         fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
+        self._judge_of(dataset), self._weights_of(dataset)
         with self.progress.stage("dividing items", None) as on_progress:
             self._race_division(dataset) if self._races else self.splits(dataset)
             on_progress(len(dataset.items))
@@ -286,6 +301,19 @@ class Builder:
         if len(rows) < len(values):  # which may be large: no copy for nothing
             values = values[rows]
         return FeatureTable(dataset, table.features, values)
+
+    def _check_learner(self) -> None:
+        """Refuse a learner without the weights, or the scores, that are asked for."""
+        project = self.project
+        learner, quality = make_learner(project.learner, project.seed), project.quality
+        asked = quality.class_weights not in (None, "equal")
+        if asked or project.data.weight is not None:
+            weighing(learner, np.empty(0))
+        if quality.measure == "log_loss" and not hasattr(learner, "predict_proba"):
+            raise BadProject(
+                f"[quality] measure = 'log_loss' needs probabilities, and learner "
+                f"{project.learner['name']!r} gives none"
+            )
 
     @cached_property
     def table(self) -> FeatureTable:
@@ -298,7 +326,7 @@ class Builder:
     @cached_property
     def _final(self) -> FeatureTable:
         """The same for the models that are kept: learned from all the items."""
-        if not (self._computed.features.recipes and self.project.refits):
+        if not (self._computed.features.recipes and self.terms.refits):
             return self.table
         every = np.arange(len(self._computed.dataset.items))
         return self._learned([(every, np.empty(0, np.int64))])
@@ -308,7 +336,7 @@ class Builder:
         table = self._computed
         if not table.features.recipes:
             return table
-        lesson = lesson_of(table.dataset, divisions, self.project.seed)
+        lesson = lesson_of(table.dataset, divisions, self.terms.seed)
         learner = FeatureLearner(self._workers, self.cache, self.progress)
         return learn_features(table, lesson, learner)
 
@@ -331,7 +359,7 @@ class Builder:
         return compute_values(
             dataset,
             features,
-            on_bad_item=self.project.data.on_bad_item,
+            on_bad_item=self.terms.data.on_bad_item,
             workers=self._workers,
             cache=self.cache,
             progress=self.progress,
@@ -339,7 +367,11 @@ class Builder:
 
     @property
     def _workers(self) -> int:
-        return self.project.workers or os.cpu_count() or 1
+        return self.terms.workers or os.cpu_count() or 1
+
+    @property
+    def _task(self) -> Task:
+        return "classes" if self._whole.numbers is None else "regression"
 
     @property
     def _races(self) -> bool:
@@ -347,7 +379,7 @@ class Builder:
 
     @property
     def _trains_rare(self) -> bool:
-        return self.project.data.on_rare_class == "train"
+        return self.terms.data.on_rare_class == "train"
 
     @property
     def _parts(self) -> int:
@@ -356,7 +388,7 @@ class Builder:
         Where items were set aside to calibrate exits on, they are half of what the
         project holds out.
         """
-        search = self.project.search
+        search = self.terms.search
         count = search.folds or parts_of(search.held_out)
         return _parts_beside(count) if self.items[1].items else count
 
@@ -364,7 +396,7 @@ class Builder:
         """Count the groups that a class must come in; a race is divided twice."""
         if self._trains_rare:
             return 1
-        if not self.project.data.divided:
+        if not self.terms.data.divided:
             return parts_of(VALIDATION) if self._races else 1
         fewest, least = parts, parts_of(VALIDATION)
         while self._races and fewest - math.ceil(fewest / parts) < least:
@@ -375,9 +407,9 @@ class Builder:
         """Split the items for measuring accuracy."""
         return split(
             dataset,
-            seed=self.project.seed,
+            seed=self.terms.seed,
             held_out=1 / self._parts,
-            folds=self.project.search.folds,
+            folds=self.terms.search.folds,
             train_rare=self._trains_rare,
         )
 
@@ -386,7 +418,7 @@ class Builder:
         ((train, _), *_) = self.splits(dataset)
         ((fit, test),) = split(
             dataset.only(train),
-            seed=self.project.seed,
+            seed=self.terms.seed,
             held_out=VALIDATION,
             folds=None,
             train_rare=self._trains_rare,
@@ -395,21 +427,21 @@ class Builder:
 
     @cached_property
     def _keys(self) -> Keys:
-        return Keys.of(self.project, self.table.dataset, self.table.features.stored)
+        return Keys.of(self.terms, self.table.dataset, self.table.features.stored)
 
     @cached_property
     def _measurer(self) -> Measurer:
-        extractor, quantile = self.table.features.extractor, self.project.costs.quantile
+        extractor, quantile = self.table.features.extractor, self.terms.costs.quantile
         return Measurer(extractor, quantile, self.cache, self.progress)
 
     @cached_property
     def curves(self) -> Curves:
         """Cost curves of features, steps and overhead, measured."""
-        terms = self.project.costs
+        terms = self.terms.costs
         return self._measurer.curves(
             measuring_items(self.table.dataset, terms.items),
             terms.repeats,
-            self.project.seed,
+            self.terms.seed,
             name=self._keys.times,
         )
 
@@ -417,7 +449,7 @@ class Builder:
     def costs(self) -> CostTable:
         """The same in budget units, with what is declared."""
         extractor = self.table.features.extractor
-        return self.curves.weighed(extractor, self.project.costs.weights)
+        return self.curves.weighed(extractor, self.terms.costs.weights)
 
     @cached_property
     def _middle(self) -> Size:
@@ -434,7 +466,7 @@ class Builder:
         The race sees none of the items that accuracy is measured on later, unless
         that is done by cross-validation, which uses all of them.
         """
-        project, table = self.project, self.table
+        project, table = self.terms, self.table
         if not self._races:
             return LearnerChoice(project.learner, {})
         strategy = self.strategy or DEFAULT_STRATEGY
@@ -455,32 +487,47 @@ class Builder:
     def trainer(self) -> Trainer:
         """What trains any feature set."""
         table, learner = self.table, self.choice.setting
-        key = self._keys.sets(learner)
-        task = Task(
+        class_weights = self._class_weights
+        if class_weights is not None and self.terms.quality.class_weights is None:
+            estimator = make_learner(learner, self.terms.seed)
+            class_weights = class_weights if takes_weights(estimator) else None
+        weighed = None if class_weights is None else class_weights.tolist()
+        key = self._keys.sets(learner, self._judge.facts(), weighed)
+        task = TrainingTask(
             values=self.cache.matrix(f"sets/{key}/values", table.values),
             codes=table.dataset.codes,
+            judge=self._judge,
             splits=self.splits(table.dataset),
             learner=learner,
-            seed=self.project.seed,
+            seed=self.terms.seed,
             starts=table.features.starts,
             cache=self.cache,
             key=key,
             weights=table.dataset.weights,
+            class_weights=class_weights,
+            numbers=table.dataset.numbers,
         )
         return Trainer(task, self._workers)
 
     @cached_property
     def searched(self) -> SearchedSets:
         """The sets that the project's search needs, trained."""
-        m, terms = len(self.table.features.stored), self.project.search
-        return search_sets(terms, m, self.trainer, self.cost_of, self.progress)
+        m, terms = len(self.table.features.stored), self.terms.search
+        return search_sets(
+            terms,
+            m,
+            self.trainer,
+            self.cost_of,
+            self.progress,
+            grows=self._judge.measure == "accuracy",
+        )
 
     def _kept_models(self, masks: Sequence[int]) -> KeptModels:
         """Give a model for each set that is kept, trained on all items if it may be."""
-        if not self.project.refits:
+        if not self.terms.refits:
             models = tuple(map(self.trainer.model, masks))
             return KeptModels(models, (False,) * len(masks))
-        task, search = self.trainer.task, self.project.search
+        task, search = self.trainer.task, self.terms.search
         key = digest(task.key, "refit")
         task = replace(task, splits=[], key=key)
         alike, limit_s = self._final is self.table, math.inf
@@ -492,22 +539,58 @@ class Builder:
         if search.method == "progressive" and alike:
             full = (1 << len(self.table.features.stored)) - 1
             limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
-        accuracies = [self.searched.accuracies[mask] for mask in masks]
+        qualities = [self.searched.qualities[mask] for mask in masks]
         trainers = self.trainer, everything
-        return refit(masks, accuracies, *trainers, limit_s, self.progress)
+        return refit(masks, qualities, *trainers, limit_s, self.progress)
 
-    def _expected(self, masks: Sequence[int]) -> list[float]:
-        """Correct the accuracies of sets for their having been chosen."""
-        sets = sorted(self.searched.accuracies)
-        found: list[float] = expected_accuracies(
-            self.trainer.right(sets),
+    def _expected(
+        self, masks: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Correct the qualities of sets for their having been chosen.
+
+        With their accuracies, where these are something else: else none.
+        """
+        sets, tested = sorted(self.searched.qualities), self.trainer.tested
+        expected = partial(
+            expected_qualities,
+            self.trainer.parts(sets),
             np.array([self.cost_of(mask) for mask in sets]),
             np.searchsorted(sets, masks),
-            self.table.dataset.groups[self._tested],
-            self.trainer.task.weights_of(self._tested),
-            self.project.seed,
-        ).tolist()
-        return found
+            self.table.dataset.groups[tested],
+            self.trainer.task.weights_of(tested),
+            self.terms.seed,
+        )
+        if self._judge.measure == "accuracy" or self._task == "regression":
+            return expected(), np.empty(0)
+        return expected(), expected(self.trainer.right(sets))
+
+    def _intervals(self, masks: Sequence[int]) -> NDArray[np.float64]:
+        """Bounds (C, 2) of what labels are beyond answers; none for classes."""
+        if self._task != "regression":
+            return np.empty((0, 2))
+        share = self.terms.quality.coverage
+        residuals = map(self.trainer.residuals, masks)
+        return np.array([residual_interval(own, share) for own in residuals])
+
+    @cached_property
+    def _judge(self) -> Judge:
+        """What tells how good answers are."""
+        return self._judge_of(self.table.dataset)
+
+    def _judge_of(self, dataset: Dataset) -> Judge:
+        terms, labels = self.terms.quality, dataset.labels
+        costs = costs_by_code(terms.costs, labels) if terms.costs else None
+        return Judge(terms.measure_of(self._task), len(labels), costs)
+
+    @cached_property
+    def _class_weights(self) -> NDArray[np.float64] | None:
+        """How much items of each class count more where a learner is fitted."""
+        return self._weights_of(self.table.dataset)
+
+    def _weights_of(self, dataset: Dataset) -> NDArray[np.float64] | None:
+        if not dataset.labels:
+            return None
+        return class_weights(self.terms.quality, self._judge_of(dataset), dataset)
 
     def _model_costs(
         self,
@@ -516,7 +599,7 @@ class Builder:
         again: Sequence[bool] = (),
     ) -> tuple[NDArray[np.float64], Load]:
         """Cost of evaluating the model of each set, which may be trained `again`."""
-        costs = self.project.costs
+        costs = self.terms.costs
         named = {}
         for mask, refitted in zip_longest(sets, again, fillvalue=False):
             key = digest(self.trainer.task.key, costs.quantile, "answer", refitted)
@@ -534,7 +617,7 @@ class Builder:
         model_costs: NDArray[np.float64],
     ) -> PlanExits:
         """Say where each plan may answer early, if that pays and can be promised."""
-        goal = self.project.exit_goal
+        goal = self.terms.exit_goal
         if goal is None or self.lacking:
             facts = {"lacking": self.lacking} if self.lacking else {}
             return PlanExits((), (), model_costs, model_costs, (), facts)
@@ -544,13 +627,13 @@ class Builder:
                 goal,
                 ItemAnswers(
                     *self.trainer.answers(masks),
-                    groups[self._tested],
-                    self.table.values[self._tested],
+                    groups[self.trainer.tested],
+                    self.table.values[self.trainer.tested],
                 ),
                 None if fresh is None else _answers(models, fresh),
                 self._schedules,
-                self.project.costs.weights.get("s", 0.0),
-                self.project.refits,
+                self.terms.costs.weights.get("s", 0.0),
+                self.terms.refits,
             )
             return fitter.all(
                 masks,
@@ -564,25 +647,20 @@ class Builder:
             )
 
     @cached_property
-    def _tested(self) -> Rows:
-        """Positions of the items that accuracy is measured on, as they come there."""
-        return np.concatenate([test for _, test in self.trainer.task.splits])
-
-    @cached_property
     def _schedules(self) -> ScheduleFitter | None:
         """What fits schedules; None where no items are left that models never saw."""
-        goal, refits = self.project.exit_goal, self.project.refits
+        goal, refits = self.terms.exit_goal, self.terms.refits
         fresh = self._final_fresh
-        if goal is None or self.project.search.folds is not None:
+        if goal is None or self.terms.search.folds is not None:
             return None
         key = digest(self.trainer.task.key, refits, fresh and fresh.dataset.digest)
-        values = self.table.values[self._tested]
+        values = self.table.values[self.trainer.tested]
         if fresh is None or goal.confidence is None:
             return ScheduleFitter(values, None, None, self.cache, key)
         calibration, groups = fresh.values, fresh.dataset.groups
         if refits:  # what was held out has been trained on since
             fewest = fewest_rows(goal.alpha, goal.confidence)
-            parts = divide_aside(groups, fewest, self.project.seed)
+            parts = divide_aside(groups, fewest, self.terms.seed)
             if parts is None:
                 return None
             values, calibration = calibration[parts[0]], calibration[parts[1]]
@@ -598,10 +676,10 @@ class Builder:
         early: Evaluator,
     ) -> AnswerTimes:
         """Time a plan's model, whole and stopped early."""
-        quantile = self.project.costs.quantile
-        refits = self.project.refits
+        quantile = self.terms.costs.quantile
+        refits = self.terms.refits
         key = digest(self.trainer.task.key, masks[row], goal, quantile, refits)
-        values = self._final.values[self._tested]
+        values = self._final.values[self.trainer.tested]
         return AnswerTimes(
             *self._measurer.compare_answers(
                 models[row].answer, early.answer, values, name=f"times/{key}"
@@ -610,7 +688,7 @@ class Builder:
 
     def _sizes(self) -> tuple[Size, Size]:
         """Give the smallest and the largest size to choose for."""
-        if (bounds := self.project.search.bounds) is not None:
+        if (bounds := self.terms.search.bounds) is not None:
             return bounds
         sizes = self.table.dataset.sizes
         low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
@@ -618,7 +696,7 @@ class Builder:
 
     def _report(self) -> dict[str, Any]:
         """Plain data for `polydom inspect`, and samples to warm a server up with."""
-        project, dataset, trainer = self.project, self.table.dataset, self.trainer
+        project, dataset, trainer = self.terms, self.table.dataset, self.trainer
         weights = {unit: w for unit, w in project.costs.weights.items() if w}
         return {
             "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
@@ -633,7 +711,7 @@ class Builder:
             "quantile": project.costs.quantile,
             "curves": [curve.facts() for curve in self.curves.all],
             "search": self.searched.facts,
-            "remarks": trainer.remarks(sorted(self.searched.accuracies)),
+            "remarks": trainer.remarks(sorted(self.searched.qualities)),
             "samples": _samples(dataset),
         }
 

@@ -67,9 +67,9 @@ class Keys:
         limit_s = self.project.training_limit_s  # the log says who overran it
         return f"races/{digest(self._split, strategy, installed(), limit_s)}"
 
-    def sets(self, learner: Mapping[str, Any]) -> str:
-        """Identify what any set's model is, trained by a learner."""
-        return digest(self._split, [learner])
+    def sets(self, learner: Mapping[str, Any], *judging: object) -> str:
+        """Identify what any set's model is, trained by a learner, and its quality."""
+        return digest(self._split, [learner], *judging)
 
     @property
     def _split(self) -> str:

@@ -22,6 +22,9 @@ Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 # A tuple of tuples or floats would be exact, but msgspec 0.22 crashes on its type.
 Bound = Above | list[Above]
+Task = Literal["classes", "regression"]
+OF_NUMBERS = ("r2", "mae")  # measures
+OF_SCORES = ("auc", "log_loss")  # measures that look at more than the choice
 # Of early exits: changes that nobody minds, and the confidence that they are no more.
 ALPHA, CONFIDENCE = 0.005, 0.95
 # Of a progressive search: seconds at most, at least, and trainings on all features.
@@ -141,8 +144,67 @@ class Features(Part, frozen=True):
     columns: list[Columns] = []
 
 
+class Quality(Part, frozen=True):
+    """What a model is to be good at, and what its answers are judged by.
+
+    Attributes
+    ----------
+    measure
+        Of classes "accuracy" (the default); "balanced_accuracy", the mean share of each
+        class's items that is answered right; "macro_f1", the mean of the classes' F1;
+        "auc", the area under the ROC curve (of more than two classes, the mean of each
+        against the others); "log_loss", of which exp(-loss) is the quality, the
+        geometric mean of the probabilities of the right classes; or "cost", what wrong
+        answers cost. Of numbers "r2" (the default) or "mae": 1 less the squared, or
+        absolute, error relative to that of the mean, or the median, of all labels.
+    costs
+        With "cost": what an answer costs, by the right class and by the answer, such as
+        `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer that is not named
+        costs 1, a right one nothing.
+    class_weights
+        How much the items of each class count where a learner is fitted, and not where
+        it is judged: "equal", "balanced" (as much in all as any other class), or a
+        table of weights by class. By default balanced with "balanced_accuracy"; with
+        "cost" each class by the mean cost of answering another (exact for two classes:
+        Elkan, 2001); else equal. Where learners take no weights, the default is equal.
+    coverage
+        Of numbers: share of fresh items whose label is to lie in an answer's interval.
+    """
+
+    measure: (
+        Literal[
+            "accuracy",
+            "balanced_accuracy",
+            "macro_f1",
+            "auc",
+            "log_loss",
+            "cost",
+            "r2",
+            "mae",
+        ]
+        | None
+    ) = None
+    costs: dict[str, dict[str, Annotated[float, Meta(ge=0)]]] = {}
+    class_weights: Literal["equal", "balanced"] | dict[str, Above] | None = None
+    coverage: Share = 0.9
+
+    def measure_of(self, task: Task) -> str:
+        """Name the measure, where labels are classes or numbers."""
+        if self.measure is None:
+            return "accuracy" if task == "classes" else "r2"
+        if (self.measure in OF_NUMBERS) != (task == "regression"):
+            labels, known = "classes", "'accuracy' and others"
+            if task == "regression":
+                labels, known = "numbers", "'r2' and 'mae'"
+            raise BadProject(
+                f"[quality] measure is {self.measure!r}, and the labels are {labels}, "
+                f"for which there are {known}"
+            )
+        return self.measure
+
+
 class Search(Part, frozen=True):
-    """Which feature sets are trained, and how their accuracy is measured.
+    """Which feature sets are trained, and how their quality is measured.
 
     Attributes
     ----------
@@ -156,7 +218,9 @@ class Search(Part, frozen=True):
     alpha
         The chosen model's accuracy times alpha is at least that of any set that fits.
     tolerance
-        By how much more features may hurt a model's accuracy (relaxed Axiom 2.1).
+        By how much more features may hurt a model's quality (relaxed Axiom 2.1). By
+        default not at all where that is accuracy; else by as much as 95 of 100
+        violations do among the sets trained.
     sizes
         Smallest and largest item size to choose for; the data's own by default. Two
         equal ones index for items of one size alone (ICSP, Problem 2).
@@ -191,7 +255,7 @@ class Search(Part, frozen=True):
         "progressive", "poly-dom", "greedy", "greedy-acc", "greedy-cost"
     ] = "progressive"
     alpha: AtLeastOne = 1.05
-    tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    tolerance: Annotated[float, Meta(ge=0, le=1)] | None = None
     sizes: list[Bound] | None = None
     budgets: list[Above] | UnsetType = UNSET  # unlike None not written into an index
     held_out: Share = 0.25
@@ -314,13 +378,20 @@ class ExitTerms(Part, frozen=True):
 
 
 class Project(Part, frozen=True):
-    """A whole PROJECT.toml, checked; `folder` is where its relative paths start."""
+    """A whole PROJECT.toml, checked; `folder` is where its relative paths start.
 
+    `task` says what is answered: one of a few classes, or a number ("regression"). By
+    default it is found by the labels: numbers of so many values that each would be a
+    class of its own are predicted as numbers.
+    """
+
+    task: Task | None = None
     data: Data = Data()
     features: Features = Features()
     learner: dict[str, Any] = msgspec.field(
         default_factory=lambda: {"name": "logistic"}
     )
+    quality: Quality = Quality()
     search: Search = Search()
     costs: Costs = Costs()
     exits: ExitTerms = ExitTerms()
@@ -394,16 +465,43 @@ class Project(Part, frozen=True):
 
     @property
     def exit_goal(self) -> ExitGoal | None:
-        """What early exits are to keep to; None where there are to be none."""
+        """What early exits are to keep to; None where there are to be none.
+
+        They keep what is chosen, and not its scores: where these are what is judged,
+        there are none unless they are asked for.
+        """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
-        if alpha is None or (alpha is UNSET and folds):
+        unasked = folds or self.quality.measure in OF_SCORES
+        if alpha is None or (alpha is UNSET and unasked):
             return None
         if alpha is UNSET:
             alpha = ALPHA
         if confidence is UNSET:
             confidence = 0.0 if folds else CONFIDENCE
         return ExitGoal(alpha, confidence or None)
+
+    def of_numbers(self) -> Self:
+        """Say the same of labels that are numbers, where early exits have no meaning.
+
+        Raises
+        ------
+        BadProject
+            If a key is for classes.
+        """
+        alpha = self.exits.alpha
+        if alpha is not UNSET and alpha is not None:
+            raise BadProject(
+                "exits.alpha is the share of classes that may change; the labels are "
+                "numbers, for which there are no exits"
+            )
+        project = msgspec.structs.replace(
+            self, task="regression", exits=ExitTerms(alpha=None)
+        )
+        project._check()
+        if self.data.on_rare_class != "stop" or self.data.rare_below is not None:
+            raise BadProject("[data] on_rare_class is for classes; labels are numbers")
+        return project
 
     @property
     def refits(self) -> bool:
@@ -427,6 +525,7 @@ class Project(Part, frozen=True):
         self._check_budgets()
         self._check_exits()
         self._check_weights()
+        self._check_quality()
 
     def _check_data(self) -> None:
         data = self.data
@@ -532,6 +631,19 @@ class Project(Part, frozen=True):
                 "number of items can show; it must be above 0, or exits.confidence 0, "
                 "and then nothing is promised"
             )
+
+    def _check_quality(self) -> None:
+        quality = self.quality
+        if self.task is not None:
+            quality.measure_of(self.task)
+        if (quality.measure == "cost") != bool(quality.costs):
+            given, needed = ("costs", "measure = 'cost'")
+            if not quality.costs:
+                given, needed = needed, "costs, by class and answer"
+            raise BadProject(f"[quality] {given} needs {needed}")
+        numbers = self.task == "regression" or quality.measure in OF_NUMBERS
+        if numbers and quality.class_weights is not None:
+            raise BadProject("[quality] class_weights is for classes, not for numbers")
 
     def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):

@@ -1,4 +1,4 @@
-"""Feature sets whose accuracies are known beforehand, in place of trained ones."""
+"""Feature sets whose qualities are known beforehand, in place of trained ones."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Self
@@ -31,7 +31,7 @@ class KnownSets:
         self.on_few = on_few or accuracy
         self.sample: Self | None = None
 
-    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
+    def qualities(self, masks: Sequence[int]) -> Generator[float]:
         for mask in masks:
             if mask not in self.asked:
                 self.spent.seconds += self.seconds(mask)

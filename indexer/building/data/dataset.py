@@ -1,7 +1,8 @@
 """Labelled items, and how they are divided for training and testing."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
@@ -14,13 +15,15 @@ from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
 from polydom.features.tables.records import Records, take
 
-from ..project import Data
+from ..project import Data, Task
 from .kernels.divide_groups import divide_in_order
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
 MERGED = "other"  # the class of all that are rare
 
 Rows = NDArray[np.int64]
+
+log = logging.getLogger("polydom")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +37,9 @@ class Dataset:
     names
         Where each item came from, for messages.
     labels
-        The K class names, sorted.
+        The K class names, sorted; none where labels are numbers.
     codes : (N,) int64
-        Position of each item's class in `labels`.
+        Position of each item's class in `labels`; 0 where labels are numbers.
     groups : (N,) int64
         Items with the same number are never split between training and testing.
     skipped
@@ -48,6 +51,8 @@ class Dataset:
     weights : (N,) float64
         How much each item counts, above 0, 1 on average of all that were read; None
         where all count alike.
+    numbers : (N,) float64
+        The labels, where they are numbers; else None.
     """
 
     items: Sequence[Item]
@@ -59,6 +64,12 @@ class Dataset:
     tested: NDArray[np.bool_] | None = None
     times: NDArray[Any] | None = None
     weights: NDArray[np.float64] | None = None
+    numbers: NDArray[np.float64] | None = None
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """(N,) what is to be answered: codes, or numbers."""
+        return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Kind:
@@ -82,7 +93,7 @@ class Dataset:
             for item in self.items:
                 digest.update(msgspec.msgpack.encode(item.payload))
         digest.update(self.codes.tobytes() + self.groups.tobytes())
-        for name in ("tested", "times", "weights"):
+        for name in ("tested", "times", "weights", "numbers"):
             if (array := getattr(self, name)) is not None:
                 digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
@@ -99,6 +110,7 @@ class Dataset:
             tested=None if self.tested is None else self.tested[rows],
             times=None if self.times is None else self.times[rows],
             weights=None if self.weights is None else self.weights[rows],
+            numbers=None if self.numbers is None else self.numbers[rows],
         )
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
@@ -111,12 +123,17 @@ class Dataset:
         """
         if not bad:
             return self
+        if len(bad) == len(self.items):
+            first = min(bad)
+            raise BadProject(
+                f"no item is left; the first, {self.names[first]}: {bad[first]}"
+            )
         kept = np.ones(len(self.items), np.bool_)
         kept[[*bad]] = False
         left = self.only(np.flatnonzero(kept))
         skipped = ((self.names[int(row)], bad[row]) for row in sorted(bad))
         return replace(
-            left.relabelled(self.labels),
+            left.relabelled(self.labels) if self.labels else left,
             groups=number_in_turn(left.groups),
             skipped=(*self.skipped, *skipped),
         )
@@ -134,7 +151,7 @@ class Dataset:
         if len(known) < 2:
             raise BadProject(
                 f"all {len(self.items)} items have the label {known[0]!r}; "
-                "a classifier needs two classes"
+                "there must be two different ones at least"
             )
         places = {label: place for place, label in enumerate(known)}
         codes = np.array([places.get(label, -1) for label in labels], np.int64)
@@ -181,26 +198,76 @@ class RowNames(Sequence[str]):
         return RowNames(self.files, self.rows[places])
 
 
-def refuse_regression(labels: Collection[str], count: int, first: str) -> None:
-    """Refuse labels that are quantities, where each would be a class of its own.
+def looks_like_numbers(values: NDArray[np.float64], count: int) -> bool:
+    """Say whether labels are quantities, where each would be a class of its own.
 
     So are fractions of more than 20 values, and whole numbers of more than 20 that
-    come fewer than 5 times each. `labels` are the different ones that `count` items
-    have, the first of which is of the class `first`.
+    come fewer than 5 times each. `values` are the different ones that `count` items
+    have.
     """
-    if len(labels) <= MOST_NUMBERS:
-        return
-    try:
-        numbers = [float(label) for label in labels]
-    except ValueError:
-        return
-    if all(number.is_integer() for number in numbers) and count >= 5 * len(labels):
-        return
-    raise BadProject(
-        f"the labels are numbers of {len(labels):,} different values, such as "
-        f"{first}: that looks like regression, and an index answers with one of a "
-        "few classes. Make classes of the numbers, such as low, middle and high, or "
-        "name the column of classes with [data] label"
+    if len(values) <= MOST_NUMBERS:
+        return False
+    return count < 5 * len(values) or not (values == np.round(values)).all()
+
+
+def numbers_of(
+    values: NDArray[np.float64], wanted: Task | None
+) -> NDArray[np.float64] | None:
+    """Give labels (N,) back where they are to be predicted as numbers; say so."""
+    different = np.unique(values)
+    found = looks_like_numbers(different, len(values))
+    if wanted == "classes" or not (found or wanted):
+        if wanted is None and len(different) > MOST_NUMBERS:
+            log.warning(
+                "the labels are %d whole numbers, taken for classes; with "
+                'task = "regression" they are predicted as numbers',
+                len(different),
+            )
+        return None
+    if wanted is None:
+        log.warning(
+            "the labels are numbers of %d different values, and predicted as such "
+            '(task = "regression"; with "classes" each is a class of its own)',
+            len(different),
+        )
+    if len(different) < 2:
+        raise BadProject(
+            f"all {len(values)} items have the label {values[0]:g}; there must be two "
+            "different ones at least"
+        )
+    return values
+
+
+def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
+    """Take a data set's class names for numbers, where that is what they are.
+
+    Raises
+    ------
+    BadProject
+        If they are to be numbers, and one is none, or not finite.
+    """
+    if dataset.numbers is not None or wanted == "classes":
+        return dataset
+    values = np.empty(len(dataset.labels))
+    for code, label in enumerate(dataset.labels):
+        try:
+            values[code] = float(label)
+        except ValueError:
+            values[code] = np.nan
+    if not np.isfinite(values).all():
+        if wanted is None:
+            return dataset
+        code = int((~np.isfinite(values)).argmax())
+        row = int((dataset.codes == code).argmax())
+        raise BadProject(
+            f"{dataset.names[row]}: the label is {dataset.labels[code]!r}; with "
+            'task = "regression" it must be a finite number'
+        )
+    numbers = numbers_of(values[dataset.codes], wanted)
+    if numbers is None:
+        return dataset
+    return replace(
+        dataset, labels=(), codes=np.zeros(len(numbers), np.int64), numbers=numbers
     )
 
 
@@ -299,6 +366,8 @@ def split(
         )
     pairs = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in parts]
     for train, _ in pairs:
+        if not dataset.labels and not len(train):
+            raise BadProject(f"no item would be trained on: {why}")
         seen = np.bincount(dataset.codes[train], minlength=len(dataset.labels))
         if not seen.all():
             raise BadProject(
@@ -318,6 +387,8 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
     """Classes that come in fewer groups than that: in how many each."""
+    if not dataset.labels:
+        return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
     named = zip(dataset.labels, have.tolist(), strict=True)
     return {label: count for label, count in named if count < fewest}
@@ -325,17 +396,23 @@ def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
 
 def refuse_rare(dataset: Dataset, fewest: int) -> None:
     """Name the classes that come in fewer groups, and what can be done, in an error."""
+    have = len(np.unique(dataset.groups)) if not dataset.labels else fewest
+    if have < fewest:
+        raise BadProject(
+            f"there are {have} independent items; dividing them for training and "
+            f"testing needs at least {fewest}"
+        )
     rare = rare_classes(dataset, fewest)
     if not rare:
         return
-    label, have = next(iter(rare.items()))
+    label, count = next(iter(rare.items()))
     others = len(rare) - 1
     more = f", and {others} more classes are as rare" if others else ""
     if others == 1:
         more = ", and another class is as rare"
-    noun = "independent item" if have == 1 else "independent items"
+    noun = "independent item" if count == 1 else "independent items"
     raise BadProject(
-        f"class {label!r} has {have} {noun}{more}; dividing them for "
+        f"class {label!r} has {count} {noun}{more}; dividing them for "
         f"training and testing needs at least {fewest} of each class: add items, or "
         "leave such classes out with [data] on_rare_class = 'skip', make them one with "
         "'merge', or train on them and never test with 'train'"

@@ -26,7 +26,7 @@ from polydom.features.wording import hint, listed
 
 from ...progress import OnProgress
 from ..project import Data, Project
-from .dataset import Dataset, make_dataset, refuse_regression, refuse_shared_groups
+from .dataset import Dataset, make_dataset, of_numbers, refuse_shared_groups
 from .read_table import label_of, load_table, weights_of
 
 log = logging.getLogger("polydom")
@@ -67,9 +67,8 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
     _refuse_absent(project)
     read = load_table if project.data.table is not None else _load_items
     dataset = read(project, on_progress)
-    dataset = dataset.relabelled(dataset.labels)  # of which there must be two
-    first = dataset.labels[dataset.codes[0]]
-    refuse_regression(dataset.labels, len(dataset.codes), first)
+    if dataset.numbers is None:
+        dataset = dataset.relabelled(dataset.labels)  # of which there must be two
     refuse_shared_groups(dataset)
     project.costs.check_size(dataset.kind)
     return dataset
@@ -117,7 +116,7 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
             raise BadProject(_nothing(project, name, read.skipped))
         counts.append(len(read.items) - before)
     tested = np.arange(len(read.items)) >= counts[0]
-    return make_dataset(
+    dataset = make_dataset(
         read.items,
         read.names,
         read.labels,
@@ -129,6 +128,7 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
         if data.weight is None
         else weights_of(np.array(read.weights), read.names, data.weight),
     )
+    return of_numbers(dataset, project.task)
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:

@@ -14,8 +14,8 @@ from polydom.features.tables.records import Records
 from polydom.features.wording import hint
 
 from ...progress import OnProgress
-from ..project import Data, Project
-from .dataset import Dataset, RowNames, number_in_turn
+from ..project import Data, Project, Task
+from .dataset import Dataset, RowNames, number_in_turn, numbers_of
 
 OPTIONS = {"label": "[data] label names the column of classes"}
 
@@ -51,7 +51,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
     rows = all_rows(sum(counts))
     names = tuple(path.name for path in paths)
     where = RowNames(tuple(zip(names, counts, strict=True)), rows)
-    labels, codes = classes_of(columns[data.label], where)
+    labels, codes, numbers = labels_of(columns[data.label], where, project.task)
     return Dataset(
         Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
         where,
@@ -61,6 +61,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
         tested=rows >= counts[0] if data.test is not None else None,
         times=None if data.time is None else times_of(columns[data.time], data, where),
         weights=None if data.weight is None else _weights(columns, data, where),
+        numbers=numbers,
     )
 
 
@@ -123,9 +124,32 @@ def _joined(
     return columns
 
 
-def classes_of(cells: Cells, names: RowNames) -> tuple[tuple[str, ...], Rows]:
-    """Find the classes that a column holds, sorted, and each row's position in them."""
+def labels_of(
+    cells: Cells, names: RowNames, task: Task | None
+) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
+    """Give what a column holds: class names, codes, and numbers where it holds such."""
     _refuse_missing(cells, names, "no label; each item needs one")
+    number = isinstance(cells, Numbers) and cells.values.dtype != np.bool_
+    if task == "regression" and not number:
+        what = type(cells).__name__.lower()
+        raise BadProject(
+            f"[data] label: the column holds {what}; for task = 'regression' numbers "
+            "are needed"
+        )
+    if task != "classes" and isinstance(cells, Numbers) and number:
+        values = cells.values.astype(np.float64)
+        infinite = np.flatnonzero(~np.isfinite(values))
+        if len(infinite):
+            row = int(infinite[0])
+            raise BadProject(f"{names[row]}: the label is {values[row]:g}, not finite")
+        numbers = numbers_of(values, task)
+        if numbers is not None:
+            return (), np.zeros(len(numbers), np.int64), numbers
+    return *classes_of(cells), None
+
+
+def classes_of(cells: Cells) -> tuple[tuple[str, ...], Rows]:
+    """Find the classes that a column holds, sorted, and each row's position in them."""
     _, first, own = np.unique(cells.array, return_index=True, return_inverse=True)
     texts = [label_of(cells.value(row)) for row in first.tolist()]
     labels = sorted(set(texts))

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
 
+import numpy as np
+
 from ...progress import Progress
 from ...set_search import poly_dom
 from ...set_search.feature_order import prefixes
 from ...set_search.lazy_greedy import order_by_gain
+from ...set_search.violations import measure_violations
 from ..project import Search
 from .train_sets import Spent
 
@@ -21,6 +24,7 @@ TRYING = 0.25  # share of the time for finding orders
 TRAINING = 0.6  # share of it that is over when their beginnings are trained
 TRIALS = 4  # trainings that orders take for each feature, about
 FEWEST = 1000  # rows that tell features apart
+COVERED = 0.95  # of the violations, by a tolerance that is measured
 
 
 class SetTrainer(Protocol):
@@ -33,8 +37,8 @@ class SetTrainer(Protocol):
     def rows(self) -> int:
         """How many rows a set is trained on."""
 
-    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the accuracy of each set, training those that have not been yet."""
+    def qualities(self, masks: Sequence[int]) -> Generator[float]:
+        """Yield the quality of each set, training those that have not been yet."""
 
     def seconds(self, mask: int) -> float:
         """Seconds that the training of a set took that was asked for."""
@@ -65,18 +69,26 @@ class ProgressiveSearch:
 
 
 def search_progressively(
-    search: Search, m: int, trainer: SetTrainer, cost_of: CostOf, progress: Progress
+    search: Search,
+    m: int,
+    trainer: SetTrainer,
+    cost_of: CostOf,
+    progress: Progress,
+    tolerance: float | None = 0.0,
 ) -> ProgressiveSearch:
     """Search sets until the alpha of the project is proven or its time is up.
 
     The time is what trainings took, not what a clock says: a search that is repeated
     with what was kept of it ends where it ended before.
+
+    `tolerance` is the loss of quality that a larger set may show; with None it is what
+    `COVERED` of the violations show among the sets trained before Poly-Dom goes on.
     """
     full = (1 << m) - 1
     ends = [0, full]
     with progress.stage("training all features", 2) as on_progress:
         known: dict[int, float] = {}
-        for mask, accuracy in zip(ends, trainer.accuracies(ends), strict=True):
+        for mask, accuracy in zip(ends, trainer.qualities(ends), strict=True):
             known[mask] = accuracy
             on_progress(len(known))
     limit_s = search.limit_s(trainer.seconds(full))
@@ -85,17 +97,19 @@ def search_progressively(
     orders = _find_orders(m, trying, cost_of, tried, TRYING * limit_s, progress)
     wanted = [mask for mask in _beginnings(orders, tried, cost_of) if mask not in known]
     with progress.stage("training sets", None) as on_progress:
-        for mask, accuracy in poly_dom.train_each(trainer.accuracies, wanted):
+        for mask, accuracy in poly_dom.train_each(trainer.qualities, wanted):
             known[mask] = accuracy
             on_progress(len(known))
             if trainer.spent.seconds >= TRAINING * limit_s:
                 break
+        if tolerance is None:
+            tolerance = _violation(m, known)
         found = poly_dom.search(
             m,
-            trainer.accuracies,
+            trainer.qualities,
             batch=True,
             alpha=search.alpha,
-            tolerance=search.tolerance,
+            tolerance=tolerance,
             covering=search.covering,
             budget_s=max(limit_s - trainer.spent.seconds, 1e-9),
             known=known,
@@ -103,6 +117,13 @@ def search_progressively(
             now=lambda: trainer.spent.seconds,
         )
     return ProgressiveSearch(found, trying.rows, len(tried))
+
+
+def _violation(m: int, known: Mapping[int, float]) -> float:
+    """Loss of quality that `COVERED` of the larger sets that lose some lose at most."""
+    masks = np.array(sorted(known), np.uint64)
+    qualities = np.array([known[mask] for mask in masks.tolist()])
+    return measure_violations(m, masks, qualities).quantile(COVERED)
 
 
 def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
@@ -132,12 +153,12 @@ def _find_orders(
     orders, begun_s = [], trainer.spent.seconds
     with progress.stage("trying features", None) as on_progress:
         if 0 not in known:
-            (known[0],) = trainer.accuracies([0])
+            (known[0],) = trainer.qualities([0])
         for per_cost, share in ((True, 0.5), (False, 1.0)):
             orders.append(
                 order_by_gain(
                     m,
-                    trainer.accuracies,
+                    trainer.qualities,
                     cost_of,
                     known=known,
                     per_cost=per_cost,

@@ -23,17 +23,17 @@ class KeptModels(NamedTuple):
 
 def refit(
     masks: Sequence[int],
-    accuracies: Sequence[float],
+    qualities: Sequence[float],
     judged: Trainer,
     everything: Trainer,
     limit_s: float,
     progress: Progress,
 ) -> KeptModels:
-    """Train sets on all items, the most accurate first, while there is time.
+    """Train sets on all items, the best first, while there is time.
 
     Parameters
     ----------
-    masks, accuracies
+    masks, qualities
         The sets, and what `judged` found of them.
     judged
         Has trained them on what was not held out.
@@ -42,11 +42,11 @@ def refit(
     limit_s
         Seconds of training after which the others stay as they were judged.
     """
-    order = sorted(range(len(masks)), key=lambda row: -accuracies[row])
+    order = sorted(range(len(masks)), key=lambda row: -qualities[row])
     again = set[int]()
     begun_s = everything.spent.seconds
     with progress.stage("training on all", len(masks)) as on_progress:
-        trained = everything.accuracies([masks[row] for row in order])
+        trained = everything.qualities([masks[row] for row in order])
         for row, _ in zip(order, trained, strict=True):
             again.add(row)
             on_progress(len(again))

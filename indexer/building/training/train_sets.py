@@ -26,16 +26,17 @@ from polydom.models.selection.learners import make_learner
 from ...exits.checkpoints import answers_of
 from ..cache import Cache, digest
 from ..parallel import in_processes
+from .quality import Answers, Judge
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 ROWS_AT_ONCE = 1 << 14
-KEPT = frozenset({"accuracy", "seconds", "kind", "remarks"})  # of a trained set
+KEPT = frozenset({"quality", "seconds", "kind", "remarks"})  # of a trained set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class TrainingTask:
     """What training on any feature set needs; sent to worker processes once a call.
 
     Attributes
@@ -43,7 +44,9 @@ class Task:
     values
         A file with the feature values (N, width) float32.
     codes : (N,) int64
-        Class of each item.
+        Class of each item; 0 where labels are numbers.
+    judge
+        What tells how good answers are.
     splits
         (training rows, testing rows), once, or once for each fold; none to train on all
         rows and test on none.
@@ -53,10 +56,16 @@ class Task:
         Where trained sets are kept: entries `sets/{key}/{mask}`.
     weights : (N,) float64
         How much each item counts; None where all count alike.
+    class_weights : (K,) float64
+        How much more items of each class count where a learner is fitted, and not
+        where it is judged; None where none counts more.
+    numbers : (N,) float64
+        The labels, where they are numbers.
     """
 
     values: Path
     codes: NDArray[np.int64]
+    judge: Judge
     splits: Sequence[tuple[Rows, Rows]]
     learner: dict[str, Any]
     seed: int
@@ -64,6 +73,23 @@ class Task:
     cache: Cache
     key: str
     weights: Floats | None = None
+    class_weights: Floats | None = None
+    numbers: Floats | None = None
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """(N,) what is to be answered: codes, or numbers."""
+        return self.codes if self.numbers is None else self.numbers
+
+    def fitting_weights(self, rows: Rows) -> Floats | None:
+        """How much each of some items counts where a learner is fitted to them."""
+        if self.weights is None and self.class_weights is None:
+            return None
+        weights = self.weights_of(rows)
+        if self.class_weights is not None:
+            weights = weights * self.class_weights[self.codes[rows]]
+            weights /= weights.mean()
+        return weights
 
     def weights_of(self, rows: Rows) -> Floats:
         """How much each of some items counts."""
@@ -82,9 +108,9 @@ class Spent:
 
 
 class Trainer:
-    """Trains feature sets of one task and remembers their accuracy and model.
+    """Trains feature sets of one task and remembers their quality and model.
 
-    Accuracy is that of the compiled model, which is what will be served, on items it
+    Quality is that of the compiled model, which is what will be served, on items it
     was not trained on: those held out, or all of them fold by fold. With held-out items
     the model kept is the one measured; with folds it is trained on all items.
 
@@ -96,7 +122,9 @@ class Trainer:
         the same set whenever it is repeated.
     """
 
-    def __init__(self, task: Task, workers: int, spent: Spent | None = None) -> None:
+    def __init__(
+        self, task: TrainingTask, workers: int, spent: Spent | None = None
+    ) -> None:
         self.task = task
         self.workers = workers
         self.spent = spent or Spent()
@@ -111,17 +139,17 @@ class Trainer:
         """Seconds that the training of a set took that was asked for."""
         return self._seconds[mask]
 
-    def accuracies(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the accuracy of each set, training those that have not been yet."""
+    def qualities(self, masks: Sequence[int]) -> Generator[float]:
+        """Yield the quality of each set, training those that have not been yet."""
         known = [self._trained(mask) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
         found = self._train_many(missing)
         for mask, trained in zip(masks, known, strict=True):
-            accuracy, seconds = trained or next(found)
+            quality, seconds = trained or next(found)
             if mask not in self._seconds:
                 self._seconds[mask] = seconds
                 self.spent.seconds += seconds / self.workers
-            yield accuracy
+            yield quality
         # joblib wants to be asked once more than it has results
         next(found, None)
 
@@ -140,7 +168,7 @@ class Trainer:
         entry = self.task.cache.load(self.task.name(mask))
         if entry is None or not entry[0].keys() >= KEPT:  # or of an earlier version
             return None
-        return float(entry[0]["accuracy"]), float(entry[0]["seconds"])
+        return float(entry[0]["quality"]), float(entry[0]["seconds"])
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[tuple[float, float]]:
         if masks:
@@ -157,11 +185,34 @@ class Trainer:
         }
         return load_model(meta["kind"], parts, width=self.task.starts[-1])
 
+    @property
+    def tested(self) -> Rows:
+        """Positions of the N items that quality is measured on, as they come there."""
+        return np.concatenate([test for _, test in self.task.splits])
+
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
         """Say which of the N items tested each trained set decides right: (E, N)."""
-        count = sum(len(test) for _, test in self.task.splits)
         packed = [self._entry(mask)[1]["right"] for mask in masks]
+        count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
+
+    def residuals(self, mask: int) -> Floats:
+        """Labels minus what a trained set answers, (N,), where labels are numbers."""
+        return self._entry(mask)[1]["residuals"].astype(np.float64)
+
+    def parts(self, masks: Sequence[int]) -> NDArray[Any]:
+        """Say what each of the N items tested adds to each set's quality: (E, N)."""
+        judge, tested = self.task.judge, self.tested
+        if judge.measure == "accuracy":
+            return self.right(masks)
+        if self.task.numbers is None:
+            return np.vstack([self._entry(mask)[1]["parts"] for mask in masks])
+        targets, weights = self.task.numbers[tested], self.task.weights_of(tested)
+        parts = np.empty((len(masks), len(tested)), np.float32)
+        for row, mask in enumerate(masks):
+            answers = Answers(targets - self.residuals(mask))
+            parts[row] = judge.judge(answers, targets, weights).parts
+        return parts
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
         """Margins (N, C) and choices (N, C) of C trained sets for the N items tested.
@@ -207,16 +258,16 @@ def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
     return np.sort(by_class[np.argsort(place, kind="stable")[:count]])
 
 
-def _train(task: Task, mask: int) -> tuple[float, float]:
-    """Train one set, keep its model, return its accuracy and the seconds it took."""
+def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
+    """Train one set, keep its model, return its quality and the seconds it took."""
     _warm(msgspec.msgpack.encode(task.learner))
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
-    right, remarks = [], list[str]()
+    given, remarks = list[Answers](), list[str]()
     try:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
-            right.append(model.predict(_map(task.values)[test]) == task.codes[test])
+            given.append(task.judge.answers(model, _map(task.values)[test]))
         if len(task.splits) != 1:
             model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
@@ -229,23 +280,37 @@ def _train(task: Task, mask: int) -> tuple[float, float]:
             f"learner {name!r} failed when trained on feature {chosen} of the "
             f"project's {len(places)}: {type(error).__name__}: {error}"
         ) from error
-    decided = np.concatenate([np.empty(0, np.bool_), *right])
-    tested = [np.empty(0, np.int64), *(test for _, test in task.splits)]
-    accuracy = math.nan
-    if len(decided):
-        weights = task.weights_of(np.concatenate(tested))
-        accuracy = float(np.average(decided, weights=weights))
+    quality, arrays = _judge(task, given)
     seconds = time.perf_counter() - begun_s
     meta = {
-        "accuracy": accuracy,
+        "quality": quality,
         "seconds": seconds,
         "kind": model.kind,
         "remarks": sorted(set(remarks)),
     }
-    arrays = {f"model/{name}": array for name, array in model.arrays().items()}
-    arrays["right"] = np.packbits(decided)
+    arrays |= {f"model/{name}": array for name, array in model.arrays().items()}
     task.cache.store(task.name(mask), meta, arrays)
-    return accuracy, seconds
+    return quality, seconds
+
+
+def _judge(
+    task: TrainingTask, given: Sequence[Answers]
+) -> tuple[float, dict[str, NDArray[Any]]]:
+    """Judge what was answered for all items tested; with what is kept of it."""
+    if not given:
+        return math.nan, {}
+    tested = np.concatenate([test for _, test in task.splits])
+    targets = task.targets[tested]
+    chosen = np.concatenate([one.chosen for one in given])
+    scores = [one.scores for one in given if one.scores is not None]
+    answers = Answers(chosen, np.concatenate(scores) if scores else None)
+    found = task.judge.judge(answers, targets, task.weights_of(tested))
+    if task.numbers is not None:
+        return found.quality, {"residuals": (targets - chosen).astype(np.float32)}
+    arrays: dict[str, NDArray[Any]] = {"right": np.packbits(chosen == targets)}
+    if task.judge.measure != "accuracy":
+        arrays["parts"] = found.parts.astype(np.float32)
+    return found.quality, arrays
 
 
 @lru_cache(maxsize=1)
@@ -262,7 +327,7 @@ def _warm(learner: bytes) -> None:
         compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
 
 
-def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
+def _answers_by_fold(task: TrainingTask, mask: int) -> tuple[Floats, Rows]:
     """Margins and choices of one set for each fold's items, which are kept."""
     name = f"margins/{task.key}/{mask:x}"
     stored = task.cache.load(name)
@@ -279,18 +344,16 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
 
 
 def _fit(
-    task: Task, train: Rows, columns: NDArray[np.int32], remarks: list[str]
+    task: TrainingTask, train: Rows, columns: NDArray[np.int32], remarks: list[str]
 ) -> Model:
-    codes, weights = task.codes[train], None
-    if task.weights is not None:
-        weights = task.weights[train]
+    targets, weights = task.targets[train], task.fitting_weights(train)
     if not len(columns):
-        return Prior.fit(codes, weights)
+        return Prior.fit(targets, weights)
     estimator = make_learner(task.learner, task.seed)
     values = _take(_map(task.values), train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(values, codes, **weighing(estimator, weights))
+        estimator.fit(values, targets, **weighing(estimator, weights))
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
     return compile_model(estimator, columns)
 
@@ -307,13 +370,19 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
         return {}
     from sklearn.utils.validation import has_fit_parameter
 
-    name, last = getattr(estimator, "steps", [("", estimator)])[-1]
+    name, last = last_step(estimator)
     if not has_fit_parameter(last, "sample_weight"):
         raise BadProject(
-            f"[data] weight: {type(last).__name__} takes no weights; another learner, "
-            "or no weights, are needed"
+            f"weights: {type(last).__name__} takes none; another learner, or neither "
+            "[data] weight nor [quality] class_weights, is needed"
         )
     return {f"{name}__sample_weight" if name else "sample_weight": weights}
+
+
+def last_step(estimator: Any) -> tuple[str, Any]:
+    """Give an estimator, or a pipeline's last step, and its name there."""
+    name, last = getattr(estimator, "steps", [("", estimator)])[-1]
+    return name, last
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:

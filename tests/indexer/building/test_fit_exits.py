@@ -149,7 +149,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     dataset, _, values = builder.table
     trainer = builder.trainer
     masks = [0b0000, 0b0010, 0b0111]
-    list(trainer.accuracies(masks))
+    list(trainer.qualities(masks))
     for _ in range(2):  # the second time from the cache
         margins, choices = trainer.answers(masks)
         for row, mask in enumerate(masks):

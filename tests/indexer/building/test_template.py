@@ -25,9 +25,9 @@ def test_project_template_shows_every_key_with_its_default() -> None:
     )
     shown = tomllib.loads(uncommented)
     known = Project.from_mapping({"data": {"images": "photos"}})
-    for name in ("data", "features", "search", "costs"):
+    for name in ("data", "features", "quality", "search", "costs"):
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
-    for name in ("method", "alpha", "tolerance", "held_out"):
+    for name in ("method", "alpha", "held_out"):
         assert shown["search"][name] == getattr(known.search, name)
     for name in set(known.costs.__struct_fields__) - {"size"}:
         assert shown["costs"][name] == getattr(known.costs, name)

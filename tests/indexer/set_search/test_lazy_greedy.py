@@ -25,7 +25,7 @@ def order(
     known = KnownSets(accuracy)
     found = order_by_gain(
         len(covers),
-        known.accuracies,
+        known.qualities,
         cost_of,
         known={0: accuracy(0)},
         per_cost=per_cost,

@@ -16,8 +16,9 @@ from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
 
 
-def load(folder: Path, **data: Any) -> Dataset:
-    return load_data(Project.from_mapping({"data": data}, folder=folder))
+def load(folder: Path, task: str | None = None, **data: Any) -> Dataset:
+    content = {"data": data} if task is None else {"data": data, "task": task}
+    return load_data(Project.from_mapping(content, folder=folder))
 
 
 def png(edge: int = 4) -> bytes:
@@ -181,8 +182,9 @@ def test_texts_may_have_another_encoding(tmp_path: Path) -> None:
     assert dataset.items[0].payload == "Öl"
 
 
+@pytest.mark.parametrize("source", ["table", "texts"])
 @pytest.mark.parametrize(
-    ("labels", "refused"),
+    ("labels", "number"),
     [
         ([f"{n}.5" for n in range(20)] * 2, False),
         ([f"{n}.5" for n in range(21)] * 2, True),
@@ -192,17 +194,53 @@ def test_texts_may_have_another_encoding(tmp_path: Path) -> None:
         (["x", *(f"{n}.5" for n in range(50))], False),
     ],
 )
-def test_labels_that_are_quantities_are_refused(
-    tmp_path: Path, labels: list[str], refused: bool
+def test_labels_that_are_quantities_are_numbers(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    labels: list[str],
+    number: bool,
+    source: str,
 ) -> None:
     rows = "\n".join(f"1,{label}" for label in labels)
     (tmp_path / "a.csv").write_text(f"x,label\n{rows}\n")
-    if refused:
-        message = "numbers of 21 different values, such as 0.*looks like regression"
-        with pytest.raises(BadProject, match=message):
-            load(tmp_path, table="a.csv")
+    lines = (f'{{"text": "a", "label": "{label}"}}\n' for label in labels)
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    named = {"table": "a.csv"} if source == "table" else {"texts": "a.jsonl"}
+    dataset = load(tmp_path, **named)
+    if number:
+        assert dataset.numbers is not None
+        assert dataset.numbers.tolist() == [float(label) for label in labels]
+        assert dataset.labels == ()
+        assert not dataset.codes.any()
+        assert "predicted as such (task =" in caplog.text
     else:
-        assert len(load(tmp_path, table="a.csv").labels) == len(set(labels))
+        assert dataset.numbers is None
+        assert len(dataset.labels) == len(set(labels))
+        whole = len(set(labels)) == 21
+        assert ("21 whole numbers, taken for classes" in caplog.text) == whole
+    caplog.clear()
+    assert load(tmp_path, task="classes", **named).numbers is None
+    if "x" not in labels:
+        assert load(tmp_path, task="regression", **named).numbers is not None
+    assert not caplog.text
+
+
+def test_what_is_no_number_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n1,2.5\n1,low\n")
+    (tmp_path / "b.csv").write_text("x,label\n1,2.5\n1,inf\n")
+    (tmp_path / "c.csv").write_text("x,label\n1,2.5\n1,2.5\n")
+    (tmp_path / "d.csv").write_text("x,label\n1,true\n1,false\n")
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "a", "label": "1"}\n{"text": "b", "label": "low"}\n'
+    )
+    for named, message in [
+        ({"table": "a.csv"}, "the column holds words; for task = 'regression' numbers"),
+        ({"table": "b.csv"}, r"b.csv, row 2: the label is inf, not finite"),
+        ({"table": "c.csv"}, "all 2 items have the label 2.5; there must be two"),
+        ({"texts": "a.jsonl"}, "a.jsonl, line 2: the label is 'low'; with task ="),
+    ]:
+        with pytest.raises(BadProject, match=message):
+            load(tmp_path, task="regression", **named)
 
 
 @pytest.mark.parametrize(

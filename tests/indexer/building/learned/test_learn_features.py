@@ -215,7 +215,7 @@ def test_accuracy_for_random_labels_is_that_of_guessing(tmp_path: Path) -> None:
         for item, label in zip(drawn(800, told=0.0).items, "ab" * 400, strict=True)
     ]
     (tmp_path / "mails.jsonl").write_text("\n".join(lines))
-    assert list(made.trainer.accuracies([1, 2, 3])) == pytest.approx([0.5] * 3, abs=0.1)
+    assert list(made.trainer.qualities([1, 2, 3])) == pytest.approx([0.5] * 3, abs=0.1)
     train = made.trainer.task.splits[0][0]
     values, codes = made.table.values[train], made.table.dataset.codes[train]
     assert abs(np.corrcoef(values[:, 0], codes)[0, 1]) < 0.15

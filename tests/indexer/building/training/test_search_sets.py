@@ -47,9 +47,9 @@ def test_search_by_poly_dom_keeps_its_promise_and_says_so() -> None:
     found = search("poly-dom", alpha=1.5)
     assert found.facts["method"] == "poly-dom"
     assert found.facts["alpha"] == 1.5
-    assert found.facts["expanded"] == len(found.accuracies) == len(found.sets)
+    assert found.facts["expanded"] == len(found.qualities) == len(found.sets)
     for mask in range(1 << M):
-        subsets = [a for s, a in found.accuracies.items() if s & ~mask == 0]
+        subsets = [a for s, a in found.qualities.items() if s & ~mask == 0]
         assert 1.5 * max(subsets) >= accuracy(mask)
 
 
@@ -58,7 +58,7 @@ def test_search_by_greedy_indexes_what_its_sequences_pass(method: str) -> None:
     found = search(method)
     expected = search_greedy(M, accuracy, cost_of, lambdas=LAMBDAS[method])
     assert found.sequences == tuple(s.features for s in expected.sequences)
-    assert dict(found.accuracies) == expected.expanded
+    assert dict(found.qualities) == expected.expanded
     assert found.facts["sequences"] == len(expected.sequences)
     passed = {m for s in expected.sequences for m in prefixes(s.features)}
     assert found.sets == tuple(sorted(passed))
@@ -95,10 +95,10 @@ def test_search_keeps_the_best_for_every_size_and_budget(
     kept = found.keep(table, SIZES)
     masks = [found.sets[row] for row in kept]
     orders, fallbacks = found.order(masks, price)
-    gains = [found.accuracies[mask] for mask in masks]
+    gains = [found.qualities[mask] for mask in masks]
     best = Index.from_candidates(table[kept], gains, SIZES).best(size, budget)
     fits = [m for m in found.sets if price(m) * size <= budget]
-    assert best.accuracy == max(found.accuracies[mask] for mask in fits)
+    assert best.accuracy == max(found.qualities[mask] for mask in fits)
     for mask, order, answers in zip(masks, orders, fallbacks, strict=True):
         assert prefixes(order)[-1] == mask
         for done, answer in zip(prefixes(order), answers, strict=True):

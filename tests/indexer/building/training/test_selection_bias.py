@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.indexer.building.training.selection_bias import DRAWS, expected_accuracies
+from polydom.indexer.building.training.selection_bias import DRAWS, expected_qualities
 from tests.support.oracles.building import luck_of_the_best
 
 pytestmark = pytest.mark.jit  # without kernels; once is enough
@@ -34,7 +34,7 @@ def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
     for seed in range(60):
         right, truth = decisions(sets, items, spread, seed)
         best = right.mean(axis=1).argmax()
-        (expected,) = expected_accuracies(
+        (expected,) = expected_qualities(
             right,
             np.zeros(sets),
             np.array([best]),
@@ -51,7 +51,7 @@ def test_expected_accuracy_of_the_best_is_what_fresh_items_show(
 
 def test_a_set_without_rivals_is_taken_at_its_word() -> None:
     right = np.array([[True, True, False, True], [False, True, True, True]])
-    found = expected_accuracies(
+    found = expected_qualities(
         right, np.array([1.0, 2.0]), np.array([0]), np.arange(4), np.ones(4), 0
     )
     assert found == [0.75]
@@ -60,7 +60,7 @@ def test_a_set_without_rivals_is_taken_at_its_word() -> None:
 def test_perfect_sets_stay_perfect() -> None:
     right = np.ones((5, 40), bool)
     chosen = np.arange(5)
-    found = expected_accuracies(
+    found = expected_qualities(
         right, np.arange(5.0), chosen, np.arange(40), np.ones(40), 0
     )
     assert found.tolist() == [1.0] * 5
@@ -71,7 +71,7 @@ def test_order_of_accuracies_stays(seed: int, kept: set[int]) -> None:
     right, _ = decisions(20, 60, 0.05, seed)
     chosen = np.array(sorted(kept))
     costs = np.random.default_rng(seed).random(20)
-    found = expected_accuracies(right, costs, chosen, np.arange(60), np.ones(60), seed)
+    found = expected_qualities(right, costs, chosen, np.arange(60), np.ones(60), seed)
     observed = right[chosen].mean(axis=1)
     assert (found <= observed + 1e-12).all()
     assert (found >= 0).all()
@@ -93,7 +93,7 @@ def test_luck_is_what_counting_item_by_item_shows(weighed: bool) -> None:
     )
     # each alone: what caps it is not asked
     found = [
-        expected_accuracies(right, costs, np.array([s]), groups, weights, 3)[0]
+        expected_qualities(right, costs, np.array([s]), groups, weights, 3)[0]
         for s in cheapest_first
     ]
     observed = np.average(right, axis=1, weights=weights)[cheapest_first]

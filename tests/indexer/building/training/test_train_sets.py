@@ -11,8 +11,13 @@ from sklearn.linear_model import LogisticRegression
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import divide_groups
 from polydom.indexer.building.fit_schedules import FEWEST_FITTED, divide_aside
+from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.refit import refit
-from polydom.indexer.building.training.train_sets import Task, Trainer, draw_sample
+from polydom.indexer.building.training.train_sets import (
+    Trainer,
+    TrainingTask,
+    draw_sample,
+)
 from polydom.indexer.progress import Silence
 
 ROWS = 400
@@ -29,9 +34,10 @@ def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
     part = divide_groups(codes, np.arange(ROWS), 4, 0)
     split = np.flatnonzero(part != 0), np.flatnonzero(part == 0)
     cache = Cache(folder)
-    task = Task(
+    task = TrainingTask(
         values=cache.matrix("values", values),
         codes=codes,
+        judge=Judge("accuracy", 2),
         splits=[] if everything else [split],
         learner={"name": "sklearn.linear_model:LogisticRegression", "C": 3.0},
         seed=0,
@@ -44,7 +50,7 @@ def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
 
 def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path)
-    accuracies = list(trainer.accuracies(SETS))
+    accuracies = list(trainer.qualities(SETS))
     right = trainer.right(SETS)
     assert right.shape == (4, ROWS // 4)
     assert right.mean(axis=1).tolist() == accuracies
@@ -60,21 +66,21 @@ def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) 
 def test_seconds_of_trainings_that_are_asked_for_count_once(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path)
     assert trainer.spent.seconds == 0
-    list(trainer.accuracies(SETS))
+    list(trainer.qualities(SETS))
     spent_s = trainer.spent.seconds
     assert spent_s == pytest.approx(sum(map(trainer.seconds, SETS)))
     assert min(map(trainer.seconds, SETS)) > 0
-    list(trainer.accuracies(SETS))
+    list(trainer.qualities(SETS))
     assert trainer.spent.seconds == spent_s
     # what was kept took as long as it did
     again = trainer_of(tmp_path)
-    list(again.accuracies(SETS[::-1]))
+    list(again.qualities(SETS[::-1]))
     assert again.spent.seconds == pytest.approx(spent_s)
 
 
 def test_what_an_earlier_version_kept_is_trained_again(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path)
-    accuracies = list(trainer.accuracies(SETS))
+    accuracies = list(trainer.qualities(SETS))
     for mask in SETS:
         entry = trainer.task.cache.load(trainer.task.name(mask))
         assert entry is not None
@@ -82,7 +88,7 @@ def test_what_an_earlier_version_kept_is_trained_again(tmp_path: Path) -> None:
         del meta["seconds"], arrays["right"]
         trainer.task.cache.store(trainer.task.name(mask), meta, arrays)
     again = trainer_of(tmp_path)
-    assert list(again.accuracies(SETS)) == accuracies
+    assert list(again.qualities(SETS)) == accuracies
     assert again.right(SETS).mean(axis=1).tolist() == accuracies
 
 
@@ -94,9 +100,9 @@ def test_a_sample_is_kept_apart_and_counts_too(tmp_path: Path) -> None:
     ((train, tested),) = trainer.task.splits
     assert set(rows) < set(train)
     assert (test == tested).all()
-    (accuracy,) = few.accuracies([3])
+    (accuracy,) = few.qualities([3])
     assert trainer.spent.seconds == few.seconds(3)
-    assert list(trainer.accuracies([3])) != [accuracy]
+    assert list(trainer.qualities([3])) != [accuracy]
 
 
 @given(
@@ -117,7 +123,7 @@ def test_a_sample_keeps_the_shares_of_classes(counts: list[int], share: float) -
 
 def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
     judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
-    accuracies = list(judged.accuracies(SETS))
+    accuracies = list(judged.qualities(SETS))
     kept = refit(SETS, accuracies, judged, everything, np.inf, Silence())
     assert kept.again == (True,) * 4
     values, codes = np.load(judged.task.values), judged.task.codes
@@ -130,7 +136,7 @@ def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
 
 def test_without_time_the_most_accurate_alone_is_trained_again(tmp_path: Path) -> None:
     judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
-    accuracies = list(judged.accuracies(SETS))
+    accuracies = list(judged.qualities(SETS))
     kept = refit(SETS, accuracies, judged, everything, 1e-9, Silence())
     best = int(np.argmax(accuracies))
     assert kept.again == tuple(row == best for row in range(4))

@@ -44,13 +44,13 @@ def test_weights_train_and_count(tmp_path: Path) -> None:
     tree.fit(values[train].astype(float), codes[train], sample_weight=weights[train])
     is_right = tree.predict(values[test].astype(float)) == codes[test]
     accuracy = weights[test][is_right].sum() / weights[test].sum()
-    nothing, whole = weighed.trainer.accuracies([0, 1])
+    nothing, whole = weighed.trainer.qualities([0, 1])
     assert whole == pytest.approx(accuracy)
     shares = np.bincount(codes[train], weights[train])
     most = codes[test] == shares.argmax()
     assert nothing == pytest.approx(weights[test][most].sum() / weights[test].sum())
     alike = builder(tmp_path, "tree", ignore=["w"])
-    assert [*alike.trainer.accuracies([0, 1])] != [nothing, whole]
+    assert [*alike.trainer.qualities([0, 1])] != [nothing, whole]
 
 
 @pytest.mark.parametrize("name", ["logistic", "hist_boosting", "naive_bayes"])
@@ -71,7 +71,9 @@ def test_learner_that_takes_no_weights_is_named_before_anything_is_read(
     discriminant = "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"
     unweighed = builder(tmp_path, discriminant, weight="w")
     (tmp_path / "a.csv").unlink()
-    with pytest.raises(BadProject, match="LinearDiscriminantAnalysis takes no weights"):
+    with pytest.raises(
+        BadProject, match="LinearDiscriminantAnalysis takes none"
+    ):
         _ = unweighed.table
     with pytest.raises(BadProject, match="the race of 'auto' weighs nothing"):
         builder(tmp_path, "auto", weight="w")
