@@ -121,7 +121,7 @@ def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
     package = index.package
     assert package is not None
     extractor = package.extractor()
-    plan = Planner(index, extractor).plans[int(np.argmax(index.accuracies))]
+    plan = Planner(index, extractor).plans[int(np.argmax(index.qualities))]
     shape = (len(items), len(plan.answers))
     costs, checks, margins = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     choices = np.zeros(shape, np.int64)
@@ -159,7 +159,7 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
     with threadpool_limits(1):
         walk(indexes[0], items[:20], money)
         walks = walk(indexes[0], items, money)
-    top = int(np.argmax(indexes[0].accuracies))
+    top = int(np.argmax(indexes[0].qualities))
     last = len(package.orders[top])
     never = np.full(last + 1, np.inf)
     rules: list[tuple[str, float | None, NDArray[np.float64], int]] = [

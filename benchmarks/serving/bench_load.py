@@ -68,7 +68,7 @@ def only_best(index: Index) -> Index:
     package = index.package
     assert package is not None
     prior = package.masks.tolist().index(0)
-    rows = [prior, int(index.accuracies.argmax())]
+    rows = [prior, int(index.qualities.argmax())]
     order = package.orders[rows[1]]
     small = replace(
         package,
@@ -80,7 +80,7 @@ def only_best(index: Index) -> Index:
         margins=(),
         meta={k: v for k, v in package.meta.items() if k != "pace"},
     )
-    curves, accuracies = index.coefficients[rows], index.accuracies[rows]
+    curves, accuracies = index.coefficients[rows], index.qualities[rows]
     return Index.from_candidates(curves, accuracies, index.sizes, small)
 
 

@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
         "build_s": seconds,
         "stages_s": stages.seconds,
         "search": index.package.meta["search"],
-        "candidates": len(index.accuracies),
+        "candidates": len(index.qualities),
         "bytes": path.stat().st_size,
         "in_budget": float(met[fits].mean()),
         "answers": int(fits.sum()),

@@ -198,9 +198,9 @@ class Builder:
             mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
             ends=exits.ends,
             learned=self._final.features.learned,
-            # measure=self._judge.measure,
-            # accuracies=accuracies,
-            # intervals=self._intervals(masks),
+            measure=self._judge.measure,
+            accuracies=accuracies,
+            intervals=self._intervals(masks),
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, qualities, sizes, package)

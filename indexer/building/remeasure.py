@@ -128,7 +128,7 @@ def remeasure(
     )
     return Index.from_candidates(
         cost_curves(costs, package.masks, package.model_s, checks),
-        index.accuracies,
+        index.qualities,
         index.sizes,
         package,
     )
@@ -148,6 +148,6 @@ def _package(index: Index) -> Package:
     if index.package is None:
         raise BadInput(
             "bare candidates have no features to measure: this index was made of "
-            "cost curves and accuracies alone; `polydom build` makes one of data"
+            "cost curves and qualities alone; `polydom build` makes one of data"
         )
     return index.package

@@ -31,7 +31,7 @@ def facts_of(index: Index) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "version": index.version,
         "sizes": [low, high],
-        "candidates": len(index.accuracies),
+        "candidates": len(index.qualities),
         **index.lookup.facts(),
         "skylines": [
             skyline_facts(index, means, n)
@@ -84,7 +84,7 @@ def skyline_facts(
                 "row": row,
                 "cost": index.cost_s(row, size) * factor,
                 "mean_cost": cost_at(means[row].tolist(), size) * factor,
-                "accuracy": float(index.accuracies[row]),
+                "accuracy": float(index.qualities[row]),
                 "features": list(package.names(row)) if package else [],
             }
             for row in rows

@@ -460,7 +460,7 @@ class BudgetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "features": list(self._package.names(best.row)),
             "cost": best.cost_s * factor,
             "unit": unit,
-            "accuracy": best.accuracy,
+            "accuracy": best.quality,
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -19,11 +19,11 @@ from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
-    """What a budget buys: `row` of the index, its cost at this size, its accuracy."""
+    """What a budget buys: `row` of the index, its cost at this size, its quality."""
 
     row: int
     cost_s: float
-    accuracy: float
+    quality: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,8 +37,9 @@ class Index:
     ----------
     coefficients : (C, T) float64
         Cost polynomial of each candidate, constant first (`polynomials.py`), seconds.
-    accuracies : (C,) float64
-        Expected accuracy of each candidate, in [0, 1].
+    qualities : (C,) float64
+        Expected quality of each candidate, in [0, 1], larger being better: accuracy,
+        or what else the package says that it measures.
     sizes
         The range of item sizes, `(low, high)`, for which the choice is the best.
     lookup
@@ -50,7 +51,7 @@ class Index:
     """
 
     coefficients: NDArray[np.float64]
-    accuracies: NDArray[np.float64]
+    qualities: NDArray[np.float64]
     sizes: tuple[Size, Size]
     lookup: SizeLookup[Any]
     package: Package | None = None
@@ -58,7 +59,7 @@ class Index:
 
     def __post_init__(self) -> None:
         # Not the look-up's: calling its kernel takes longer with read-only arrays.
-        for array in (self.coefficients, self.accuracies):
+        for array in (self.coefficients, self.qualities):
             array.setflags(write=False)
 
     def __repr__(self) -> str:
@@ -66,7 +67,7 @@ class Index:
         kind = f" of {self.package.kind}s" if self.package is not None else ""
         named = f", version {self.version[:12]}" if self.version else ""
         return (
-            f"<Index of {len(self.accuracies)} candidates{kind}, "
+            f"<Index of {len(self.qualities)} candidates{kind}, "
             f"sizes {low} to {high}{named}>"
         )
 
@@ -74,18 +75,18 @@ class Index:
     def from_candidates(
         cls,
         coefficients: ArrayLike,
-        accuracies: ArrayLike,
+        qualities: ArrayLike,
         sizes: tuple[Size, Size],
         package: Package | None = None,
     ) -> Self:
-        """Index candidates by their cost curves and accuracies (ICSP, section 3.2).
+        """Index candidates by their cost curves and qualities (ICSP, section 3.2).
 
         Parameters
         ----------
         coefficients : (C, T)
             Cost polynomials in the item size, constant first, seconds: 1, n, n^2 ...,
             or 1, a, b, a^2, ab, b^2 ... for sizes of two numbers.
-        accuracies : (C,)
+        qualities : (C,)
             In [0, 1].
         sizes
             Smallest and largest item size to choose for, each one number or a pair.
@@ -101,19 +102,19 @@ class Index:
         >>> cheap, dear = [1e-3, 0.0], [2e-3, 1e-6]
         >>> index = Index.from_candidates([cheap, dear], [0.7, 0.9], (1, 10_000))
         >>> index.best(size=500, budget_s=2e-3)
-        Candidate(row=0, cost_s=0.001, accuracy=0.7)
-        >>> index.best(size=500, budget_s=3e-3).accuracy
+        Candidate(row=0, cost_s=0.001, quality=0.7)
+        >>> index.best(size=500, budget_s=3e-3).quality
         0.9
         >>> rows, pixels = [0.0, 0.0, 1e-6], [1e-3, 0.0, 0.0, 0.0, 2e-8, 0.0]
         >>> curves = [rows + [0.0] * 3, pixels]  # by height; by width times height
         >>> index = Index.from_candidates(curves, [0.7, 0.9], ((8, 8), (4096, 4096)))
-        >>> index.best(size=(100, 500), budget_s=2e-3).accuracy
+        >>> index.best(size=(100, 500), budget_s=2e-3).quality
         0.9
-        >>> index.best(size=(500, 500), budget_s=2e-3).accuracy
+        >>> index.best(size=(500, 500), budget_s=2e-3).quality
         0.7
         """
         costs = np.array(coefficients, np.float64, order="C")
-        gains = np.array(accuracies, np.float64, order="C")
+        gains = np.array(qualities, np.float64, order="C")
         low, high = map(read_size, sizes)
         if isinstance(low, tuple) != isinstance(high, tuple):
             raise BadInput(f"sizes are {sizes!r}; both of one number or of two")
@@ -160,7 +161,17 @@ class Index:
         if row < 0:
             cheapest_s = float(costs_at(self.coefficients, size).min())
             raise NothingFits(budget_s=budget_s, cheapest_s=cheapest_s, size=size)
-        return Candidate(row, self.cost_s(row, size), float(self.accuracies[row]))
+        return Candidate(row, self.cost_s(row, size), float(self.qualities[row]))
+
+    def accuracy(self, row: int) -> float | None:
+        """Return the accuracy expected of a candidate; None where answers are numbers.
+
+        It is the quality where that is what quality measures, as of bare candidates.
+        """
+        package = self.package
+        if package is None or package.measure == "accuracy":
+            return float(self.qualities[row])
+        return None if package.numeric else float(package.accuracies[row])
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
         """Rows of the candidates worth buying at `size`, by ascending cost."""
@@ -209,7 +220,7 @@ class Index:
             mean_s=factors.models * package.mean_s,
             overhead_s=factors.overhead * package.overhead_s,
         )
-        index = self.from_candidates(coefficients, self.accuracies, self.sizes, package)
+        index = self.from_candidates(coefficients, self.qualities, self.sizes, package)
         return replace(index, version=self.version)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -217,7 +228,7 @@ class Index:
         meta: dict[str, Any] = {"sizes": list(self.sizes)}
         arrays: dict[str, NDArray[Any]] = {
             "coefficients": self.coefficients,
-            "accuracies": self.accuracies,
+            "qualities": self.qualities,
         }
         for name, array in self.lookup.arrays().items():
             arrays[f"lookup/{name}"] = array
@@ -237,7 +248,7 @@ class Index:
         """
         meta, arrays, version = read_file(path)
         try:
-            coefficients, accuracies = arrays["coefficients"], arrays["accuracies"]
+            coefficients, qualities = arrays["coefficients"], arrays["qualities"]
             low, high = map(read_size, meta["sizes"])
             lookup = _kind_of(low).from_arrays(
                 {
@@ -247,7 +258,7 @@ class Index:
                 }
             )
             package = unpack(meta["package"], arrays) if "package" in meta else None
-            index = cls(coefficients, accuracies, (low, high), lookup, package, version)
+            index = cls(coefficients, qualities, (low, high), lookup, package, version)
             index._check()
         except PolydomError as error:
             raise BadIndexFile(f"{os.fspath(path)}: {error}") from error
@@ -266,19 +277,19 @@ class Index:
         """Refuse arrays that contradict each other; the look-up checked its own."""
         low, high = self.sizes
         count = len(self.coefficients)
-        if self.coefficients.ndim != 2 or self.accuracies.shape != (count,):
-            raise BadIndexFile("damaged: costs and accuracies differ in number")
-        if self.coefficients.dtype != np.float64 or self.accuracies.dtype != np.float64:
-            raise BadIndexFile("damaged: costs or accuracies are not float64")
+        if self.coefficients.ndim != 2 or self.qualities.shape != (count,):
+            raise BadIndexFile("damaged: costs and qualities differ in number")
+        if self.coefficients.dtype != np.float64 or self.qualities.dtype != np.float64:
+            raise BadIndexFile("damaged: costs or qualities are not float64")
         ends = is_size(low, self.lookup.variables), is_size(high, self.lookup.variables)
         if not (all(ends) and np.less_equal(low, high).all()):
             raise BadIndexFile("damaged: its sizes are no range")
         try:
-            self.lookup.check_source(self.coefficients, self.accuracies, self.sizes)
+            self.lookup.check_source(self.coefficients, self.qualities, self.sizes)
         except BadInput as error:
             raise BadIndexFile(f"damaged: {error}") from error
         if self.package is not None:
-            check_choice(self.package, self.coefficients, self.accuracies, high)
+            check_choice(self.package, self.coefficients, self.qualities, high)
 
 
 def _kind_of(size: Size) -> type[SizeLookup[Any]]:

@@ -51,7 +51,7 @@ class SizeLookup(ABC, Generic[OneSize]):
     @classmethod
     @abstractmethod
     def build(
-        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
+        cls, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
         """Index candidates for all sizes in a range.
 
@@ -59,7 +59,7 @@ class SizeLookup(ABC, Generic[OneSize]):
         ----------
         coefficients : (C, T)
             Cost polynomials, seconds.
-        accuracies : (C,)
+        qualities : (C,)
             In [0, 1].
         sizes
             The smallest and the largest size.
@@ -83,7 +83,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def skyline(self, size: OneSize) -> Ints:
-        """Rows on the skyline of a size, by ascending cost and accuracy."""
+        """Rows on the skyline of a size, by ascending cost and quality."""
 
     @staticmethod
     @abstractmethod
@@ -131,7 +131,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def check_source(
-        self, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
+        self, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes.
 
@@ -143,16 +143,16 @@ class SizeLookup(ABC, Generic[OneSize]):
             If what `build` copies from its arguments is not in the look-up.
         """
 
-    def _check_ranked(self, coefficients: Floats, accuracies: Floats) -> None:
-        """Refuse `rows` that are not some candidates, by ascending accuracy."""
+    def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
+        """Refuse `rows` that are not some candidates, by ascending quality."""
         rows = self.rows
         if (
-            rows.max() >= len(accuracies)
+            rows.max() >= len(qualities)
             or len(np.unique(rows)) < len(rows)
-            or not (np.diff(accuracies[rows]) >= 0).all()
+            or not (np.diff(qualities[rows]) >= 0).all()
         ):
-            raise BadIndexFile("the look-up's rows are not the index's, by accuracy")
-        if accuracies[rows[-1]] < accuracies.max():
+            raise BadIndexFile("the look-up's rows are not the index's, by quality")
+        if qualities[rows[-1]] < qualities.max():
             raise BadIndexFile("the look-up's rows lack the most accurate")
         if not np.array_equal(self.coefficients, coefficients[rows]):
             raise BadIndexFile("the look-up's costs are not those of the index")
@@ -163,7 +163,7 @@ class Lookup(SizeLookup[float]):
     """Skylines of all sizes, sharing what neighbouring ones have in common.
 
     Between two breakpoints lies a range of sizes with one skyline. On any skyline the
-    order by cost is the order by accuracy, so candidates are ranked once by accuracy.
+    order by cost is the order by quality, so candidates are ranked once by quality.
     A block of neighbouring ranges keeps one list of stays, ordered by rank; a skyline
     is the stays of its block that span its range. A block ends when as many
     candidates have joined as there were at its start, so the bytes grow with the
@@ -199,14 +199,14 @@ class Lookup(SizeLookup[float]):
 
     @classmethod
     def build(
-        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
+        cls, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> Self:
         """Index candidates for all sizes in a range, by their `skylines`."""
-        found = skylines(coefficients, accuracies, sizes)
-        # Accuracies are distinct on a skyline, but not between skylines.
+        found = skylines(coefficients, qualities, sizes)
+        # Qualities are distinct on a skyline, but not between skylines.
         rows = np.unique(found.rows)
-        rows = rows[np.argsort(accuracies[rows], kind="stable")]
-        rank = np.zeros(len(accuracies), np.int64)
+        rows = rows[np.argsort(qualities[rows], kind="stable")]
+        rank = np.zeros(len(qualities), np.int64)
         rank[rows] = np.arange(rows.size)
 
         breakpoints = found.breakpoints
@@ -247,7 +247,7 @@ class Lookup(SizeLookup[float]):
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: float) -> Ints:
-        """Rows on the skyline of a size, by ascending cost and accuracy."""
+        """Rows on the skyline of a size, by ascending cost and quality."""
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
         ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.stays, position)
         return self.rows[ranks]
@@ -262,11 +262,11 @@ class Lookup(SizeLookup[float]):
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(
-        self, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
+        self, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes."""
-        check_candidates(coefficients, accuracies, sizes)
-        self._check_ranked(coefficients, accuracies)
+        check_candidates(coefficients, qualities, sizes)
+        self._check_ranked(coefficients, qualities)
         low, high = sizes
         spacing = np.array([low, _per_unit(self.breakpoints.size + 1, sizes)])
         inside = self.breakpoints[(self.breakpoints > low) & (self.breakpoints <= high)]

@@ -3,7 +3,7 @@
 ICSP leaves this open (section 6.2). Here the time that is left is looked at after every
 feature. Towards each stored set lies a sequence of features, and on the way lie
 answers; each is reached in time with a chance that follows from what its features take
-typically and at worst. The set with the largest expected accuracy at the deadline is
+typically and at worst. The set with the largest expected quality at the deadline is
 aimed at, one feature is computed, and all is asked again. So a dear set may be aimed
 at, since what lies on the way secures an answer. But nothing is begun unless a better
 answer than there is already will more likely than not come of it.
@@ -52,11 +52,11 @@ class AnytimeRule:
         Median time as a share of what the curve says.
     masks : (C,) int64
         Stored sets.
-    accuracies : (C,) float64
+    qualities : (C,) float64
     orders : (C, K) int32
         Features of each set in the order to compute them, then -1.
     gains : (C, K + 1) float64
-        Accuracy of what answers after each of them.
+        Quality of what answers after each of them.
     needs : (m,) int64
         Masks of the steps that each feature needs.
     model_s : (C,) float64
@@ -68,7 +68,7 @@ class AnytimeRule:
     typical_features: Floats
     typical_steps: Floats
     masks: NDArray[np.int64]
-    accuracies: Floats
+    qualities: Floats
     orders: NDArray[np.int32]
     gains: Floats
     needs: NDArray[np.int64]
@@ -76,7 +76,7 @@ class AnytimeRule:
     quantiles: float
 
     @classmethod
-    def of(cls, package: Package, accuracies: Floats, quantile: float) -> Self:
+    def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
         """Prepare the rule for a package, whose curves lie at `quantile` of the times.
 
         Where no typical times are known, all are taken to be as the curves say. A
@@ -88,7 +88,7 @@ class AnytimeRule:
         gains = np.zeros((len(orders), longest + 1))
         for row, order in enumerate(orders):
             table[row, : len(order)] = order
-            gains[row, : len(order) + 1] = accuracies[list(package.fallbacks[row])]
+            gains[row, : len(order) + 1] = qualities[list(package.fallbacks[row])]
         shares = package.typical
         if not len(shares):
             shares = np.ones(m + len(costs.step_coefficients))
@@ -98,7 +98,7 @@ class AnytimeRule:
             shares[:m],
             shares[m:],
             package.masks.astype(np.int64),
-            np.ascontiguousarray(accuracies),
+            np.ascontiguousarray(qualities),
             table,
             gains,
             np.array(needs, np.int64),
@@ -118,7 +118,7 @@ class AnytimeRule:
 
     def answer(self, done: int) -> int:
         """Row of the most accurate set within the features `done` (a mask)."""
-        return int(best_within(self.masks, self.accuracies, done))
+        return int(best_within(self.masks, self.qualities, done))
 
     def target(
         self, at: NodeCosts, done: int, left: float, *, careful: bool = True
@@ -139,7 +139,7 @@ class AnytimeRule:
             being late all the same may lose.
             Without, the caller must be able to answer while a feature is computed.
         """
-        accuracy = float(self.accuracies[self.answer(done)])
+        quality = float(self.qualities[self.answer(done)])
         return int(
             most_promising(
                 self.orders,
@@ -149,7 +149,7 @@ class AnytimeRule:
                 at.feature_s,
                 at.step_s,
                 done,
-                accuracy,
+                quality,
                 left,
                 self.quantiles,
                 careful,

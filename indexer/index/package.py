@@ -22,6 +22,7 @@ from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
+from .quality import OF_CLASSES, OF_NUMBERS
 from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
@@ -44,7 +45,8 @@ class Package:
     kind
         What the items are: "image", "text" or "record".
     labels
-        Class names; models answer with positions in them.
+        Class names; models answer with positions in them. Empty where answers are
+        numbers: then each model has the one class 0, whose score is the value.
     features
         The m features, in the order of the bits of `masks`.
     costs
@@ -82,6 +84,14 @@ class Package:
         (0, 1]; empty where it is not known.
     learned
         What the features learned that were, by name.
+    measure
+        What quality is here: a name of `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
+    accuracies : (C,) float64
+        Expected accuracy of each candidate where quality is another measure of
+        classes; else empty.
+    intervals : (C, 2) float64
+        Between which residuals, label less value, the label of an answer is expected;
+        empty where answers are classes. `meta` says with what chance, its "coverage".
     """
 
     kind: Kind
@@ -102,6 +112,14 @@ class Package:
     mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     ends: tuple[tuple[float, ...], ...] = ()
     learned: Mapping[str, TermWeights] = field(default_factory=dict)
+    measure: str = "accuracy"
+    accuracies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    intervals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
+
+    @property
+    def numeric(self) -> bool:
+        """Whether answers are numbers, not classes."""
+        return self.measure in OF_NUMBERS
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
@@ -127,6 +145,7 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
     model_kinds: list[str]
     overhead_s: float
     meta: dict[str, Any]
+    measure: str = "accuracy"
 
 
 class MetaFacts(msgspec.Struct):
@@ -137,6 +156,7 @@ class MetaFacts(msgspec.Struct):
     quantile: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.99
     samples: list[Any] = []
     exits: dict[str, Any] = {}
+    coverage: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.9
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -149,6 +169,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         [model.kind for model in package.models],
         package.overhead_s,
         package.meta,
+        package.measure,
     )
     arrays: dict[str, Array] = {
         "costs/features": package.costs.feature_coefficients,
@@ -165,6 +186,10 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays["margins"] = _pad(finite, NEVER, np.float64)
     if package.ends:
         arrays["ends"] = _pad(package.ends, 0.0, np.float64)
+    if len(package.accuracies):
+        arrays["accuracies"] = package.accuracies
+    if len(package.intervals):
+        arrays["intervals"] = package.intervals
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
@@ -228,6 +253,13 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
         mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
         learned=_learned(facts.features, arrays),
+        measure=facts.measure,
+        accuracies=_take(arrays, "accuracies", "<f8", 1)
+        if "accuracies" in arrays
+        else np.empty(0),
+        intervals=_take(arrays, "intervals", "<f8", 2)
+        if "intervals" in arrays
+        else np.empty((0, 2)),
     )
     _check(package)
     return package
@@ -369,8 +401,6 @@ def _check(package: Package) -> None:
         raise BadIndexFile(f"damaged: more than {MOST_COLUMNS:,} columns")
     if any(feature >= m for order in package.orders for feature in order):
         raise BadIndexFile("damaged: a candidate has features that there are not")
-    if len(set(package.labels)) != len(package.labels) or not package.labels:
-        raise BadIndexFile("damaged: its class names are not distinct")
     fields = (package.orders, package.fallbacks, package.models, package.model_s)
     if any(len(field) != count for field in fields) or 0 not in package.masks:
         raise BadIndexFile("damaged: its candidates are incomplete")
@@ -387,13 +417,41 @@ def _check(package: Package) -> None:
         raise BadIndexFile("damaged: a feature needs a step twice, or too many")
     if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
         raise BadIndexFile("damaged: its typical times are not its curves'")
+    _check_answers(package)
     owner = np.repeat(np.arange(m), [feature.width for feature in package.features])
     for row in range(count):
         _check_row(package, row, owner)
 
 
+def _check_answers(package: Package) -> None:
+    """Check what is said of answers, classes or numbers, and how good they are."""
+    count, measure = len(package.masks), package.measure
+    if measure not in (OF_CLASSES | OF_NUMBERS):
+        raise BadIndexFile(f"damaged: its quality is an unknown measure, {measure!r}")
+    labels, accuracies, intervals = (
+        package.labels,
+        package.accuracies,
+        package.intervals,
+    )
+    if len(set(labels)) != len(labels) or bool(labels) == package.numeric:
+        raise BadIndexFile("damaged: its class names are not distinct")
+    is_other = not package.numeric and measure != "accuracy"
+    if len(accuracies) != (count if is_other else 0):
+        raise BadIndexFile("damaged: its accuracies are not its candidates'")
+    if not ((accuracies >= 0) & (accuracies <= 1)).all():
+        raise BadIndexFile("damaged: an accuracy outside [0, 1]")
+    if intervals.shape != (count if package.numeric else 0, 2):
+        raise BadIndexFile("damaged: its intervals are not its candidates'")
+    if not (intervals[:, 0] <= intervals[:, 1]).all():
+        raise BadIndexFile("damaged: an interval ends before it begins")
+    if package.numeric and "coverage" not in package.meta:
+        raise BadIndexFile("damaged: its intervals do not say how much they cover")
+    if package.numeric and (package.margins or package.early_exits):
+        raise BadIndexFile("damaged: numbers have no classes to be sure of")
+
+
 def check_choice(
-    package: Package, coefficients: Array, accuracies: Array, largest: Size
+    package: Package, coefficients: Array, qualities: Array, largest: Size
 ) -> None:
     """Refuse candidates, (C, T) and (C,), that promise what their plans cannot hold.
 
@@ -421,7 +479,7 @@ def check_choice(
     # Sums may be rounded in another order.
     if not (coefficients >= least * (1 - 1e-9)).all():
         raise BadIndexFile("damaged: a candidate costs less than its parts")
-    gains = accuracies.tolist()
+    gains = qualities.tolist()
     for row, fallbacks in enumerate(package.fallbacks):
         reached = [gains[other] for other in fallbacks]
         if reached != sorted(reached) or reached[-1] < gains[row]:
@@ -446,7 +504,8 @@ def _check_row(package: Package, row: int, owner: Array) -> None:
     classes = package.models[row].classes
     if (
         classes.dtype.kind not in "iu"
-        or not ((classes >= 0) & (classes < len(package.labels))).all()
+        or not ((classes >= 0) & (classes < (len(package.labels) or 1))).all()
+        or (package.numeric and len(classes) != 1)
     ):
         raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
     if not np.isin(owner[package.models[row].columns], order).all():

@@ -32,7 +32,7 @@ from polydom.features.errors import BadIndexFile, BadInput, CannotWrite
 Array = NDArray[Any]
 
 MAGIC = b"\x89PDX\r\n\x1a\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ALIGNMENT = 64
 # Read and checked in about two seconds.
 MAX_FILE_BYTES = 2 << 30

@@ -67,11 +67,11 @@ class SizePairLookup(SizeLookup[Pair]):
 
     @classmethod
     def build(
-        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
+        cls, coefficients: Floats, qualities: Floats, sizes: tuple[Pair, Pair]
     ) -> Self:
         """Index candidates for all sizes in a rectangle; see `check_pairs`."""
-        check_pairs(coefficients, accuracies, sizes)
-        order = by_accuracy(coefficients, accuracies, sizes)
+        check_pairs(coefficients, qualities, sizes)
+        order = by_accuracy(coefficients, qualities, sizes)
         tree = _grow(coefficients[order], sizes)
         used = np.unique(np.concatenate([cell.listed for cell in tree.cells]))[::-1]
         rank = np.zeros(len(order), np.int64)
@@ -83,7 +83,7 @@ class SizePairLookup(SizeLookup[Pair]):
             np.array(tree.nodes, np.int32).reshape(-1, 3),
             cells,
             entries,
-            np.unique(accuracies[rows], return_inverse=True)[1].astype(np.int32),
+            np.unique(qualities[rows], return_inverse=True)[1].astype(np.int32),
             np.ascontiguousarray(coefficients[rows]),
             rows.astype(np.int64),
         )
@@ -110,7 +110,7 @@ class SizePairLookup(SizeLookup[Pair]):
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: Pair) -> NDArray[np.int64]:
-        """Rows on the skyline of a size, by ascending cost and accuracy."""
+        """Rows on the skyline of a size, by ascending cost and quality."""
         a, b = size
         start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
         entries = self.entries[start:end]
@@ -131,14 +131,14 @@ class SizePairLookup(SizeLookup[Pair]):
         return {"cells": len(self.cells)}
 
     def check_source(
-        self, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
+        self, coefficients: Floats, qualities: Floats, sizes: tuple[Pair, Pair]
     ) -> None:
         """Refuse to look up other candidates than these."""
-        check_pairs(coefficients, accuracies, sizes)
-        self._check_ranked(coefficients, accuracies)
-        levels = np.unique(accuracies[self.rows], return_inverse=True)[1]
+        check_pairs(coefficients, qualities, sizes)
+        self._check_ranked(coefficients, qualities)
+        levels = np.unique(qualities[self.rows], return_inverse=True)[1]
         if not np.array_equal(self.levels, levels):
-            raise BadIndexFile("the look-up's levels are not the index's accuracies")
+            raise BadIndexFile("the look-up's levels are not the index's qualities")
 
     def _needs(self) -> dict[str, Callable[[], Any]]:
         cells, ranks = self.cells, self.rows.size

@@ -1,10 +1,10 @@
 """Plans for many items under one budget: a multiple-choice knapsack.
 
 Of every item exactly one plan is carried out; their costs add up to no more than the
-budget, and their expected accuracies to as much as possible. Solved by the greedy on
+budget, and their expected qualities to as much as possible. Solved by the greedy on
 concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
 2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
-plan on each hull in the order of accuracy gained per cost. What it misses of the
+plan on each hull in the order of quality gained per cost. What it misses of the
 optimum is less than the gain of one step. ICSP leaves this question open.
 """
 
@@ -36,13 +36,13 @@ class Menu(NamedTuple):
         Rows of the index.
     costs : (H,) float64
         What each costs on this item, ascending, in the index's unit.
-    accuracies : (H,) float64
-        Expected accuracies, ascending, and less and less so per cost.
+    qualities : (H,) float64
+        Expected qualities, ascending, and less and less so per cost.
     """
 
     rows: Ints
     costs: Floats
-    accuracies: Floats
+    qualities: Floats
 
 
 class Solution(NamedTuple):
@@ -60,12 +60,12 @@ class Solution(NamedTuple):
     cost: float
 
 
-def make_menu(rows: Ints, costs: Floats, accuracies: Floats) -> Menu:
-    """Keep of some plans those on the upper concave hull of accuracy over cost.
+def make_menu(rows: Ints, costs: Floats, qualities: Floats) -> Menu:
+    """Keep of some plans those on the upper concave hull of quality over cost.
 
     Parameters
     ----------
-    rows, costs, accuracies : (K,)
+    rows, costs, qualities : (K,)
         Plans in any order, at least one. Of equally accurate ones the cheapest counts.
 
     Raises
@@ -77,13 +77,13 @@ def make_menu(rows: Ints, costs: Floats, accuracies: Floats) -> Menu:
         raise BadInput("an item without any plan cannot be answered")
     hull: list[int] = []
     slopes: list[float] = []
-    cost, accuracy = costs.tolist(), accuracies.tolist()
-    for k in np.lexsort((-accuracies, costs)).tolist():
-        if hull and accuracy[k] <= accuracy[hull[-1]]:
+    cost, quality = costs.tolist(), qualities.tolist()
+    for k in np.lexsort((-qualities, costs)).tolist():
+        if hull and quality[k] <= quality[hull[-1]]:
             continue
         while hull:
             gap = cost[k] - cost[hull[-1]]
-            slope = (accuracy[k] - accuracy[hull[-1]]) / gap if gap else np.inf
+            slope = (quality[k] - quality[hull[-1]]) / gap if gap else np.inf
             if not slopes or slope < slopes[-1]:
                 break
             hull.pop()
@@ -91,7 +91,7 @@ def make_menu(rows: Ints, costs: Floats, accuracies: Floats) -> Menu:
         if hull:
             slopes.append(slope)
         hull.append(k)
-    return Menu(rows[hull], costs[hull], accuracies[hull])
+    return Menu(rows[hull], costs[hull], qualities[hull])
 
 
 class Menus:
@@ -118,7 +118,7 @@ class Menus:
                 self._made.clear()
             rows = self._index.skyline(size)
             costs = costs_at(self._costs[rows], size)
-            menu = make_menu(rows, costs, self._index.accuracies[rows])
+            menu = make_menu(rows, costs, self._index.qualities[rows])
             self._made[size] = menu
         return menu
 
@@ -131,7 +131,7 @@ class _Steps:
     item, place : (T,) int64
         Whose step, and the position in the menu that it leads to.
     costs, slopes : (T,) float64
-        What it adds to the cost, and to the accuracy per cost.
+        What it adds to the cost, and to the quality per cost.
     base_costs : (N,) float64
         Of the cheapest plans.
     """
@@ -140,14 +140,14 @@ class _Steps:
         lengths = np.array([len(menu.rows) for menu in menus], np.int64)
         starts = np.cumsum(lengths) - lengths
         costs = np.concatenate([menu.costs for menu in menus])
-        accuracies = np.concatenate([menu.accuracies for menu in menus])
+        qualities = np.concatenate([menu.qualities for menu in menus])
         is_step = np.ones(len(costs), bool)
         is_step[starts] = False
         at = np.flatnonzero(is_step)
         self.item = np.repeat(np.arange(len(menus)), lengths - 1)
         self.place = at - starts[self.item]
         self.costs = costs[at] - costs[at - 1]
-        self.slopes = (accuracies[at] - accuracies[at - 1]) / self.costs
+        self.slopes = (qualities[at] - qualities[at - 1]) / self.costs
         self.base_costs = costs[starts]
 
 

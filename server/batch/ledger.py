@@ -240,7 +240,7 @@ class Ledger:
         self.answered += 1
         self.planner.audit.answered(result)
         self._spent += result.charged
-        self._hoped += result.accuracy
+        self._hoped += result.quality
 
     def waste(self, assignment: Assignment) -> None:
         """Book all that the plan of an item that failed may have cost."""
@@ -250,7 +250,7 @@ class Ledger:
         """Book a second, better answer to an item."""
         self.planner.audit.answered(after)
         self._spent += after.charged
-        self._hoped += after.accuracy - before.accuracy
+        self._hoped += after.quality - before.quality
 
     def close(self, chunk: "Chunk", all_s: float) -> None:
         """Learn how time runs from a chunk that took so long."""

@@ -104,7 +104,7 @@ def explain(
         return {
             "features": list(package.names(row)),
             **_in_unit("predicted", index.cost_s(row, size), unit),
-            "expected_accuracy": float(index.accuracies[row]),
+            "expected_accuracy": float(index.qualities[row]),
         }
 
     return {

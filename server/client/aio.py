@@ -102,7 +102,7 @@ class AsyncClient:
         budget: float | None = None,
         model: str | None = None,
         on_infeasible: str | None = None,
-        min_accuracy: float | None = None,
+        min_quality: float | None = None,
         exact: bool = False,
     ) -> Answer:
         """Classify one item; as `Client.predict`."""
@@ -112,7 +112,7 @@ class AsyncClient:
             budget=budget,
             model=model,
             on_infeasible=on_infeasible,
-            min_accuracy=min_accuracy,
+            min_quality=min_quality,
             exact="true" if exact else None,
         )
         timeout_s = patience_s(budget_ms, self._grace_s)

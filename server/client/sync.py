@@ -82,7 +82,7 @@ class Client:
         budget: float | None = None,
         model: str | None = None,
         on_infeasible: str | None = None,
-        min_accuracy: float | None = None,
+        min_quality: float | None = None,
         exact: bool = False,
     ) -> Answer:
         """Classify one item.
@@ -92,7 +92,7 @@ class Client:
         item
             An image's or text's bytes, a text, a mapping of columns, or the path of a
             file with one of them (`.json` for columns).
-        budget_ms, budget, model, on_infeasible, min_accuracy, exact
+        budget_ms, budget, model, on_infeasible, min_quality, exact
             As in docs/wire-format.md.
 
         Raises
@@ -109,7 +109,7 @@ class Client:
                 budget=budget,
                 model=model,
                 on_infeasible=on_infeasible,
-                min_accuracy=min_accuracy,
+                min_quality=min_quality,
                 exact=exact,
             )
         )

@@ -254,7 +254,7 @@ class Execution(ABC):
         self,
         row: int,
         reason: Reason | None,
-        accuracy: float,
+        promised: int,
         charged: float,
         audit: bool | None = None,
         *,
@@ -263,10 +263,12 @@ class Execution(ABC):
     ) -> Outcome:
         """Have a row's model answer, `whole` or as its schedule says.
 
+        What to expect of it is what is expected of the row `promised`.
         Where the audit has `drawn` this answer, one that comes early is compared with
         the whole model's, which is answered then.
         """
-        exits = None if whole or self._request.exact else self._planner.early_exits[row]
+        planner = self._planner
+        exits = None if whole or self._request.exact else planner.early_exits[row]
         scores: list[float] | None
         bounds = used = size = None
         if exits is None:
@@ -278,16 +280,17 @@ class Execution(ABC):
                 early, drawn = code, False
                 code, scores = self._ask(row)
                 audit, used, bounds = code != early, size, None
-        labels = self._planner.labels[row]
+        labels = planner.labels[row]
         return Outcome(
             label=labels[code],
             scores=None if scores is None else dict(zip(labels, scores, strict=True)),
             row=row,
             predicted=self.choice.cost,
             started_s=self.started_s,
-            finished_s=self._planner.now(),
+            finished_s=planner.now(),
             reason="sure" if scores is None and reason is None else reason,
-            accuracy=accuracy,
+            quality=planner.qualities[promised],
+            accuracy=planner.accuracies[promised],
             charged=charged,
             drift=self.choice.drift,
             audit=audit,
@@ -361,9 +364,9 @@ class PlanExecution(Execution):
         reached = self._reached  # read once: the thread that computes may go on
         row, whole = plan.answers[reached.done], reached.done == len(plan.features)
         reason: Reason | None = choice.reason if whole else "overrun"
-        accuracy = self._planner.accuracies[row]
+        promised = row
         if reached.sure:
-            reason, accuracy = "sure", self._planner.accuracies[plan.row]
+            reason, promised = "sure", plan.row
         charged = choice.cost
         if not whole:
             features = cost_at(plan.begun[reached.done], self._request.item.size)
@@ -371,7 +374,7 @@ class PlanExecution(Execution):
         return self._outcome(
             row,
             reason,
-            accuracy,
+            promised,
             charged,
             reached.audit,
             whole=reached.sure or reached.audit is not None,
@@ -480,15 +483,14 @@ class AnytimeExecution(Execution):
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
         reached = self._reached
-        accuracies = self._planner.accuracies
-        accuracy = accuracies[reached.row]
-        reason = self._reason(accuracy)
+        promised = reached.row
+        reason = self._reason(self._planner.qualities[promised])
         if reached.sure >= 0:
-            reason, accuracy = "sure", accuracies[reached.sure]
+            reason, promised = "sure", reached.sure
         return self._outcome(
             reached.row,
             reason,
-            accuracy,
+            promised,
             self._with_model(reached.high_s, reached.row),
             reached.audit,
             whole=reached.sure >= 0 or reached.audit is not None,
@@ -552,19 +554,19 @@ class AnytimeExecution(Execution):
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
-        accuracies = self._planner.accuracies
-        return accuracies[self._reached.row] >= accuracies[self.choice.plan.row]
+        qualities = self._planner.qualities
+        return qualities[self._reached.row] >= qualities[self.choice.plan.row]
 
-    def _reason(self, accuracy: float) -> Reason | None:
+    def _reason(self, quality: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""
         planner, choice = self._planner, self.choice
-        chosen = planner.accuracies[choice.plan.row]
-        if accuracy < chosen:
+        chosen = planner.qualities[choice.plan.row]
+        if quality < chosen:
             return "overrun"
-        if accuracy == chosen and not self._yielded:
+        if quality == chosen and not self._yielded:
             return choice.reason
         best, _ = planner.top(self._request.item.size)
-        if accuracy >= planner.accuracies[best]:
+        if quality >= planner.qualities[best]:
             return None
         if self._yielded:
             return "pressure"

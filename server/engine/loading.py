@@ -26,7 +26,7 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
     if index.package is None:
         raise BadIndexFile(
             f"{os.fspath(name)}: candidates without models: it was made of cost curves "
-            "and accuracies alone; `polydom build` makes one that can answer"
+            "and qualities alone; `polydom build` makes one that can answer"
         )
     return index.package
 

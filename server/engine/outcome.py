@@ -24,8 +24,9 @@ class Outcome(msgspec.Struct, frozen=True):
     reason
         As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
         "sure" where the plan's first features were enough.
-    accuracy
-        Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
+    quality, accuracy
+        Expected, in [0, 1]: those of the row, or where it was sure those of the plan.
+        There is no accuracy of numbers.
     charged
         What the curves say of all that was computed, in the unit of the costs.
     drift
@@ -51,7 +52,8 @@ class Outcome(msgspec.Struct, frozen=True):
     started_s: float
     finished_s: float
     reason: Reason | None
-    accuracy: float
+    quality: float
+    accuracy: float | None
     charged: float
     drift: float = 1.0
     audit: bool | None = None

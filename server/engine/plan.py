@@ -61,16 +61,16 @@ def make_plans(index: Index) -> tuple[Plan, ...]:
     """Lay out the plan of every row of an index that has a package."""
     package = index.package
     assert package is not None
-    accuracies = [float(accuracy) for accuracy in index.accuracies]
+    qualities = [float(quality) for quality in index.qualities]
     return tuple(
-        _make_plan(package, accuracies, row) for row in range(len(package.masks))
+        _make_plan(package, qualities, row) for row in range(len(package.masks))
     )
 
 
-def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
+def _make_plan(package: Package, qualities: list[float], row: int) -> Plan:
     order = package.orders[row]
     answers = (*package.fallbacks[row][:-1], row)
-    gains = [accuracies[answer] for answer in answers]
+    gains = [qualities[answer] for answer in answers]
     never = (math.inf,) * len(answers)
     margins = package.margins[row] if package.margins else never
     done = accumulate((1 << feature for feature in order), operator.or_, initial=0)

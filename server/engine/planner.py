@@ -27,7 +27,7 @@ from .request import Request
 Clock = Callable[[], float]
 
 # How much every waiting request raises the price of a second, in mean gains of
-# accuracy per second of budget; chosen by simulation (test_pressure).
+# quality per second of budget; chosen by simulation (test_pressure).
 PRESSURE = 0.2
 # Sizes of which the most accurate row is remembered; records have one, and images of
 # one camera few.
@@ -94,6 +94,8 @@ class Planner:
         Names of the classes of each row's model.
     feature_names
         Of each row's set, in computing order.
+    qualities, accuracies : (C,)
+        Expected of each row; no accuracies where answers are numbers.
     mean_costs : (C, T)
         Cost polynomials that hold on average, of plans that may answer early.
     early_exits
@@ -144,7 +146,8 @@ class Planner:
         self.mean_costs = mean_costs(package, index.coefficients)
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
-        self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
+        self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
+        self.accuracies = tuple(map(index.accuracy, range(count)))
         self.top = remember_tops(index)
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
@@ -158,7 +161,7 @@ class Planner:
         ----------
         waiting
             How many other requests wait. The more, the higher the price of a second;
-            the plan is the one of best accuracy minus price times cost (drift plus
+            the plan is the one of best quality minus price times cost (drift plus
             penalty: Neely, Stochastic Network Optimization, 2010).
 
         Raises
@@ -166,13 +169,13 @@ class Planner:
         TooLittleLeft
             If nothing that was asked for fits and the request wants an error then.
         """
-        size, accuracies = request.item.size, self.accuracies
+        size, qualities = request.item.size, self.qualities
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
         left = remaining / drift - more  # as the curves count
         best, best_cost = self.top(size)
         fits = left > 0 and best_cost <= left
-        if fits and not waiting and accuracies[best] >= request.min_accuracy:
+        if fits and not waiting and qualities[best] >= request.min_quality:
             return Choice(self.plans[best], (best_cost + more) * drift, None, drift)
         row = best if fits else self._best(size, left)
         if not self._serves(row, request):
@@ -183,7 +186,7 @@ class Planner:
             worth = self._most_worth(request, left, price)
             if worth != row:
                 row, reason = worth, "pressure"
-        if reason is None and accuracies[row] < accuracies[best]:
+        if reason is None and qualities[row] < qualities[best]:
             reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, more, left=remaining)
 
@@ -207,15 +210,15 @@ class Planner:
         whole_s, own_s = package.checked_s[row], package.model_s[row]
         more = float(whole_s - own_s) if request.exact else 0.0
         best, _ = self.top(size)
-        is_best = self.accuracies[row] >= self.accuracies[best]
+        is_best = self.qualities[row] >= self.qualities[best]
         reason: Reason | None = None if is_best else "budget"
         return self._choice(row, size, reason, self._drift_at(now_s), more, late=True)
 
     def _price(self, request: Request, waiting: int, drift: float) -> float:
-        """Accuracy that a second is worth to so many others."""
+        """Quality that a second is worth to so many others."""
         in_all = request.budget.whole / drift
         row = self._best(request.item.size, in_all)
-        gain = self.accuracies[row] - self.accuracies[self.prior]
+        gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
@@ -236,37 +239,37 @@ class Planner:
     ) -> Reason:
         """Say why a row is not the best: others were first, or the budget is small."""
         unhindered = self._unhindered(request, now_s, drift)
-        waited = self.accuracies[unhindered] > self.accuracies[row]
+        waited = self.qualities[unhindered] > self.qualities[row]
         return "waited" if waited else "budget"
 
     def _serves(self, row: int, request: Request) -> bool:
         """Say whether a row is what was asked for: good enough, and no mere prior."""
-        if self.accuracies[row] < request.min_accuracy:
+        if self.qualities[row] < request.min_quality:
             return False
         return row != self.prior or row == self.top(request.item.size)[0]
 
     def _most_worth(self, request: Request, left: float, price: float) -> int:
-        """Row of best accuracy minus price times mean cost that fits and is enough."""
+        """Row of best quality minus price times mean cost that fits and is enough."""
         rows, size = self.index.skyline(request.item.size), request.item.size
         costs = costs_at(self.index.coefficients[rows], size)
         means = costs_at(self.mean_costs[rows], size)
-        accuracies = self.index.accuracies[rows]
-        fits = (costs <= left) & (accuracies >= request.min_accuracy)
-        worths = np.where(fits, accuracies - price * means, -np.inf)
+        qualities = self.index.qualities[rows]
+        fits = (costs <= left) & (qualities >= request.min_quality)
+        worths = np.where(fits, qualities - price * means, -np.inf)
         return int(rows[worths.argmax()])
 
     def _best(self, size: Size, left: float) -> int:
         row = self.index.lookup.best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
-    def accuracy_within(self, request: Request, left_s: float, now_s: float) -> float:
-        """Return the accuracy that so much buys at `now_s`; 0 if that is of no use."""
+    def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
+        """Return the quality that so much buys at `now_s`; 0 if that is of no use."""
         if not left_s > 0:
             return 0.0
         left = left_s / self._drift_at(now_s) - self._more(request)
         row = self._best(request.item.size, left)
-        accuracy = self.accuracies[row]
-        return accuracy if accuracy >= request.min_accuracy else 0.0
+        quality = self.qualities[row]
+        return quality if quality >= request.min_quality else 0.0
 
     def _drift_at(self, now_s: float) -> float:
         return 1.0 if self.drift.factor == 1.0 else self.drift.at(now_s)
@@ -295,7 +298,7 @@ class Planner:
         reason: Reason = "waited" if waited else "infeasible"
         if request.on_infeasible == "prior":
             return self._choice(self.prior, size, reason, drift, 0.0, left=left)
-        cheapest = self._cheapest(size, request.min_accuracy)
+        cheapest = self._cheapest(size, request.min_quality)
         if request.on_infeasible == "error":
             raise TooLittleLeft(
                 left=max(left, 0.0),
@@ -317,11 +320,11 @@ class Planner:
         if self.corrects and (exceeded or charged_s >= LEAST_S):
             self.drift.add(exceeded, self.now())
 
-    def _cheapest(self, size: Size, min_accuracy: float) -> int:
+    def _cheapest(self, size: Size, min_quality: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
         rows = [int(row) for row in self.index.skyline(size)]
         for row in rows:
-            if row != self.prior and self.accuracies[row] >= min_accuracy:
+            if row != self.prior and self.qualities[row] >= min_quality:
                 return row
         return rows[-1]
 
@@ -341,7 +344,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
     if unit != "s" or not len(package.typical):
         return None
     quantile = float(package.meta.get("quantile", 0.99))
-    return AnytimeRule.of(package, index.accuracies, quantile)
+    return AnytimeRule.of(package, index.qualities, quantile)
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:

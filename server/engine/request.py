@@ -45,10 +45,10 @@ class Request(msgspec.Struct, frozen=True):
         How much it may cost.
     on_infeasible
         What to answer when the budget buys nothing but the prior, or less than
-        `min_accuracy`: the prior; the cheapest set that is good enough, late; or
+        `min_quality`: the prior; the cheapest set that is good enough, late; or
         an error, before any work.
-    min_accuracy
-        Expected accuracy below which an answer is of no use, in [0, 1].
+    min_quality
+        Expected quality below which an answer is of no use, in [0, 1].
     caller
         Who waits; work stops at the next checkpoint when they are gone.
     waits_since_s
@@ -67,7 +67,7 @@ class Request(msgspec.Struct, frozen=True):
     item: Item
     budget: Budget
     on_infeasible: OnInfeasible = "prior"
-    min_accuracy: float = 0.0
+    min_quality: float = 0.0
     caller: Caller = msgspec.field(default_factory=Caller)
     waits_since_s: float = math.inf
     arrived_s: float = 0.0

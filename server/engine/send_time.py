@@ -111,13 +111,13 @@ class Level(NamedTuple):
 _POSITIONS = tuple(ceil(QUANTILE * count) - 1 for count in range(WINDOW + 1))
 
 
-def weigh(levels: Iterable[Level], accuracy: Callable[[float], float]) -> float:
+def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
     """Seconds to keep, so that most answers are right and in time; the first of equals.
 
-    `accuracy` is of the answer that is bought where so many seconds are kept; 0 where
+    `quality` is of the answer that is bought where so many seconds are kept; 0 where
     it would be of no use.
     """
-    best = max(levels, key=lambda level: level.chance * accuracy(level.seconds))
+    best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds
 
 

@@ -16,7 +16,7 @@ from ..settings import Settings
 
 Parameter = bool | int | float | str
 
-_OWN = ("budget_ms", "budget", "on_infeasible", "min_accuracy", "exact")
+_OWN = ("budget_ms", "budget", "on_infeasible", "min_quality", "exact")
 # Known to Triton's clients and without a meaning here: deadlines give the order, and
 # the transports look at the rest.
 _IGNORED = frozenset({"priority", "binary_data_output", "headers"})

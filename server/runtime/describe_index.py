@@ -54,7 +54,7 @@ class _Built(msgspec.Struct):
 def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
-    accuracies, names = planner.accuracies, planner.feature_names
+    accuracies, names = planner.qualities, planner.feature_names
     schedules = read_schedules(package)
     return IndexFacts(
         version=index.version,

@@ -221,7 +221,7 @@ class ServedModel:
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             send_time.levels(now_s),
-            lambda kept_s: planner.accuracy_within(request, left_s - kept_s, now_s),
+            lambda kept_s: planner.quality_within(request, left_s - kept_s, now_s),
         )
         return replace(request, budget=budget.keeping(kept_s))
 

@@ -67,9 +67,9 @@ class Translator:
         BadInput
             If the terms cannot be used.
         """
-        accuracy = terms.min_accuracy
+        accuracy = terms.min_quality
         if not 0 <= accuracy <= 1:
-            raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
+            raise BadInput(f"min_quality is {accuracy}; it must be in [0, 1]")
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         return Request(
             item,

@@ -30,7 +30,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     budget_ms: float | None = None
     budget: float | None = None
     on_infeasible: OnInfeasible = "prior"
-    min_accuracy: float = 0.0
+    min_quality: float = 0.0
     exact: bool = False
 
 
@@ -65,7 +65,7 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     base_models_used: int | UnsetType = UNSET
     base_models: int | UnsetType = UNSET
     features: tuple[str, ...]
-    expected_accuracy: float
+    expected_accuracy: float | None
     reason: Reason | None
     budget_met: bool
     budget_us: float | UnsetType = UNSET

@@ -44,7 +44,7 @@ def test_a_plan_that_is_aimed_at_answers_at_a_checkpoint_that_is_sure() -> None:
     clock = Clock()
     outcome, took_s = ask(planner_with(0.0, clock), clock)
     assert (outcome.row, outcome.reason) == (1, "sure")
-    assert outcome.accuracy == 0.95  # of the plan that it stands for
+    assert outcome.quality == 0.95  # of the plan that it stands for
     assert took_s == pytest.approx(FAST[0])
     assert outcome.charged < 9.2e-3
 

@@ -125,14 +125,14 @@ def test_what_is_of_no_use_is_not_weighed_in() -> None:
     planner = Planner(index, extractor_of(index), now=Clock())
     item, budget = text_item(TEXT_100), Deadline(50.0, 5.3e-3)
     plain = Request(item, budget)
-    picky = Request(item, budget, min_accuracy=0.75)
-    assert planner.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
-    assert planner.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
-    assert planner.accuracy_within(plain, 0.0, 50.0) == 0.0
-    assert planner.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
-    assert planner.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
+    picky = Request(item, budget, min_quality=0.75)
+    assert planner.quality_within(plain, 1.3e-3, 50.0) == 0.7
+    assert planner.quality_within(plain, 1.1e-3, 50.0) == 0.5
+    assert planner.quality_within(plain, 0.0, 50.0) == 0.0
+    assert planner.quality_within(picky, 1.3e-3, 50.0) == 0.0
+    assert planner.quality_within(picky, 5.3e-3, 50.0) == 0.8
     planner.drift.add(True, 50.0)
-    assert planner.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
+    assert planner.quality_within(plain, 1.22e-3, 50.0) == 0.5
 
 
 def test_forgetting_is_at_the_second_exactly() -> None:

@@ -189,6 +189,6 @@ def test_calibration_items_are_seen_by_nothing_else(tmp_path: Path) -> None:
     assert second.package.masks.tolist() == first.package.masks.tolist()
     assert second.package.orders == first.package.orders
     assert second.sizes == first.sizes
-    assert second.accuracies.tolist() == first.accuracies.tolist()
+    assert second.qualities.tolist() == first.qualities.tolist()
     facts = facts_of(second)["build"]["exits"]
     assert (facts["fitted"], facts["calibrated"]) == (52, 48)

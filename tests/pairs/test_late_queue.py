@@ -36,7 +36,7 @@ from tests.support.planners import (
 from tests.support.served import SLOW_FILE, make_index, save_slow_index
 from tests.support.servers import ask, serving
 
-LATE = {"on_infeasible": "cheapest", "min_accuracy": 0.95}
+LATE = {"on_infeasible": "cheapest", "min_quality": 0.95}
 
 
 def test_a_server_answers_in_time_though_much_that_is_late_waits(
@@ -46,7 +46,7 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
 
     They are said to take 240 ms, so a fifth of the thread has done the first in 1.2 s.
     """
-    terms = {"budget_ms": 0, "on_infeasible": "cheapest", "min_accuracy": 0.6}
+    terms = {"budget_ms": 0, "on_infeasible": "cheapest", "min_quality": 0.6}
     late = json.dumps({"text": "40 ms", **terms}).encode()
     index = save_slow_index(tmp_path, scale=200.0)
     with serving(index, "--features", str(SLOW_FILE)) as (_, port):

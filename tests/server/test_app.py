@@ -106,7 +106,7 @@ def test_app_takes_the_default_budget_and_caps_what_is_asked(tmp_path: Path) -> 
         ({"image_base64": "AAAA"}, 400, "bad_item", "give 'text'"),
         ({"text": "a", "budget_ms": -1}, 400, "bad_input", "budget_ms is -1.0"),
         ({"text": "a", "budget": 1}, 400, "bad_input", "counts time: give 'budget_ms'"),
-        ({"text": "a", "min_accuracy": 2}, 400, "bad_input", "min_accuracy is 2.0"),
+        ({"text": "a", "min_quality": 2}, 400, "bad_input", "min_quality is 2.0"),
         (
             {"text": "a", "on_infeasible": "x"},
             400,

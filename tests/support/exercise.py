@@ -113,7 +113,7 @@ def _of_costs(index: Index, draw: Draw) -> Iterator[str]:
                 found = index.best(size, budget_s)
             except NothingFits:
                 continue
-            if not (found.cost_s <= budget_s and 0 <= found.accuracy <= 1):
+            if not (found.cost_s <= budget_s and 0 <= found.quality <= 1):
                 yield f"{found} for a budget of {budget_s}"
             if inside and not 0 <= found.cost_s < math.inf:
                 yield f"a cost of {found.cost_s}"

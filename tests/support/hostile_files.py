@@ -31,7 +31,9 @@ def sealed(path: Path, header: bytes, body: bytes = b"") -> Path:
     """Write a right preamble and checksum around a header, padded, and a body."""
     padded = header + b"\xc1" * (-len(header) % 64)
     size = 64 + len(padded) + len(body)
-    facts = pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, len(padded), size)
+    facts = pdx_file._FACTS.pack(
+        pdx_file.MAGIC, pdx_file.FORMAT_VERSION, 0, len(padded), size
+    )
     digest = hashlib.sha256(padded + body + facts).digest()
     path.write_bytes(facts + digest + padded + body)
     return path
@@ -107,9 +109,9 @@ def loud_feature(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
     meta["package"]["features"][0]["name"] = LOUD
 
 
-def column_of_accuracies(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Give accuracies one more dimension."""
-    arrays["accuracies"] = arrays["accuracies"][:, np.newaxis]
+def column_of_qualities(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Give qualities one more dimension."""
+    arrays["qualities"] = arrays["qualities"][:, np.newaxis]
 
 
 # What ended in another error than `BadIndexFile` ...
@@ -120,7 +122,7 @@ UNEXPECTED: dict[str, Make] = {
     ),
     "65 dimensions": of_section("x", "<f8", [0] * 65),
     "empty and endless": of_section("x", "<f8", [0, 1 << 62, 1 << 62]),
-    "accuracies in a column": edited(column_of_accuracies),
+    "qualities in a column": edited(column_of_qualities),
     "leaves that are shared": edited(sharing_leaves),
     "text for plain data": edited(lambda meta, arrays: meta.update(package="text")),
 }
@@ -160,7 +162,10 @@ LOUD_ONES: dict[str, Make] = {
 def sparse(path: Path, size: int) -> Path:
     """A file of so many zeros behind a right preamble, which take no disk."""
     with path.open("wb") as file:
-        file.write(pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, 64, size) + b"\0" * 32)
+        file.write(
+            pdx_file._FACTS.pack(pdx_file.MAGIC, pdx_file.FORMAT_VERSION, 0, 64, size)
+            + b"\0" * 32
+        )
         file.truncate(size)
     return path
 

@@ -22,6 +22,7 @@ def outcome_of(used: int | None = 12, **changed: Any) -> Outcome:
         "started_s": 10.0,
         "finished_s": 10.125,
         "reason": "sure" if early else None,
+        "quality": 0.95,
         "accuracy": 0.95,
         "charged": 0.25,
         "score_bounds": BOUNDS if early else None,

@@ -116,7 +116,7 @@ def claiming(side: int, kind: bytes = b"\x08\x02") -> bytes:
     return png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
 
 
-IMAGES = PREDICT + b"?model=images&on_infeasible=cheapest&min_accuracy=0.9"
+IMAGES = PREDICT + b"?model=images&on_infeasible=cheapest&min_quality=0.9"
 
 
 @pytest.mark.parametrize(

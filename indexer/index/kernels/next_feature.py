@@ -18,17 +18,17 @@ Ints = NDArray[np.int64]
 
 ORDER, ORDERS = frozen(int32), frozen(int32, 2)
 
-LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
+LEAST_GAIN = 1e-3  # in quality: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
 LIKELY = 0.5  # chance of the next better answer, below which nothing is begun for it
 
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
-def best_within(masks: Ints, accuracies: Floats, done: int) -> int:
+def best_within(masks: Ints, qualities: Floats, done: int) -> int:
     """Most accurate row whose set lies within `done`; the first of equals."""
     best = -1
     for row in range(masks.shape[0]):
-        if masks[row] & ~done == 0 and (best < 0 or accuracies[row] > accuracies[best]):
+        if masks[row] & ~done == 0 and (best < 0 or qualities[row] > qualities[best]):
             best = row
     return best
 
@@ -84,17 +84,17 @@ def promise_of(
     step_s: Floats,
     done: int,
     paid: int,
-    accuracy: float,
+    quality: float,
     time_s: float,
     quantiles: float,
     careful: bool,
 ) -> float:
-    """Tell the accuracy to expect along one order, less what being late may lose.
+    """Tell the quality to expect along one order, less what being late may lose.
 
-    `gains` are the accuracies after each of its features, `paid` the steps computed.
+    `gains` are the qualities after each of its features, `paid` the steps computed.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
-    reached = expected = accuracy
+    reached = expected = quality
     begun, risk = False, 0.0
     for k in range(order.shape[0]):
         feature = order[k]
@@ -112,13 +112,13 @@ def promise_of(
                 chance = min(chance, before)
                 if not begun:
                     sure = chance_of(own_s, own_excess, time_s, quantiles)
-                    risk = (1.0 - sure) * accuracy
+                    risk = (1.0 - sure) * quality
             typical_s += own_s
             excess += own_excess
             begun = True
         if gains[k + 1] > reached:
             chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
-            if chance < (LIKELY if reached == accuracy else HOPELESS):
+            if chance < (LIKELY if reached == quality else HOPELESS):
                 break
             expected += (gains[k + 1] - reached) * chance
             reached = gains[k + 1]
@@ -140,7 +140,7 @@ def most_promising(
     feature_s: Floats,
     step_s: Floats,
     done: int,
-    accuracy: float,
+    quality: float,
     left: float,
     quantiles: float,
     careful: bool,
@@ -155,13 +155,13 @@ def most_promising(
     for feature in range(needs.shape[0]):
         if done >> feature & 1:
             paid |= needs[feature]
-    best, target = accuracy + LEAST_GAIN, -1
+    best, target = quality + LEAST_GAIN, -1
     for row in range(orders.shape[0]):
         time_s = left - model_s[row]
         if not time_s > 0.0:
             continue
         order, own = orders[row], gains[row]
-        known = needs, feature_s, step_s, done, paid, accuracy
+        known = needs, feature_s, step_s, done, paid, quality
         promise = promise_of(order, own, *known, time_s, quantiles, careful)
         if promise > best:
             best, target = promise, row

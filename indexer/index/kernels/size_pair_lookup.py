@@ -58,7 +58,7 @@ def best_in_cell(
     entry that is no dearer than all before it, wherever in the cell, is a step; the
     others are complements of ranks. Steps get cheaper, so bisection finds the last one
     that does not fit; nothing before it fits either, and the next one does. Of equals
-    in accuracy, which are of one level, the cheapest counts.
+    in quality, which are of one level, the cheapest counts.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])

@@ -52,7 +52,7 @@ def test_build_answers_every_budget(built: Path) -> None:
         nothing = index.best(size, package.overhead_s)
         everything = index.best(size, 1.0)
         assert package.masks[nothing.row] == 0
-        assert nothing.accuracy < everything.accuracy
+        assert nothing.quality < everything.quality
         assert everything.cost_s <= 1.0
 
 
@@ -112,7 +112,7 @@ def test_build_with_folds_trains_the_kept_models_on_all_items(tmp_path: Path) ->
         tmp_path, project=projects.TEXTS + "[search]\nfolds = 3\ntolerance = 0.01\n"
     )
     index = build(folder / "PROJECT.toml", cache=folder / "cache")
-    assert index.accuracies.max() > 0.9
+    assert index.qualities.max() > 0.9
 
 
 @pytest.mark.parametrize("method", ["greedy", "greedy-acc", "greedy-cost"])
@@ -136,9 +136,9 @@ def test_build_searches_as_the_project_says(tmp_path: Path, method: str) -> None
             assert int(index.package.masks[answer]) & ~done == 0
     # more time never buys a worse answer, and all of it the best there is
     size = float(np.mean(index.sizes))
-    gains = [index.best(size, b).accuracy for b in (1e-4, 3e-4, 1e-3, 1.0)]
+    gains = [index.best(size, b).quality for b in (1e-4, 3e-4, 1e-3, 1.0)]
     assert gains == sorted(gains)
-    assert gains[-1] == index.accuracies.max() > 0.9
+    assert gains[-1] == index.qualities.max() > 0.9
 
 
 def for_budgets(built: Path, low_share: float) -> tuple[Index, float, Project]:
@@ -160,19 +160,19 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
     assert not isinstance(high, tuple)
     path = tmp_path / "fixed.pdx"
     index = build(project, output=path, cache=built / "cache")
-    assert len(index.accuracies) < len(whole.accuracies)
+    assert len(index.qualities) < len(whole.qualities)
     assert path.stat().st_size < (built / "my.pdx").stat().st_size
     for size in np.linspace(low, high, 50):
         for budget in np.linspace(0.8 * most, most, 20):
             best = index.best(size, budget)
             assert best.cost_s <= budget
-            assert best.accuracy == whole.best(size, budget).accuracy
+            assert best.quality == whole.best(size, budget).quality
     with TestClient(create_app({"fixed": path})) as client:
         asked = {"text": "WIN a prize " * 20, "budget_ms": 1000}
         until_ready(client)
         answer = client.post("/v1/predict", json=asked).json()
     assert answer["label"] in ("ham", "spam")
-    assert answer["expected_accuracy"] == index.accuracies.max()
+    assert answer["expected_accuracy"] == index.qualities.max()
     console = Console(record=True, width=200)
     show(facts_of(index), console)
     assert "only the best for budgets of" in console.export_text()
@@ -194,7 +194,7 @@ def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
         for budget in np.linspace(0.8 * most, 2 * most, 20):
             best = slow.best(size, budget)
             assert best.cost_s <= budget
-            assert best.accuracy == slow_whole.best(size, budget).accuracy
+            assert best.quality == slow_whole.best(size, budget).quality
 
 
 def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> No
         return build(one, output=tmp_path / "one.pdx", cache=built / "cache")
 
     whole, index = of(None), of([200.0, 200.0])
-    assert set(index.skyline(200.0).tolist()) | {0} == set(range(len(index.accuracies)))
+    assert set(index.skyline(200.0).tolist()) | {0} == set(range(len(index.qualities)))
     for budget in np.geomspace(1e-5, 1e-1, 50):
         try:
             expected = whole.best(200.0, budget)
@@ -365,7 +365,7 @@ def test_build_counts_money_where_the_project_says_so(tmp_path: Path) -> None:
     index = build(project, cache=tmp_path / "cache")
     assert index.package is not None
     assert index.package.meta["unit"] == "usd"
-    assert index.best(1, 6.99).accuracy < index.best(1, 7).accuracy == 1
+    assert index.best(1, 6.99).quality < index.best(1, 7).quality == 1
     assert index.best(1, 7).cost_s == 7
 
 
@@ -397,7 +397,7 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert set(trained) == {*race["curves"], *race["failed"]}
     assert race["learner"] in race["curves"]
     assert index.package.meta["learner"] == installed()[race["learner"]]
-    assert index.accuracies.max() > 0.9
+    assert index.qualities.max() > 0.9
     build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
     facts = facts_of(index)
@@ -512,7 +512,7 @@ def test_build_by_words_and_sentences(tmp_path: Path) -> None:
     low, high = index.sizes
     assert np.greater(high, low).all()
     nothing = index.best(low, index.cost_s(0, low))
-    assert index.best(high, 1.0).accuracy > nothing.accuracy
+    assert index.best(high, 1.0).quality > nothing.quality
 
 
 def test_build_refuses_a_size_that_its_items_do_not_have(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     spoiled = replace(package, costs=bad, meta=meta, margins=margins)
     Index.from_candidates(
-        1000 * index.coefficients, index.accuracies, index.sizes, spoiled
+        1000 * index.coefficients, index.qualities, index.sizes, spoiled
     ).save(folder / "my.pdx")
     return folder
 
@@ -69,7 +69,7 @@ def test_measure_writes_the_same_candidates_with_what_they_cost_here(
     assert second.package.orders == first.package.orders
     assert second.package.fallbacks == first.package.fallbacks
     assert second.package.margins == first.package.margins
-    assert second.accuracies.tolist() == first.accuracies.tolist()
+    assert second.qualities.tolist() == first.qualities.tolist()
     assert second.sizes == first.sizes
     assert second.package.meta["samples"] == first.package.meta["samples"]
     assert second.package.meta["pace"] != first.package.meta["pace"]
@@ -179,6 +179,6 @@ def test_an_index_for_known_budgets_keeps_its_sets_when_measured_anew(
     assert new.package is not None
     assert new.package.masks.tolist() == index.package.masks.tolist()
     assert new.package.orders == index.package.orders
-    assert new.accuracies.tolist() == index.accuracies.tolist()
+    assert new.qualities.tolist() == index.qualities.tolist()
     for budget in (1e-3, 1e-2):
         assert new.best(200.0, budget).cost_s <= budget

@@ -79,7 +79,7 @@ def test_best_agrees_with_trying_every_candidate(
             index.best(size, budget_s)
     else:
         found = index.best(size, budget_s)
-        assert found.accuracy == expected
+        assert found.quality == expected
         assert found.cost_s <= budget_s
 
 
@@ -191,8 +191,8 @@ def feature(name: str, value: Any) -> Change:
     "change",
     [
         array("coefficients", (1, 0), np.nan),
-        array("accuracies", 0, 1.5),
-        array("accuracies", 0, np.nan),
+        array("qualities", 0, 1.5),
+        array("qualities", 0, np.nan),
         array("masks", 0, 1),
         array("masks", 3, 15),
         array("orders", (3, 0), 2),
@@ -280,7 +280,7 @@ def test_index_file_with_numbers_changed_is_refused_or_answers(
             except NothingFits:
                 continue
             assert found.cost_s <= budget_s
-            assert 0 <= found.row < len(index.accuracies)
+            assert 0 <= found.row < len(index.qualities)
     for model in index.package.models:
         assert model.scores(row).shape == model.classes.shape
 
@@ -309,7 +309,7 @@ def test_best_of_pairs_agrees_with_trying_every_candidate(
         assert caught.value.cheapest_s == pytest.approx(min(costs_s))
         return
     found = index.best(size, budget_s)
-    assert found.accuracy == max(fits)
+    assert found.quality == max(fits)
     assert found.cost_s == costs_s[found.row] <= budget_s
 
 
@@ -393,8 +393,8 @@ def test_index_is_shown_short() -> None:
 def test_index_cannot_be_changed_and_changes_nothing_of_its_caller() -> None:
     costs, accuracies = np.array([[1e-3, 0.0], [2e-3, 1e-6]]), np.array([0.7, 0.9])
     index = Index.from_candidates(costs, accuracies, (1, 10_000))
-    for array in (index.coefficients, index.accuracies):
+    for array in (index.coefficients, index.qualities):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
     costs[0] = 9.0
-    assert index.best(5, 1e-3).accuracy == 0.7
+    assert index.best(5, 1e-3).quality == 0.7

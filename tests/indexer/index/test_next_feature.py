@@ -126,7 +126,7 @@ def test_rule_leaves_a_models_time() -> None:
 
 def _orders(anytime: AnytimeRule) -> Any:
     orders = tuple(tuple(f for f in row if f >= 0) for row in anytime.orders.tolist())
-    return orders, answers_along(orders, anytime.masks.tolist(), anytime.accuracies)
+    return orders, answers_along(orders, anytime.masks.tolist(), anytime.qualities)
 
 
 @given(

@@ -94,7 +94,7 @@ def test_file_of_another_version_says_what_to_do(tmp_path: Path) -> None:
     content = written(tmp_path / "a.pdx")
     content[8] = 9
     (tmp_path / "a.pdx").write_bytes(content)
-    with pytest.raises(BadIndexFile, match=r"version 9; .* version 1: build"):
+    with pytest.raises(BadIndexFile, match=r"version 9; .* version 2: build"):
         read_file(tmp_path / "a.pdx")
 
 

@@ -34,7 +34,7 @@ def test_menu_keeps_the_concave_hull() -> None:
 @given(points)
 def test_menu_agrees_with_trying_every_line(plans: Points) -> None:
     menu = menu_of(plans)
-    found = list(zip(menu.costs.tolist(), menu.accuracies.tolist(), strict=True))
+    found = list(zip(menu.costs.tolist(), menu.qualities.tolist(), strict=True))
     assert found == concave_hull(plans)
     assert [plans[row] for row in menu.rows] == found
 
@@ -54,12 +54,12 @@ def test_solve_is_within_one_step_of_the_optimum(
     found = solve(menus, budget)
     chosen = list(zip(menus, found.places, strict=True))
     assert found.cost == sum(menu.costs[place] for menu, place in chosen)
-    accuracy = sum(menu.accuracies[place] for menu, place in chosen)
+    accuracy = sum(menu.qualities[place] for menu, place in chosen)
     if best == -np.inf:
         assert not found.places.any()
         assert found.cost > budget
         return
-    largest = max(np.diff(menu.accuracies).max(initial=0) for menu in menus)
+    largest = max(np.diff(menu.qualities).max(initial=0) for menu in menus)
     assert found.cost <= budget
     bound = relaxed_knapsack(plans, budget)
     assert accuracy <= best <= bound + 1e-9

@@ -21,7 +21,7 @@ def draw_menus(count: int, seed: int) -> list[Menu]:
 
 def most_right(menus: list[Menu], budget: float) -> float:
     """No choice within the budget expects more right answers."""
-    plans = [list(zip(menu.costs, menu.accuracies, strict=True)) for menu in menus]
+    plans = [list(zip(menu.costs, menu.qualities, strict=True)) for menu in menus]
     return relaxed_knapsack(plans, budget)
 
 
@@ -34,7 +34,7 @@ def give_out(
         chosen = stream_budget.choose(menus[start : start + chunk], left)
         left -= chosen.cost
         for menu, place in zip(menus[start:], chosen.places, strict=False):
-            right += float(menu.accuracies[place])
+            right += float(menu.qualities[place])
     assert left >= -1e-6
     return right
 
@@ -58,7 +58,7 @@ def test_stream_budget_of_an_unknown_length_is_better_than_the_first_come() -> N
     for menu in menus:
         place = int(np.searchsorted(menu.costs, left, side="right")) - 1
         left -= float(menu.costs[place])
-        first_come += float(menu.accuracies[place])
+        first_come += float(menu.qualities[place])
     assert found > first_come
     assert found >= 0.7 * most_right(menus, budget)
 

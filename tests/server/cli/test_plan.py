@@ -82,7 +82,7 @@ def test_plan_takes_both_numbers_of_a_size(
 def test_plan_gives_a_prior_that_is_never_worth_buying() -> None:
     tiny = make_index()
     costs = np.vstack([tiny.coefficients[1], tiny.coefficients[1:]])
-    index = Index.from_candidates(costs, tiny.accuracies, tiny.sizes, tiny.package)
+    index = Index.from_candidates(costs, tiny.qualities, tiny.sizes, tiny.package)
     facts = explain(index, 100, 0.0, None)
     assert (facts["fits"], facts["bought"]["features"]) == (False, [])
     assert facts["dearer"]["features"] == ["length"]

@@ -53,7 +53,7 @@ def gap_index() -> Index:
         models=tuple(index.package.models[row] for row in kept),
         model_s=index.package.model_s[kept],
     )
-    curves, accuracies = index.coefficients[kept], index.accuracies[kept]
+    curves, accuracies = index.coefficients[kept], index.qualities[kept]
     return Index.from_candidates(curves, accuracies, (1, 10_000), package)
 
 

@@ -119,7 +119,7 @@ def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
     planner = Planner(index, extractor_of(index), now=Clock())
     outcome = ask(planner, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (1, "sure")
-    assert outcome.accuracy == ACCURACIES[3]
+    assert outcome.quality == ACCURACIES[3]
     assert outcome.predicted == INDEX.cost_s(3, 100.0)
 
 
@@ -150,7 +150,7 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     thread.start()
     outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
-    assert outcome.accuracy == ACCURACIES[0]
+    assert outcome.quality == ACCURACIES[0]
     assert execution.conclude().reason == "sure"
 
 
@@ -159,7 +159,7 @@ def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
     planner = Planner(index, extractor_of(index), now=Clock())
     outcome = ask(planner, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
-    assert outcome.accuracy == ACCURACIES[3]
+    assert outcome.quality == ACCURACIES[3]
 
 
 def test_a_margin_exactly_at_the_exit_is_not_enough() -> None:

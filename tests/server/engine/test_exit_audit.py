@@ -178,7 +178,7 @@ def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
 
 
 def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
-    terms = {"on_infeasible": "cheapest", "min_accuracy": 0.9}
+    terms = {"on_infeasible": "cheapest", "min_quality": 0.9}
     outcome = ask(audited_engine(), Deadline(50.0, 1e-3), **terms)
     assert (outcome.row, outcome.audit) == (1, None)
 

@@ -52,7 +52,7 @@ def test_plan_looks_past_a_feature_that_alone_improves_nothing() -> None:
 
 def test_plan_stops_where_nothing_better_lies_ahead() -> None:
     accuracies = np.array([0.5, 0.7, 0.7, 0.95])
-    plan = make_plans(replace(INDEX, accuracies=accuracies))[2]
+    plan = make_plans(replace(INDEX, qualities=accuracies))[2]
     assert plan.ahead[1] is None
     assert not plan.worth_going_on(1, 100.0, math.inf)
 
@@ -79,7 +79,7 @@ def test_plan_agrees_with_adding_up_what_each_feature_costs(
     if k < len(ORDERS[row]):
         package = INDEX.package
         assert package is not None
-        expected = seconds_to_a_better_answer(package, INDEX.accuracies, row, k)
+        expected = seconds_to_a_better_answer(package, INDEX.qualities, row, k)
         found = PLANS[row].worth_going_on(k, size, left)
         if not math.isclose(expected(size), left):
             assert found == (expected(size) <= left)

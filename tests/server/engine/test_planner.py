@@ -88,7 +88,7 @@ def test_planner_answers_with_the_prior_at_once_when_too_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount_ms", "reserve_ms", "min_accuracy", "reason"),
+    ("amount_ms", "reserve_ms", "min_quality", "reason"),
     [
         (1.3, 0.0, 0.0, "waited"),
         (1.3, 0.2, 0.0, "infeasible"),
@@ -102,21 +102,21 @@ def test_planner_answers_with_the_prior_at_once_when_too_late() -> None:
 def test_planner_tells_waiting_from_a_budget_that_never_sufficed(
     amount_ms: float,
     reserve_ms: float,
-    min_accuracy: float,
+    min_quality: float,
     reason: str,
     on_infeasible: Any,
     late: bool,
 ) -> None:
     planner = slow_planner(Clock(50.005), AS_PROMISED)
     budget = Deadline(50.0, amount_ms / 1e3, reserve_ms / 1e3)
-    terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
+    terms = {"on_infeasible": on_infeasible, "min_quality": min_quality}
     outcome = ask(planner, budget, waits_since_s=50.0, **terms)
-    bought = 2 if min_accuracy else 1
+    bought = 2 if min_quality else 1
     assert (outcome.row, outcome.reason) == (bought if late else 0, reason)
 
 
 @pytest.mark.parametrize(
-    ("on_infeasible", "min_accuracy", "row"),
+    ("on_infeasible", "min_quality", "row"),
     [
         ("prior", 0.75, 0),
         ("cheapest", 0.75, 2),
@@ -125,10 +125,10 @@ def test_planner_tells_waiting_from_a_budget_that_never_sufficed(
     ],
 )
 def test_planner_answers_what_was_asked_for_when_nothing_fits(
-    on_infeasible: str, min_accuracy: float, row: int
+    on_infeasible: str, min_quality: float, row: int
 ) -> None:
     planner = slow_planner(Clock(), AS_PROMISED)
-    terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
+    terms = {"on_infeasible": on_infeasible, "min_quality": min_quality}
     outcome = ask(planner, Deadline(50.0, 1e-3), **terms)
     assert (outcome.row, outcome.reason) == (row, "infeasible")
 
@@ -136,7 +136,7 @@ def test_planner_answers_what_was_asked_for_when_nothing_fits(
 def test_planner_raises_before_any_work_when_asked_to() -> None:
     clock = Clock()
     planner = slow_planner(clock, AS_PROMISED)
-    terms = {"on_infeasible": "error", "min_accuracy": 0.75}
+    terms = {"on_infeasible": "error", "min_quality": 0.75}
     with pytest.raises(
         NothingFits,
         match=r"^1,000 us of 1,000 us are left, below .* 5,200 us for an",
@@ -146,9 +146,9 @@ def test_planner_raises_before_any_work_when_asked_to() -> None:
     assert clock.now_s == 50.0
 
 
-def test_planner_takes_a_min_accuracy_that_fits_as_a_bound_only() -> None:
+def test_planner_takes_a_min_quality_that_fits_as_a_bound_only() -> None:
     planner = slow_planner(Clock(), IDLE)
-    outcome = ask(planner, Deadline(50.0, 5.5e-3), min_accuracy=0.8)
+    outcome = ask(planner, Deadline(50.0, 5.5e-3), min_quality=0.8)
     assert (outcome.row, outcome.reason) == (2, "budget")
 
 
@@ -168,7 +168,7 @@ def test_planner_never_answers_less_accurately_for_a_larger_budget(
     terms=st.fixed_dictionaries(
         {
             "on_infeasible": st.sampled_from(["prior", "cheapest"]),
-            "min_accuracy": st.sampled_from([0.0, 0.6, 0.75, 1.0]),
+            "min_quality": st.sampled_from([0.0, 0.6, 0.75, 1.0]),
             "waits_since_s": st.sampled_from([50.0, math.inf]),
         }
     ),

@@ -68,9 +68,9 @@ def mean_accuracy(load: float, policy: Policy) -> float:
         row = policy(request, now_s, len(waiting))
         if COSTS[row] <= request.budget.left(now_s):
             now_s += COSTS[row] * shares[came - 1]
-            total += INDEX.accuracies[row]
+            total += INDEX.qualities[row]
         else:
-            total += INDEX.accuracies[0]
+            total += INDEX.qualities[0]
     return float(total / REQUESTS)
 
 
@@ -95,5 +95,5 @@ def test_pressure_takes_a_cheaper_plan_and_says_so() -> None:
 
 
 def test_pressure_respects_the_accuracy_that_was_asked_for() -> None:
-    request = Request(SIZE_100, Deadline(0.0, BUDGET_S), min_accuracy=0.75)
+    request = Request(SIZE_100, Deadline(0.0, BUDGET_S), min_quality=0.75)
     assert PLANNER.choose(request, 0.0, 1000).plan.row == 2

@@ -63,7 +63,7 @@ def test_early_answers_are_the_schedules_own(classes: int) -> None:
     whole = package.models[2].predict_scores(ROWS)
     for one, stopped, own in zip(found, early, whole, strict=True):
         assert (one.reason == "sure") == stopped
-        assert one.accuracy == 0.9
+        assert one.quality == 0.9
         if stopped:
             assert one.scores is None
             assert one.score_bounds is not None
@@ -170,7 +170,7 @@ def test_a_checkpoint_that_is_sure_answers_by_a_whole_model() -> None:
     kinds = set()
     for one in answers(both):
         kinds.add((one.row, one.reason, one.scores is None))
-        assert one.accuracy == 0.9
+        assert one.quality == 0.9
     assert kinds >= {(1, "sure", False), (2, "sure", True)}
 
 

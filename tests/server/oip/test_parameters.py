@@ -51,10 +51,10 @@ def test_budget_is_what_was_asked_for_and_is_of_use(
 
 def test_terms_reach_every_item() -> None:
     ask = PredictRequest(text="a")
-    named: dict[str, Any] = {"on_infeasible": "error", "min_accuracy": 1}
+    named: dict[str, Any] = {"on_infeasible": "error", "min_quality": 1}
     named["exact"] = True
     Parameters.read({**named, "priority": 1, "triton_x": True}, None).give(ask)
-    assert (ask.on_infeasible, ask.min_accuracy, ask.text) == ("error", 1, "a")
+    assert (ask.on_infeasible, ask.min_quality, ask.text) == ("error", 1, "a")
     assert ask.exact
 
 
@@ -62,7 +62,7 @@ def test_terms_reach_every_item() -> None:
     ("parameters", "match"),
     [
         ({"budget": "5"}, "budget: a text came; a number is needed"),
-        ({"min_accuracy": True}, "min_accuracy: true or false came; a number is"),
+        ({"min_quality": True}, "min_quality: true or false came; a number is"),
         (
             {"on_infeasible": "late"},
             "'late' came; one of 'prior', 'cheapest', 'error' is needed",

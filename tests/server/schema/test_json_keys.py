@@ -66,7 +66,7 @@ people = st.lists(
 )
 terms = st.lists(
     st.sampled_from(
-        [("budget_ms", "5"), ("budget_ms", "null"), ("min_accuracy", "0.0")]
+        [("budget_ms", "5"), ("budget_ms", "null"), ("min_quality", "0.0")]
     ),
     max_size=2,
 )

@@ -58,10 +58,10 @@ def test_decoder_takes_a_raw_body_as_the_item() -> None:
 
 
 def test_decoder_reads_terms_from_query_and_header() -> None:
-    query = b"on_infeasible=error&min_accuracy=0.5"
+    query = b"on_infeasible=error&min_quality=0.5"
     ask = decode_request((*TEXT, (b"x-budget-ms", b"2.5")), query, b"hi", "text")
     assert ask == PredictRequest(
-        text="hi", budget_ms=2.5, on_infeasible="error", min_accuracy=0.5
+        text="hi", budget_ms=2.5, on_infeasible="error", min_quality=0.5
     )
     assert decode_request(TEXT, b"budget_ms=7", b"hi", "text").budget_ms == 7
 

@@ -96,12 +96,12 @@ terms = st.fixed_dictionaries(
         "budget_ms": st.sampled_from([0, 0.03, 0.15, 5, 50, 1e4, -1, None, "5", True]),
         "budget": st.sampled_from([None, 1]),
         "on_infeasible": st.sampled_from(["prior", "cheapest", "error", "no"]),
-        "min_accuracy": st.sampled_from([0, 0.6, 1.0, 1.5]),
+        "min_quality": st.sampled_from([0, 0.6, 1.0, 1.5]),
         "model": st.none(),
         "unknown": st.none(),
     },
 )
-queries = st.sampled_from([b"", b"budget_ms=5", b"budget_ms=5&x=1", b"min_accuracy=2"])
+queries = st.sampled_from([b"", b"budget_ms=5", b"budget_ms=5&x=1", b"min_quality=2"])
 headers = st.sampled_from(
     [
         (JSON,),
@@ -259,7 +259,7 @@ CONVERSATIONS: dict[str, list[bytes]] = {
     "a column twice": [post(PERSON), post(PERSON[:-2] + b', "age": 3}}')] * 2,
     "a key twice": [post(PERSON), post(b'{"record": {"age": 1}, ' + PERSON[1:])] * 2,
     "a default and a colon": [
-        post(b'{"min_accuracy": 0, "record": {"job": ":", "age": 2}}')
+        post(b'{"min_quality": 0, "record": {"job": ":", "age": 2}}')
     ]
     * 2,
     "words never seen": [post(b'{"record": {"age": 3, "height": 2, "job": "x"}}')] * 3,

@@ -245,7 +245,7 @@ def test_an_index_stores_what_its_models_were_trained_with(
     row = loaded.extractor().extract(items[0])
     mine = package.extractor().extract(items[0])
     assert (row == mine).all()
-    best = int(index.accuracies.argmax())
+    best = int(index.qualities.argmax())
     assert loaded.models[best].predict(row[None]) == package.models[best].predict(
         mine[None]
     )

@@ -98,7 +98,7 @@ def test_search_keeps_the_best_for_every_size_and_budget(
     gains = [found.qualities[mask] for mask in masks]
     best = Index.from_candidates(table[kept], gains, SIZES).best(size, budget)
     fits = [m for m in found.sets if price(m) * size <= budget]
-    assert best.accuracy == max(found.qualities[mask] for mask in fits)
+    assert best.quality == max(found.qualities[mask] for mask in fits)
     for mask, order, answers in zip(masks, orders, fallbacks, strict=True):
         assert prefixes(order)[-1] == mask
         for done, answer in zip(prefixes(order), answers, strict=True):

@@ -71,9 +71,7 @@ def test_learner_that_takes_no_weights_is_named_before_anything_is_read(
     discriminant = "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"
     unweighed = builder(tmp_path, discriminant, weight="w")
     (tmp_path / "a.csv").unlink()
-    with pytest.raises(
-        BadProject, match="LinearDiscriminantAnalysis takes none"
-    ):
+    with pytest.raises(BadProject, match="LinearDiscriminantAnalysis takes none"):
         _ = unweighed.table
     with pytest.raises(BadProject, match="the race of 'auto' weighs nothing"):
         builder(tmp_path, "auto", weight="w")

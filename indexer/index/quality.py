@@ -1,0 +1,19 @@
+"""Quality: the number in [0, 1] that an index is ordered by, whatever it measures."""
+
+from typing import Final
+
+# What people call it, by the name of the measure.
+OF_CLASSES: Final = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "auc": "AUC",
+    "log_loss": "exp(-log loss)",
+    "cost": "1 - cost",
+}
+OF_NUMBERS: Final = {"r2": "R2", "mae": "1 - relative MAE"}
+
+
+def name_quality(measure: str) -> str:
+    """Return what people call the quality that a measure gives."""
+    return (OF_CLASSES | OF_NUMBERS)[measure]
