@@ -168,6 +168,8 @@ class Builder:
             "observed": [searched.qualities[mask] for mask in masks],
             "refitted": [bool(one) for one in again],
         }
+        if table.dataset.numbers is not None:
+            report |= self._of_numbers(masks)
         if self.terms.costs.weights.get("s"):
             pair = self.terms.costs.pair
             served = replace(self._measurer, extractor=self._final.features.extractor)
@@ -571,6 +573,19 @@ class Builder:
         share = self.terms.quality.coverage
         residuals = map(self.trainer.residuals, masks)
         return np.array([residual_interval(own, share) for own in residuals])
+
+    def _of_numbers(self, masks: Sequence[int]) -> dict[str, Any]:
+        """Tell people what numbers are answered, and how far off they are."""
+        numbers = self.table.dataset.numbers
+        assert numbers is not None
+        weights = self.trainer.task.weights_of(self.trainer.tested)
+        errors = [
+            float(np.average(abs(self.trainer.residuals(mask)), weights=weights))
+            for mask in masks
+        ]
+        facts = {"mean": float(numbers.mean()), "deviation": float(numbers.std())}
+        coverage = self.terms.quality.coverage
+        return {"coverage": coverage, "numbers": {**facts, "mae": errors}}
 
     @cached_property
     def _judge(self) -> Judge:
