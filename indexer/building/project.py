@@ -16,6 +16,8 @@ from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
 from polydom.features.wording import describe_decode_error, nearest
 
+from ..index.quality import OF_NUMBERS
+
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -23,7 +25,16 @@ Above = Annotated[float, Meta(gt=0)]
 # A tuple of tuples or floats would be exact, but msgspec 0.22 crashes on its type.
 Bound = Above | list[Above]
 Task = Literal["classes", "regression"]
-OF_NUMBERS = ("r2", "mae")  # measures
+Measure = Literal[
+    "accuracy",
+    "balanced_accuracy",
+    "macro_f1",
+    "auc",
+    "log_loss",
+    "cost",
+    "r2",
+    "mae",
+]
 OF_SCORES = ("auc", "log_loss")  # measures that look at more than the choice
 # Of early exits: changes that nobody minds, and the confidence that they are no more.
 ALPHA, CONFIDENCE = 0.005, 0.95
@@ -171,19 +182,7 @@ class Quality(Part, frozen=True):
         Of numbers: share of fresh items whose label is to lie in an answer's interval.
     """
 
-    measure: (
-        Literal[
-            "accuracy",
-            "balanced_accuracy",
-            "macro_f1",
-            "auc",
-            "log_loss",
-            "cost",
-            "r2",
-            "mae",
-        ]
-        | None
-    ) = None
+    measure: Measure | None = None
     costs: dict[str, dict[str, Annotated[float, Meta(ge=0)]]] = {}
     class_weights: Literal["equal", "balanced"] | dict[str, Above] | None = None
     coverage: Share = 0.9

@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 from sklearn import metrics
 
 from polydom.features.errors import BadProject
-from polydom.indexer.building.project import OF_NUMBERS
 from polydom.indexer.building.training.quality import (
     MEASURES,
     Answers,
     Judge,
     residual_interval,
 )
+from polydom.indexer.index.quality import OF_NUMBERS
 from polydom.models import measures
 from polydom.models.scoring.model import Rows
 from polydom.models.scoring.prior import Prior
