@@ -12,12 +12,22 @@ if TYPE_CHECKING:
     from .building.build import build
     from .building.project import Project
     from .estimators.classifier import BudgetClassifier
+    from .estimators.regressor import BudgetRegressor
     from .set_search.poly_dom import search
 
-__all__ = ["BudgetClassifier", "Candidate", "Index", "Project", "build", "search"]
+__all__ = [
+    "BudgetClassifier",
+    "BudgetRegressor",
+    "Candidate",
+    "Index",
+    "Project",
+    "build",
+    "search",
+]
 
 _LAZY = {
     "BudgetClassifier": ".estimators.classifier",
+    "BudgetRegressor": ".estimators.regressor",
     "Project": ".building.project",
     "build": ".building.build",
     "search": ".set_search.poly_dom",

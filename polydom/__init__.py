@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polydom.features.feature import feature, step
-    from polydom.indexer import BudgetClassifier, Index, Project, build
+    from polydom.indexer import BudgetClassifier, BudgetRegressor, Index, Project, build
     from polydom.models import compile
     from polydom.server import AsyncClient, Client, Scorer, score_items
 
 __all__ = [
     "AsyncClient",
     "BudgetClassifier",
+    "BudgetRegressor",
     "Client",
     "Index",
     "Project",
@@ -33,6 +34,7 @@ __all__ = [
 _LAZY = {
     "AsyncClient": "server",
     "BudgetClassifier": "indexer",
+    "BudgetRegressor": "indexer",
     "Client": "server",
     "Index": "indexer",
     "Project": "indexer",

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadProject, PolydomError
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.load import load_model
+from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.models.selection.learners import make_learner
@@ -32,6 +33,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 ROWS_AT_ONCE = 1 << 14
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 KEPT = frozenset({"quality", "seconds", "kind", "remarks"})  # of a trained set
 
 
@@ -306,7 +308,8 @@ def _judge(
     answers = Answers(chosen, np.concatenate(scores) if scores else None)
     found = task.judge.judge(answers, targets, task.weights_of(tested))
     if task.numbers is not None:
-        return found.quality, {"residuals": (targets - chosen).astype(np.float32)}
+        residuals = np.clip(targets - chosen, -FLOAT32_MAX, FLOAT32_MAX)
+        return found.quality, {"residuals": residuals.astype(np.float32)}
     arrays: dict[str, NDArray[Any]] = {"right": np.packbits(chosen == targets)}
     if task.judge.measure != "accuracy":
         arrays["parts"] = found.parts.astype(np.float32)
@@ -348,7 +351,8 @@ def _fit(
 ) -> Model:
     targets, weights = task.targets[train], task.fitting_weights(train)
     if not len(columns):
-        return Prior.fit(targets, weights)
+        kind = Prior if task.numbers is None else Mean
+        return kind.fit(targets, weights)
     estimator = make_learner(task.learner, task.seed)
     values = _take(_map(task.values), train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:

@@ -1,0 +1,163 @@
+"""A scikit-learn regressor that is an index: what it answers depends on the budget."""
+
+import os
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import assert_all_finite, check_consistent_length
+
+from polydom.features.errors import BadInput
+from polydom.features.items import Kind
+
+from ..index.quality import OF_NUMBERS
+from .base import BudgetEstimator
+
+Floats = NDArray[np.float64]
+
+
+class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
+    """The most accurate regressor that a budget buys, for each item by its size.
+
+    As `BudgetClassifier`, of numbers.
+
+    Parameters
+    ----------
+    features, learner, alpha, search_budget_s, costs, held_out, kind
+        As of `BudgetClassifier`.
+    measure
+        What is to be good: "r2", or "mae" for the absolute error.
+    coverage
+        Share of fresh items whose label is to lie in `predict_interval`, in (0, 1).
+    random_state, n_jobs, cache, verbose
+        As of `BudgetClassifier`.
+
+    Attributes
+    ----------
+    index_ : Index
+    n_features_in_, feature_names_in_, cost_curves_, skyline_
+        As of `BudgetClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = BudgetRegressor(learner="ridge", search_budget_s=1).fit(X, y)
+    >>> model.predict(X[:2], budget_ms=5).round(-2).tolist()
+    [200.0, 100.0]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetEstimator._parameter_constraints,
+        "measure": [StrOptions({*OF_NUMBERS})],
+        "coverage": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        features: Sequence[str] | None = None,
+        *,
+        learner: str | Mapping[str, Any] = "auto",
+        alpha: float = 1.05,
+        search_budget_s: float | None = 120.0,
+        costs: Mapping[str, Any] | None = None,
+        held_out: float = 0.25,
+        measure: str = "r2",
+        coverage: float = 0.9,
+        kind: Kind | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.features = features
+        self.learner = learner
+        self.alpha = alpha
+        self.search_budget_s = search_budget_s
+        self.costs = costs
+        self.held_out = held_out
+        self.measure = measure
+        self.coverage = coverage
+        self.kind = kind
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.cache = cache
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Build an index from items and their labels.
+
+        Parameters
+        ----------
+        X
+            As of `BudgetClassifier.fit`.
+        y : (N,)
+            Numbers, not all equal.
+        groups : (N,)
+            Items of the same group are never split between training and testing.
+
+        Raises
+        ------
+        BadInput
+            If X, y, features, learner or costs are unusable.
+        """
+        self._validate_params()
+        items = self._items(X, reset=True)
+        numbers = column_or_1d(y, dtype=np.float64, warn=True)
+        assert_all_finite(numbers, input_name="y")
+        check_consistent_length(items, numbers, groups)
+        if (numbers == numbers[0]).all():
+            raise BadInput(
+                f"y is {numbers[0]:g} throughout; different numbers are needed"
+            )
+        codes = np.zeros(len(numbers), np.int64)
+        self._build(self._dataset(items, groups, (), codes, numbers))
+        return self
+
+    def _terms(self) -> dict[str, Any]:
+        quality = {"measure": self.measure, "coverage": float(self.coverage)}
+        return {"task": "regression", "quality": quality}
+
+    def predict(
+        self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
+    ) -> Floats:
+        """Predict numbers, each by the best model that a budget buys for its item.
+
+        Parameters
+        ----------
+        X
+            As in `fit`.
+        budget_ms
+            Milliseconds that one item may cost; None for the most accurate model.
+        budget
+            The same for an index of declared costs, in their unit.
+
+        Returns
+        -------
+        Numbers (N,). What nothing fits for has the mean of the labels.
+        """
+        items, chosen = self._chosen(X, budget_ms, budget)
+        numbers = np.empty(len(items))
+        for row, own, values in self._evaluated(items, chosen):
+            numbers[own] = self._models[row].predict(values)
+        return numbers
+
+    def predict_interval(
+        self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
+    ) -> Floats:
+        """Give bounds (N, 2) that labels lie between, as often as `coverage` says.
+
+        By what the chosen model missed of the items held out (split conformal
+        prediction); arguments are those of `predict`.
+        """
+        items, chosen = self._chosen(X, budget_ms, budget)
+        found = np.empty((len(items), 2))
+        for row, own, values in self._evaluated(items, chosen):
+            ends = self._package.intervals[row]
+            found[own] = self._models[row].predict(values)[:, None] + ends
+        return found
