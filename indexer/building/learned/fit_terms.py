@@ -1,12 +1,12 @@
-"""Weights of terms, fitted to the classes of texts by scikit-learn or by Bayes' rule.
+"""Weights of terms, fitted to the labels of texts by scikit-learn or by Bayes' rule.
 
 For two classes there is one score, which is greater where the second is likelier; for
-more, one for each class.
+more, one for each class; for numbers one, which grows with them.
 """
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,11 @@ class Fitting(NamedTuple):
     Attributes
     ----------
     classes
-        How many there are.
+        How many there are; 0 where labels are numbers.
     most
         Terms to keep.
     strength
-        C of logistic regression, above 0; None for Bayes' rule.
+        C of logistic or linear regression, above 0; None for Bayes' rule.
     seed
         Of the order in which texts are passed.
     """
@@ -49,21 +49,31 @@ class Fitting(NamedTuple):
 
 
 class TrainingTexts(NamedTuple):
-    """Texts to learn from: their terms, classes (N,) and parts (N,)."""
+    """Texts to learn from: their terms, labels (N,) and parts (N,).
+
+    Labels are codes of classes, or numbers of mean 0 and deviation 1.
+    """
 
     table: TermTable
-    codes: Codes
+    labels: NDArray[Any]
     parts: Codes
 
     def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
         """Keep some of the texts."""
         rows = np.flatnonzero(chosen)
-        return TrainingTexts(self.table.only(rows), self.codes[rows], self.parts[rows])
+        return TrainingTexts(self.table.only(rows), self.labels[rows], self.parts[rows])
 
 
 def scores_of(classes: int) -> int:
-    """Scores that tell so many classes apart."""
-    return 1 if classes == 2 else classes
+    """Scores that tell so many classes apart, or with 0 numbers."""
+    return classes if classes > 2 else 1
+
+
+def standardised(numbers: Scores) -> Scores:
+    """Give numbers (N,) the mean 0 and, if they differ, the deviation 1."""
+    spread = numbers.std()
+    shifted: Scores = (numbers - numbers.mean()) / (spread if spread > 0 else 1.0)
+    return shifted
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
@@ -72,10 +82,10 @@ def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
 
-def fit_terms(table: TermTable, codes: Codes, fitting: Fitting) -> TermWeights:
-    """Choose terms by these texts alone, and fit their weights to the classes (N,)."""
+def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermWeights:
+    """Choose terms by these texts alone, and fit their weights to the labels (N,)."""
     vocabulary = choose_vocabulary(table, fitting.most)
-    return _fit(table, vocabulary, weigh(table, vocabulary), codes, fitting)
+    return _fit(table, vocabulary, weigh(table, vocabulary), labels, fitting)
 
 
 def score_part(
@@ -86,13 +96,13 @@ def score_part(
 ) -> list[Scores]:
     """Scores (M, K) of one part's texts, by what the others teach at each strength."""
     own = texts.parts == part
-    table, codes, _ = texts.only(~own)
+    table, labels, _ = texts.only(~own)
     vocabulary = choose_vocabulary(table, fitting.most)
     rows = weigh(table, vocabulary)
     taught = weigh(texts.only(own).table, vocabulary)
     fittings = [fitting._replace(strength=strength) for strength in strengths]
     return [
-        score(taught, _fit(table, vocabulary, rows, codes, each)) for each in fittings
+        score(taught, _fit(table, vocabulary, rows, labels, each)) for each in fittings
     ]
 
 
@@ -102,12 +112,17 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Say which strength's scores tell classes best: `tried[i][j]`, part i, strength j.
+    """Say which strength's scores tell labels best: `tried[i][j]`, part i, strength j.
 
-    By the mean logistic loss of all scores.
+    By the mean logistic loss of all scores, or of numbers by the squared error.
     """
-    signs = signs_of(texts.codes, classes)
     losses = np.zeros(len(tried[0]))
+    if not classes:
+        for name, each in zip(names, tried, strict=True):
+            own = texts.labels[texts.parts == name, None]
+            losses += [((own - scores) ** 2).sum() for scores in each]
+        return int(losses.argmin())
+    signs = signs_of(texts.labels, classes)
     for name, each in zip(names, tried, strict=True):
         wanted = signs[texts.parts == name]
         losses += [np.logaddexp(0, -wanted * scores).sum() for scores in each]
@@ -118,11 +133,15 @@ def _fit(
     table: TermTable,
     vocabulary: Vocabulary,
     rows: "csr_array",
-    codes: Codes,
+    labels: NDArray[Any],
     fitting: Fitting,
 ) -> TermWeights:
-    fit = _bayes if fitting.strength is None else _logistic
-    weights, intercepts = fit(rows, codes, fitting)
+    if not fitting.classes:
+        weights, intercepts = _linear(rows, labels, fitting)
+    elif fitting.strength is None:
+        weights, intercepts = _bayes(rows, labels, fitting)
+    else:
+        weights, intercepts = _logistic(rows, labels, fitting)
     return TermWeights(
         table.hashes[vocabulary.terms],
         vocabulary.rarity,
@@ -158,6 +177,29 @@ def _logistic(
             model.fit(rows, wanted)
         weights[:, k], intercepts[k] = model.coef_[0], model.intercept_[0]
     return weights, intercepts
+
+
+def _linear(
+    rows: "csr_array", numbers: Scores, fitting: Fitting
+) -> tuple[Scores, Scores]:
+    """Fit one score by ridge regression: weights (V, 1) and an intercept (1,)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVR
+
+    if not rows.shape[1]:
+        return np.zeros((0, 1)), np.array([numbers.mean()])
+    model = LinearSVR(  # which without a margin of free errors is that
+        C=fitting.strength,
+        epsilon=0.0,
+        loss="squared_epsilon_insensitive",
+        dual=True,
+        max_iter=PASSES,
+        random_state=fitting.seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows, numbers)
+    return model.coef_.reshape(-1, 1), np.atleast_1d(model.intercept_)
 
 
 def _bayes(rows: "csr_array", codes: Codes, fitting: Fitting) -> tuple[Scores, Scores]:

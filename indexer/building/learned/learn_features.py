@@ -34,6 +34,7 @@ from .fit_terms import (
     least_loss,
     score_part,
     scores_of,
+    standardised,
 )
 from .term_table import CountedTexts, TermTable, count_texts, make_table
 
@@ -212,11 +213,12 @@ class FeatureLearner:
         limit = MOST_TERMS if bayes else min(MOST_TERMS, limit)
         chosen = extent.within(limit)
         rows, parts = lesson.rows[chosen], lesson.parts[chosen]
-        table, codes = self._count(recipe, dataset, rows), dataset.codes[rows]
+        table, labels = self._count(recipe, dataset, rows), dataset.targets[rows]
+        labels = labels if dataset.labels else standardised(labels)
         yield None
         kept = min(recipe.most, MOST_WEIGHTS // width)
         fitting = Fitting(len(dataset.labels), kept, None, lesson.seed)
-        texts = TrainingTexts(table, codes, parts)
+        texts = TrainingTexts(table, labels, parts)
         scores: list[NDArray[np.float64]] = []
         if bayes:
             yield from [None] * len(names)
@@ -234,7 +236,7 @@ class FeatureLearner:
         whole = np.empty((len(rows), width), np.float32)
         for name, own in zip(names, scores, strict=True):
             whole[parts == name] = own
-        weights = fit_terms(table, codes, fitting)
+        weights = fit_terms(table, labels, fitting)
         facts = StoredTerms(len(weights.hashes), len(rows), fitting.strength)
         yield Learned(weights, facts, rows, whole)
 

@@ -18,6 +18,7 @@ from polydom.indexer.building.learned.fit_terms import (
     fit_terms,
     least_loss,
     score_part,
+    standardised,
 )
 from polydom.indexer.building.learned.term_table import choose_vocabulary, score, weigh
 from tests.support.learned import table_of
@@ -134,3 +135,38 @@ def test_least_loss_is_of_the_scores_that_tell_most() -> None:
     right, wrong = np.array([[-2.0], [2.0]]), np.array([[1.0], [-1.0]])
     assert least_loss(texts, [0, 1], [[wrong, right], [wrong, right]], 2) == 1
     assert least_loss(texts, [0, 1], [[right, wrong], [right, wrong]], 2) == 0
+
+
+def test_numbers_are_fitted_as_by_ridge_regression_on_dense_rows() -> None:
+    texts, strength = drawn(80), 0.5
+    numbers = standardised(
+        np.array([text.count("a") + len(text) / 9 for text in texts])
+    )
+    assert numbers.mean() == pytest.approx(0)
+    assert numbers.std() == pytest.approx(1)
+    table = table_of(NAME, texts)
+    learned = fit_terms(table, numbers, Fitting(0, 99, strength, 7))
+    rows = weigh(table, choose_vocabulary(table, 99)).toarray()
+    X = np.column_stack([rows, np.ones(len(rows))])
+    penalty = np.eye(X.shape[1]) / (2 * strength)
+    expected = X @ np.linalg.solve(X.T @ X + penalty, X.T @ numbers)
+    found = rows @ learned.weights[:, 0] + learned.intercepts[0]
+    assert found == pytest.approx(expected, abs=0.02)
+    assert standardised(np.ones(3)).tolist() == [0, 0, 0]
+
+
+def test_least_loss_of_numbers_is_of_the_least_squared_error() -> None:
+    table, parts = table_of(NAME, drawn(4)), np.array([0, 0, 1, 1])
+    numbers = np.array([-1.0, 0.5, 2.0, -1.5])
+    texts = TrainingTexts(table, numbers, parts)
+    near, far = numbers[:, None] + 0.1, numbers[:, None] * 3
+    tried = [[far[parts == part], near[parts == part]] for part in (0, 1)]
+    assert least_loss(texts, [0, 1], tried, 0) == 1
+
+
+def test_numbers_of_texts_without_terms_are_their_mean() -> None:
+    learned = fit_terms(
+        table_of(NAME, ["", ""]), np.array([1.0, 3.0]), Fitting(0, 9, 1, 0)
+    )
+    assert learned.weights.shape == (0, 1)
+    assert learned.intercepts.tolist() == [2.0]

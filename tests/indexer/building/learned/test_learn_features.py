@@ -1,6 +1,7 @@
 """Learned features: honest, the same again, of whole groups, of what time allows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +250,16 @@ def test_an_index_stores_what_its_models_were_trained_with(
     assert loaded.models[best].predict(row[None]) == package.models[best].predict(
         mine[None]
     )
+
+
+@pytest.mark.parametrize("told", [0.0, 1.0])
+def test_numbers_are_told_by_scores_of_other_parts(tmp_path: Path, told: float) -> None:
+    classes = drawn(240, told=told)
+    noise = np.random.default_rng(2).normal(size=240)
+    numbers = 1e6 + 500 * (classes.codes + 0.2 * noise)
+    codes = np.zeros(240, np.int64)
+    dataset = replace(classes, labels=(), codes=codes, numbers=numbers)
+    for one in learner(tmp_path).learn(RECIPES, lesson(dataset)):
+        assert one.scores.shape == (180, 1)
+        agreement = np.corrcoef(one.scores[:, 0], numbers[one.rows])[0, 1]
+        assert agreement > 0.5 if told else abs(agreement) < 0.25
