@@ -21,7 +21,7 @@ from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
 from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
-from polydom.models.selection.learners import make_learner
+from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
@@ -291,6 +291,8 @@ class Builder:
         if not self._races:
             self._check_learner()
         project = self.terms
+        if not self._races:
+            make_learner(project.learner, project.seed, self._task)
         fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
         self._judge_of(dataset), self._weights_of(dataset)
@@ -307,7 +309,8 @@ class Builder:
     def _check_learner(self) -> None:
         """Refuse a learner without the weights, or the scores, that are asked for."""
         project = self.project
-        learner, quality = make_learner(project.learner, project.seed), project.quality
+        learner = _make_either(project)
+        quality = project.quality
         asked = quality.class_weights not in (None, "equal")
         if asked or project.data.weight is not None:
             weighing(learner, np.empty(0))
@@ -491,7 +494,7 @@ class Builder:
         table, learner = self.table, self.choice.setting
         class_weights = self._class_weights
         if class_weights is not None and self.terms.quality.class_weights is None:
-            estimator = make_learner(learner, self.terms.seed)
+            estimator = make_learner(learner, self.terms.seed, self._task)
             class_weights = class_weights if takes_weights(estimator) else None
         weighed = None if class_weights is None else class_weights.tolist()
         key = self._keys.sets(learner, self._judge.facts(), weighed)
@@ -729,6 +732,20 @@ class Builder:
             "remarks": trainer.remarks(sorted(self.searched.qualities)),
             "samples": _samples(dataset),
         }
+
+
+def _make_either(project: Project) -> Any:
+    """Make the learner for classes or for numbers: labels have not been read yet."""
+    tasks: list[Task] = ["classes", "regression"]
+    if project.task is not None:
+        return make_learner(project.learner, project.seed, project.task)
+    errors = []
+    for task in tasks:
+        try:
+            return make_learner(project.learner, project.seed, task)
+        except BadProject as error:
+            errors.append(error)
+    raise errors[project.learner["name"] in REGRESSORS.keys() - CLASSIFIERS.keys()]
 
 
 def _parts_beside(count: int) -> int:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -82,6 +82,15 @@ class TrainingTask:
     def targets(self) -> NDArray[Any]:
         """(N,) what is to be answered: codes, or numbers."""
         return self.codes if self.numbers is None else self.numbers
+
+    @property
+    def kind(self) -> Literal["classes", "regression"]:
+        """What labels are."""
+        return "classes" if self.numbers is None else "regression"
+
+    def estimator(self) -> Any:
+        """Make what is to be fitted."""
+        return make_learner(self.learner, self.seed, self.kind)
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
         """How much each of some items counts where a learner is fitted to them."""
@@ -262,7 +271,7 @@ def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
 
 def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
     """Train one set, keep its model, return its quality and the seconds it took."""
-    _warm(msgspec.msgpack.encode(task.learner))
+    _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
     given, remarks = list[Answers](), list[str]()
@@ -317,7 +326,7 @@ def _judge(
 
 
 @lru_cache(maxsize=1)
-def _warm(learner: bytes) -> None:
+def _warm(learner: bytes, kind: Literal["classes", "regression"]) -> None:
     """Import and compile what training needs, once a process: no training takes that.
 
     Some learners cannot do with so few rows and columns; they compile when they must.
@@ -325,7 +334,7 @@ def _warm(learner: bytes) -> None:
     rows = np.random.default_rng(0).normal(size=(60, 3))
     with threadpool_limits(1), warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")
-        estimator = make_learner(msgspec.msgpack.decode(learner), 0)
+        estimator = make_learner(msgspec.msgpack.decode(learner), 0, kind)
         estimator.fit(rows, np.arange(60) % 2)
         compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
 
@@ -353,7 +362,7 @@ def _fit(
     if not len(columns):
         kind = Prior if task.numbers is None else Mean
         return kind.fit(targets, weights)
-    estimator = make_learner(task.learner, task.seed)
+    estimator = task.estimator()
     values = _take(_map(task.values), train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
