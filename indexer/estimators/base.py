@@ -97,7 +97,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             except (BadProject, BadItem) as error:  # a ValueError, as is usual here
                 raise BadInput(str(error)) from error
-        self.__dict__.pop("_loaded", None)
+        self._loaded = self._package.extractor(self._files())
         self.cost_curves_ = self._package.meta["curves"]
         size = read_size(np.median(dataset.sizes, axis=0).tolist())
         means = mean_coefficients(self.index_)

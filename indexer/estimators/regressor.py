@@ -112,8 +112,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         assert_all_finite(numbers, input_name="y")
         check_consistent_length(items, numbers, groups)
         if (numbers == numbers[0]).all():
+            samples = "1 sample" if len(items) == 1 else f"{len(items)} samples"
             raise BadInput(
-                f"y is {numbers[0]:g} throughout; different numbers are needed"
+                f"y of {samples} is {numbers[0]:g} throughout; it must hold two numbers"
             )
         codes = np.zeros(len(numbers), np.int64)
         self._build(self._dataset(items, groups, (), codes, numbers))
