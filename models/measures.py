@@ -234,7 +234,8 @@ def d2_absolute(
     median = own[order[np.searchsorted(reached, reached[-1] / 2)]]
     with np.errstate(over="ignore"):
         rest = each @ np.abs(own / 2 - given / 2)
-    return _explained(own, given, rest, each @ np.abs(own / 2 - median / 2))
+    most = each @ np.abs(own / 2 - median / 2)
+    return _explained(own, given, float(rest), float(most))
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
