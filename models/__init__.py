@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .early_exit.ensemble import Ensemble
     from .early_exit.estimator import EarlyExitClassifier
     from .early_exit.feature_stages import cut_stages
-    from .early_exit.regressor import Regressor
     from .early_exit.remaining_scores import exact_schedule
     from .early_exit.stored_schedule import load_early_exit
     from .lattices.estimator import LatticeEnsembleClassifier
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from .qwyc.fit_multiclass import fit_margin_schedule
     from .qwyc.schedule import MarginSchedule, Schedule
     from .scoring.classifier import Classifier
+    from .scoring.regressor import Regressor
     from .selection.learners import make_learner
     from .selection.select import Running, Selection, select, select_by_iterations
 
@@ -52,7 +52,7 @@ _LAZY = {
     "Ensemble": ".early_exit.ensemble",
     "LatticeEnsembleClassifier": ".lattices.estimator",
     "MarginSchedule": ".qwyc.schedule",
-    "Regressor": ".early_exit.regressor",
+    "Regressor": ".scoring.regressor",
     "Running": ".selection.select",
     "Schedule": ".qwyc.schedule",
     "Selection": ".selection.select",

@@ -11,12 +11,19 @@ from .lattices.lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
 from .scoring.classifier import load_classifier
+from .scoring.mean import Mean
 from .scoring.model import Model
 from .scoring.prior import Prior
-from .scoring.scorer import Scorer
+from .scoring.regressor import load_regressor
+from .scoring.scorer import Scorer, SumOfTerms
 from .scoring.stored_arrays import Stored
 from .trees.trees import Trees
 
+# Models that read no row.
+CONSTANT: dict[str, Callable[[Stored], Model]] = {
+    Prior.kind: Prior.load,
+    Mean.kind: Mean.load,
+}
 LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
     Linear.kind: Linear.load,
     Gaussian.kind: Gaussian.load,
@@ -37,9 +44,14 @@ def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> 
         If the kind is unknown or the arrays are not such a model.
     """
     stored = Stored(kind, arrays)
-    if kind == Prior.kind:
-        return Prior.load(stored)
+    if kind in CONSTANT:
+        return CONSTANT[kind](stored)
     if kind not in LOADERS:
-        known = ", ".join([Prior.kind, *LOADERS])
+        known = ", ".join([*CONSTANT, *LOADERS])
         raise BadModel(f"unknown kind of model {kind!r}; known: {known}")
-    return load_classifier(LOADERS[kind](stored, width), stored)
+    scorer = LOADERS[kind](stored, width)
+    if "link" not in arrays:  # which regressors have, and classifiers a head
+        return load_classifier(scorer, stored)
+    if not isinstance(scorer, SumOfTerms):
+        raise stored.fail("it is no sum of terms, as regressors are")
+    return load_regressor(scorer, stored)

@@ -14,6 +14,7 @@ from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
 from ..scoring.kernels.native import entry
 from ..scoring.kernels.score_bounds import bound_scores, choose_whole
 from ..scoring.model import Floats
+from ..scoring.remaining_bounds import sums_after
 from ..scoring.scorer import BaseModels, SumOfTerms
 
 Bounds = list[tuple[float, float]]  # of each class: least and most
@@ -21,13 +22,6 @@ Scores = list[float]
 
 EPSILON = float(np.finfo(np.float64).eps)
 choose_entry, bound_entry = entry(choose_whole), entry(bound_scores)
-
-
-def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Add up what comes after each position of an order; scores are (T, ...)."""
-    sums: Floats = np.zeros_like(scores)
-    sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
-    return sums
 
 
 def bound_sums(

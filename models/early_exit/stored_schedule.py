@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput, BadModel
 
 from ..qwyc.schedule import MarginSchedule, Promise, Schedule
+from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Model
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stored_arrays import Stored
@@ -54,10 +55,12 @@ def load_early_exit(
         that was made for another model.
     """
     stored = StoredSchedule(arrays)
-    scorer = getattr(model, "scorer", None)
-    if not isinstance(scorer, SumOfTerms):
-        raise stored.fail(f"a {model.kind} model has no base models to leave out")
-    ensemble = as_ensemble(model)  # type: ignore[arg-type]
+    if not (isinstance(model, Classifier) and isinstance(model.scorer, SumOfTerms)):
+        raise stored.fail(
+            f"a {type(model).__name__} of kind {model.kind!r} has no base models to "
+            "leave out"
+        )
+    ensemble = as_ensemble(model)
     order = _load_order(stored, ensemble.size)
     load = _load_limits if ensemble.binary else _load_margins
     schedule: Schedule | MarginSchedule = load(stored, order, ensemble)

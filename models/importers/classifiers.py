@@ -1,4 +1,4 @@
-"""Fitted classifiers to compiled models."""
+"""Fitted estimators to compiled models: classifiers, and regressors beside them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,8 +19,8 @@ from ..scoring.preparation import (
     check_transformer,
     compile_preparation,
 )
-from ..trees.trees import SumOfTrees
-from .comparison import check_decisions
+from ..scoring.regressor import Regressor
+from .comparison import check_decisions, check_values
 from .from_lightgbm import read_lightgbm, read_lightgbm_file
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_sklearn_trees import COMPILERS as TREES
@@ -30,39 +30,53 @@ from .ubjson import is_ubj
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
-    """Compile a fitted classifier to arrays that answer as its `predict` does.
+    """Compile a fitted estimator to arrays that answer as its `predict` does.
 
     Parameters
     ----------
     estimator
-        A fitted classifier of scikit-learn, LightGBM or XGBoost, a
+        A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers (see
         `scoring.preparation.TRANSFORMERS`) with such a one at its end.
     columns
         (d,) positions in the full row of the columns it was fitted on; by default the
         first d, in order.
 
+    Returns
+    -------
+    `Classifier` or `Prior`; of numbers `Regressor` or `Mean`. Sums of a regressor's
+    trees are bit-equal to scikit-learn's and LightGBM's, and within float32's rounding
+    of XGBoost's; sums of linear terms differ in the last bits, as BLAS adds otherwise.
+
     Raises
     ------
     BadModel
-        If the estimator is not fitted, has no compiled form, or decides a dozen drawn
+        If the estimator is not fitted, has no compiled form, or answers a dozen drawn
         rows otherwise than that does.
     """
-    transformers, classifier = _split(estimator)
-    name = _find(classifier)
-    if not hasattr(classifier, "classes_"):
-        raise BadModel(f"{type(classifier).__name__} is not fitted")
-    if np.asarray(classifier.classes_).ndim != 1:
-        raise BadModel(f"{type(classifier).__name__} was fitted on several outputs")
+    transformers, last = _split(estimator)
+    name = _find(last)
+    _check_fitted(last, "n_features_in_" if name in REGRESSORS else "classes_")
     places = _columns(estimator, columns)
     preparation = compile_preparation(transformers, places)
-    model = COMPILERS[name](classifier, preparation)
+    model = {**COMPILERS, **REGRESSORS}[name](last, preparation)
     if isinstance(model, Classifier):
         check_decisions(estimator, model, model.scorer, places)
+    elif isinstance(model, Regressor):
+        check_values(estimator, model, places)
     return model
 
 
-def read_file(path: Path) -> Classifier | SumOfTrees:
+def _check_fitted(estimator: Any, attribute: str) -> None:
+    kind = type(estimator).__name__
+    if not hasattr(estimator, attribute):
+        raise BadModel(f"{kind} is not fitted")
+    several = getattr(estimator, "n_outputs_", 1) != 1
+    if several or np.ndim(getattr(estimator, "classes_", ())) != 1:
+        raise BadModel(f"{kind} was fitted on several outputs")
+
+
+def read_file(path: Path) -> Classifier | Regressor:
     """Read a booster's model file by what is in it, whatever its name."""
     data = path.read_bytes()
     if is_ubj(data):
@@ -86,30 +100,40 @@ def compilable(estimator: Any) -> None:
 
     What only fitting shows (an odd option, a category that is no integer) is not seen.
     """
-    transformers, classifier = _split(estimator)
+    transformers, last = _split(estimator)
     for transformer in transformers:
         if transformer not in (None, "passthrough"):
             check_transformer(transformer)
-    _find(classifier)
+    _find(last)
 
 
 def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
     if not find_class(estimator, ["sklearn.pipeline.Pipeline"]):
         return (), estimator
-    *steps, (_, classifier) = estimator.steps
-    return [transformer for _, transformer in steps], classifier
+    *steps, (_, last) = estimator.steps
+    return [transformer for _, transformer in steps], last
 
 
-def _find(classifier: Any) -> str:
-    name = find_class(classifier, COMPILERS)
+def _find(estimator: Any) -> str:
+    every = {**COMPILERS, **REGRESSORS}
+    name = find_class(estimator, every)
     if name is None:
+        numbers = is_regressor(estimator)
+        known = sorted(short(REGRESSORS if numbers else COMPILERS))
         raise BadModel(
-            f"{named(classifier, COMPILERS)} has no compiled form; these have: "
-            f"{', '.join(sorted(short(COMPILERS)))}, and Pipelines that put "
-            f"{', '.join(short(TRANSFORMERS))} before one of them; as regressors "
-            f"{', '.join(sorted(short(REGRESSORS)))}"
+            f"{named(estimator, every)} has no compiled form"
+            f"{' as a regressor' if numbers else ''}; these have: {', '.join(known)}, "
+            f"and Pipelines that put {', '.join(short(TRANSFORMERS))} before one of "
+            "them"
         )
     return name
+
+
+def is_regressor(estimator: Any) -> bool:
+    """Say whether an estimator, fitted or not, predicts numbers."""
+    from sklearn.base import RegressorMixin
+
+    return isinstance(estimator, RegressorMixin)
 
 
 def _columns(estimator: Any, columns: NDArray[Any] | None) -> NDArray[np.int32]:

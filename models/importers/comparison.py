@@ -44,7 +44,7 @@ def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
         near = NEAR * np.abs(theirs).max()
         return ~np.isclose(model.predict(X), theirs, rtol=NEAR, atol=near)
 
-    _compare(original, model.trees, columns, differ)
+    _compare(original, model.scorer, columns, differ)
 
 
 def _compare(

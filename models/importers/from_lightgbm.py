@@ -12,6 +12,7 @@ from polydom.features.errors import BadModel
 from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
+from ..scoring.regressor import Link, Regressor
 from ..trees.nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
@@ -20,7 +21,7 @@ from ..trees.nodes import (
     ZERO_LIMIT,
     Tree,
 )
-from ..trees.trees import Link, SumOfTrees, Trees, join
+from ..trees.trees import Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
 OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
@@ -67,18 +68,20 @@ def read_lightgbm(
     return Classifier(scorer, _head(objective, options, K, classes))
 
 
-def read_lightgbm_regressor(text: str) -> SumOfTrees:
-    """Read a regressor's or a ranker's text: its trees, and what it makes of them."""
-    objective, options, _, trees = _read(text, None, tuple(REGRESSIONS))
-    return trees, _link(objective, options)
+def read_lightgbm_regressor(
+    text: str, preparation: Preparation | None = None
+) -> Regressor:
+    """Compile a regressor's or a ranker's text; else as `read_lightgbm`."""
+    objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
+    return Regressor(trees, _link(objective, options))
 
 
-def read_lightgbm_file(text: str) -> Classifier | SumOfTrees:
+def read_lightgbm_file(text: str) -> Classifier | Regressor:
     """Read a text by what its model was trained for."""
     known = (*OBJECTIVES, *REGRESSIONS)
     objective, options, K, trees = _read(text, None, known)
     if objective in REGRESSIONS:
-        return trees, _link(objective, options)
+        return Regressor(trees, _link(objective, options))
     return Classifier(trees, _head(objective, options, K, None))
 
 

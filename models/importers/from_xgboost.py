@@ -14,9 +14,10 @@ from ..linear.linear import Linear
 from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
-from ..scoring.scorer import Scorer
+from ..scoring.regressor import Link, Regressor
+from ..scoring.scorer import SumOfTerms
 from ..trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
-from ..trees.trees import Link, SumOfTrees, Trees, join
+from ..trees.trees import join
 from .ubjson import read_ubj
 
 VERSIONS = (1, 2, 3)
@@ -67,26 +68,26 @@ def read_xgboost(
     return Classifier(scorer, _head(objective, K, classes))
 
 
-def read_xgboost_regressor(source: str | bytes) -> SumOfTrees:
-    """Read a regressor's or a ranker's file: its trees, and what it makes of them."""
-    objective, _, scorer = _read(source, None, tuple(REGRESSIONS))
-    return _sum_of_trees(objective, scorer)
+def read_xgboost_regressor(
+    source: str | bytes, preparation: Preparation | None = None
+) -> Regressor:
+    """Compile a regressor's or a ranker's file; else as `read_xgboost`."""
+    objective, _, scorer = _read(source, preparation, tuple(REGRESSIONS))
+    return _regressor(objective, scorer)
 
 
-def read_xgboost_file(source: str | bytes) -> Classifier | SumOfTrees:
+def read_xgboost_file(source: str | bytes) -> Classifier | Regressor:
     """Read a file by what its model was trained for."""
     objective, K, scorer = _read(source, None, (*OBJECTIVES, *REGRESSIONS))
     if objective in REGRESSIONS:
-        return _sum_of_trees(objective, scorer)
+        return _regressor(objective, scorer)
     return Classifier(scorer, _head(objective, K, None))
 
 
-def _sum_of_trees(objective: str, scorer: Scorer) -> SumOfTrees:
-    if not isinstance(scorer, Trees):
-        raise BadModel("XGBoost booster 'gblinear' has no compiled form for regression")
+def _regressor(objective: str, scorer: SumOfTerms) -> Regressor:
     if scorer.outputs > 1:
         raise BadModel("XGBoost models of several outputs have no compiled form")
-    return scorer, REGRESSIONS[objective]
+    return Regressor(scorer, REGRESSIONS[objective])
 
 
 def fitted_bytes(estimator: Any) -> bytes:
@@ -101,7 +102,7 @@ def fitted_bytes(estimator: Any) -> bytes:
 
 def _read(
     source: str | bytes, preparation: Preparation | None, objectives: tuple[str, ...]
-) -> tuple[str, int, Scorer]:
+) -> tuple[str, int, SumOfTerms]:
     """Objective, number of classes (1 where it has none), and what gives raw scores."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
@@ -128,7 +129,7 @@ def _compile(
     learner: dict[str, Any],
     preparation: Preparation | None,
     objectives: tuple[str, ...],
-) -> tuple[str, int, Scorer]:
+) -> tuple[str, int, SumOfTerms]:
     objective, booster = learner["objective"]["name"], learner["gradient_booster"]
     _need("objective", objective, objectives)
     _need("booster", booster["name"], BOOSTERS)
@@ -185,7 +186,7 @@ def _trees(
     inputs: Preparation,
     bias: NDArray[np.float64],
     best: str | int | None,
-) -> Scorer:
+) -> SumOfTerms:
     K, dart = len(bias), booster["name"] == "dart"
     model = (booster["gbtree"] if dart else booster)["model"]
     targets = [int(target) for target in model["tree_info"]]
@@ -291,7 +292,7 @@ def _cut_sets(
 
 def _linear(
     model: dict[str, Any], inputs: Preparation, bias: NDArray[np.float64]
-) -> Scorer:
+) -> SumOfTerms:
     """Make sums of weighted inputs, to which what is missing adds nothing."""
     d, K = len(inputs.columns), len(bias)
     weights = np.asarray(model["weights"], np.float32).astype(np.float64)

@@ -10,11 +10,13 @@ Rows = NDArray[np.float32] | Floats
 
 
 class Model(Protocol):
-    """A fitted classifier as flat arrays; immutable, safe to share between threads.
+    """A fitted classifier or regressor as flat arrays; immutable, safe among threads.
 
     It reads *full* rows: `columns` says where its inputs lie in them. Online rows are
     float32; `predict` and `predict_scores` also take float64 and then do what the
     original library does with it.
+
+    A regressor has one class, 0, which is always chosen: its score is the value.
     """
 
     @property
@@ -23,7 +25,7 @@ class Model(Protocol):
 
     @property
     def classes(self) -> NDArray[Any]:
-        """(K,) labels, ascending; the estimator's `classes_`."""
+        """(K,) labels, ascending: the estimator's `classes_`; (1,) 0 of a regressor."""
 
     @property
     def columns(self) -> NDArray[np.int32]:
@@ -33,7 +35,8 @@ class Model(Protocol):
         """(K,) class scores of one full row (width,).
 
         The estimator's `predict_proba` where it has one, else its
-        `decision_function`; a binary margin m is given as (-m, m).
+        `decision_function`; a binary margin m is given as (-m, m). Of a regressor
+        (1,), its `predict`.
         """
 
     def choose(self, row: Rows) -> int:
@@ -46,7 +49,7 @@ class Model(Protocol):
         """(N, K) class scores of the rows X (N, width)."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """(N,) labels, those of the estimator's `predict`."""
+        """(N,) labels, or values float64: those of the estimator's `predict`."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays from which `load_model` makes this model again."""

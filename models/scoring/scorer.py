@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadInput
+
 from .address_table import AddressTable, NotCopied
 from .model import Floats, Rows
 from .preparation import Preparation
@@ -137,6 +139,13 @@ class SumOfTerms(Scorer, BaseModels):
     def rounds(self) -> tuple[BaseModels, int]:
         """Give the same terms for classes, and how many make a base model."""
         return self, 1
+
+    def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
+        """Sum only the base models at the positions `which`, in order, plus `rest`.
+
+        BadInput if there is none, one does not exist, or the sum cannot be cut.
+        """
+        raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
         """Say whether raw scores are shares of each class, which add up to 1."""

@@ -1,18 +1,21 @@
-"""Learners by name: unfitted classifiers that have a compiled form."""
+"""Learners by name: unfitted classifiers and regressors that have a compiled form."""
 
 import inspect
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.wording import nearest
 
-from ..importers.classifiers import compilable
+from ..importers.classifiers import compilable, is_regressor
 
-# Short name: the classifier, what is put before it, and the parameters that differ
-# from scikit-learn's. Missing values are filled where the classifier refuses them.
-LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
+Task = Literal["classes", "regression"]
+# The estimator, what is put before it, and the parameters that differ from
+# scikit-learn's. Missing values are filled where the estimator refuses them.
+Recipe = tuple[str, tuple[str, ...], dict[str, Any]]
+
+CLASSIFIERS: dict[str, Recipe] = {
     "logistic": (
         "sklearn.linear_model:LogisticRegression",
         ("fill", "standardise"),
@@ -56,61 +59,116 @@ LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "prior": ("sklearn.dummy:DummyClassifier", (), {"strategy": "prior"}),
 }
 
+REGRESSORS: dict[str, Recipe] = {
+    "linear": ("sklearn.linear_model:LinearRegression", ("fill", "standardise"), {}),
+    "ridge": ("sklearn.linear_model:Ridge", ("fill", "standardise"), {}),
+    # How strong they are to be depends on the unit of labels, so folds choose that.
+    "lasso": ("sklearn.linear_model:LassoCV", ("fill", "standardise"), {}),
+    "elastic_net": ("sklearn.linear_model:ElasticNetCV", ("fill", "standardise"), {}),
+    "linear_svm": ("sklearn.svm:LinearSVR", ("fill", "standardise"), {}),
+    "sgd": ("sklearn.linear_model:SGDRegressor", ("fill", "standardise"), {}),
+    "tree": ("sklearn.tree:DecisionTreeRegressor", (), {"min_samples_leaf": 3}),
+    "forest": ("sklearn.ensemble:RandomForestRegressor", (), {}),
+    "extra_trees": ("sklearn.ensemble:ExtraTreesRegressor", (), {}),
+    "boosting": ("sklearn.ensemble:GradientBoostingRegressor", ("fill",), {}),
+    "hist_boosting": ("sklearn.ensemble:HistGradientBoostingRegressor", (), {}),
+    "lightgbm": ("lightgbm:LGBMRegressor", (), {"n_jobs": 1, "verbosity": -1}),
+    "xgboost": ("xgboost:XGBRegressor", (), {"n_jobs": 1}),
+    "mean": ("sklearn.dummy:DummyRegressor", (), {}),
+}
+
+LEARNERS: dict[Task, dict[str, Recipe]] = {
+    "classes": CLASSIFIERS,
+    "regression": REGRESSORS,
+}
+WORDS: dict[Task, tuple[str, str]] = {
+    "classes": ("classes", "classifier"),
+    "regression": ("numbers", "regressor"),
+}
 EXTRAS = {"lightgbm": "boosting", "xgboost": "boosting"}
 
 
-def make_learner(spec: Mapping[str, Any] | str, seed: int) -> Any:
-    """Make the unfitted classifier that a project's `[learner]` table describes.
+def make_learner(
+    spec: Mapping[str, Any] | str, seed: int, task: Task = "classes"
+) -> Any:
+    """Make the unfitted estimator that a project's `[learner]` table describes.
 
     Parameters
     ----------
     spec
-        A name, or a mapping with `name` and the classifier's parameters. The name is
-        one of `LEARNERS` (which scale and fill their inputs as they need it) or
+        A name, or a mapping with `name` and the estimator's parameters. The name is
+        one of `LEARNERS[task]` (which scale and fill their inputs as they need it) or
         "module:Class" (which gets its inputs as they are, but for missing values that
         it refuses: those are filled), be it scikit-learn's, LightGBM's or XGBoost's.
     seed
         Becomes `random_state` where there is one and the spec gives none.
+    task
+        What labels are: "classes" of a classifier, or "regression", numbers of a
+        regressor.
 
     Raises
     ------
     BadProject
-        If the name or a parameter is unknown (the nearest known one is named), or a
-        parameter's value is refused by the classifier.
+        If the name or a parameter is unknown (the nearest known one is named), the
+        learner is for the other task, or a parameter's value is refused by it.
     BadModel
-        If the classifier has no compiled form; the message lists what has.
+        If the estimator has no compiled form; the message lists what has.
     """
     parameters: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
     if not isinstance(name, str):
         raise BadProject(f"learner: name is {name!r}; it must be a text")
-    path, preparations, defaults = _known(name)
-    classifier = _instance(name, path, {**defaults, **parameters}, seed)
-    compilable(classifier)
-    if not (preparations or _takes_missing(classifier)):
+    path, preparations, defaults = _known(name, task)
+    estimator = _instance(name, path, {**defaults, **parameters}, seed)
+    compilable(estimator)
+    _check_task(name, estimator, task)
+    if not (preparations or _takes_missing(estimator)):
         preparations = ("fill",)
-    return _pipeline(preparations, classifier)
+    return _pipeline(preparations, estimator)
 
 
-def _known(name: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    if name in LEARNERS:
-        return LEARNERS[name]
+def _known(name: str, task: Task) -> Recipe:
+    known = LEARNERS[task]
+    if name in known:
+        return known[name]
     if ":" in name:
         return name, (), {}
-    near = nearest(name, names := _names())
+    if any(name in others for others in LEARNERS.values()):
+        raise _of_the_other(name, task)
+    near = nearest(name, names := _names(known))
     meant = f"; did you mean {names[near]!r}?" if near else ""
     raise BadProject(
-        f"learner {name!r} is unknown{meant}; known: {', '.join(LEARNERS)}, or "
-        "'module:Class' of a classifier of scikit-learn, LightGBM or XGBoost"
+        f"learner {name!r} is unknown{meant}; known: {', '.join(known)}, or "
+        f"'module:Class' of a {WORDS[task][1]} of scikit-learn, LightGBM or XGBoost"
     )
 
 
-def _names() -> dict[str, str]:
+def _check_task(name: str, estimator: Any, task: Task) -> None:
+    from sklearn.base import ClassifierMixin
+
+    numbers = is_regressor(estimator)
+    if not (numbers or isinstance(estimator, ClassifierMixin)):
+        raise BadModel(f"learner {name!r} is neither a classifier nor a regressor")
+    if numbers != (task == "regression"):
+        raise _of_the_other(name, task)
+
+
+def _of_the_other(name: str, task: Task) -> BadProject:
+    wanted, kind = WORDS[task]
+    other = WORDS["classes" if task == "regression" else "regression"][0]
+    return BadProject(
+        f"learner {name!r} is for {other}; for {wanted} there are: "
+        f"{', '.join(LEARNERS[task])}, or 'module:Class' of a {kind}"
+    )
+
+
+def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
     """Learners by what they may be called: their name, or that of their class."""
-    names = {name: name for name in LEARNERS}
-    for name, (path, _, _) in LEARNERS.items():
+    names = {name: name for name in known}
+    for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
-        names |= {own: name, own.removesuffix("Classifier"): name}
+        bare = own.removesuffix("Classifier").removesuffix("Regressor")
+        names |= {own: name, bare.removesuffix("CV"): name}
     return names
 
 
@@ -130,14 +188,14 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
         parameters.setdefault("random_state", seed)
     if path.startswith("lightgbm:") and not {"verbose", "verbosity"} & set(parameters):
         parameters["verbose"] = -1  # else it writes lines for every training
-    classifier = made(**parameters)
-    if not hasattr(classifier, "_parameter_constraints"):
-        return classifier
+    estimator = made(**parameters)
+    if not hasattr(estimator, "_parameter_constraints"):
+        return estimator
     try:
-        classifier._validate_params()
+        estimator._validate_params()
     except ValueError as error:
         raise BadProject(f"learner {name!r}: {error}") from error
-    return classifier
+    return estimator
 
 
 def _class(path: str) -> Any:
@@ -153,19 +211,19 @@ def _class(path: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise BadProject(f"learner {path!r} cannot be imported: {error}") from error
     if not (inspect.isclass(found) and hasattr(found, "_validate_params")):
-        raise BadModel(f"learner {path!r} is not a scikit-learn classifier")
+        raise BadModel(f"learner {path!r} is not an estimator of scikit-learn's form")
     return found
 
 
-def _takes_missing(classifier: Any) -> bool:
+def _takes_missing(estimator: Any) -> bool:
     from sklearn.utils import get_tags
 
-    return bool(get_tags(classifier).input_tags.allow_nan)
+    return bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def _pipeline(preparations: tuple[str, ...], classifier: Any) -> Any:
+def _pipeline(preparations: tuple[str, ...], estimator: Any) -> Any:
     if not preparations:
-        return classifier
+        return estimator
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -175,4 +233,4 @@ def _pipeline(preparations: tuple[str, ...], classifier: Any) -> Any:
         "standardise": StandardScaler,
         "squeeze": lambda: MinMaxScaler(clip=True),
     }
-    return make_pipeline(*(makers[name]() for name in preparations), classifier)
+    return make_pipeline(*(makers[name]() for name in preparations), estimator)

@@ -10,7 +10,7 @@ from typing import Any
 
 from polydom.features.errors import BadInput, BadModel, BadProject
 
-from .learners import make_learner
+from .learners import Task, make_learner
 
 Setting = dict[str, Any]
 
@@ -72,27 +72,79 @@ BOOSTED: Mapping[str, Setting] = {
 }
 
 
-def installed() -> dict[str, Setting]:
+# The same for numbers.
+NUMBERS: Mapping[str, Setting] = {
+    "mean": {"name": "mean"},
+    "linear": {"name": "linear"},
+    "ridge": {"name": "ridge"},
+    "ridge, strong": {"name": "ridge", "alpha": 100.0},
+    "lasso": {"name": "lasso"},
+    "elastic net": {"name": "elastic_net"},
+    "linear svm": {"name": "linear_svm"},
+    "sgd": {"name": "sgd"},
+    "sgd, huber": {"name": "sgd", "loss": "huber"},
+    "tree": {"name": "tree"},
+    "tree, depth 5": {"name": "tree", "max_depth": 5},
+    "tree, depth 10": {"name": "tree", "max_depth": 10},
+    "tree, leaves of 20": {"name": "tree", "min_samples_leaf": 20},
+    "forest": {"name": "forest"},
+    "forest, leaves of 5": {"name": "forest", "min_samples_leaf": 5},
+    "forest, thirds": {"name": "forest", "max_features": 1 / 3},
+    "forest, 300": {"name": "forest", "n_estimators": 300, "max_features": 1 / 3},
+    "extra trees": {"name": "extra_trees"},
+    "extra trees, leaves of 5": {"name": "extra_trees", "min_samples_leaf": 5},
+    "extra trees, 300": {"name": "extra_trees", "n_estimators": 300},
+    "bagging": {"name": "sklearn.ensemble:BaggingRegressor", "n_estimators": 50},
+    "boosting": {"name": "boosting"},
+    "boosting, depth 5": {"name": "boosting", "max_depth": 5, "subsample": 0.5},
+    "hist boosting": {"name": "hist_boosting"},
+    "hist boosting, 300": {
+        "name": "hist_boosting",
+        "max_iter": 300,
+        "learning_rate": 0.05,
+    },
+    "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
+}
+
+_LIGHTGBM_OF_NUMBERS: Setting = {**_LIGHTGBM, "name": "lightgbm:LGBMRegressor"}
+
+BOOSTED_NUMBERS: Mapping[str, Setting] = {
+    "lightgbm": _LIGHTGBM_OF_NUMBERS,
+    "lightgbm, wide": {**_LIGHTGBM_OF_NUMBERS, "num_leaves": 127},
+    "xgboost": {"name": "xgboost:XGBRegressor", "n_jobs": 1},
+}
+
+_PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] = {
+    "classes": (SERVABLE, BOOSTED),
+    "regression": (NUMBERS, BOOSTED_NUMBERS),
+}
+
+
+def installed(task: Task = "classes") -> dict[str, Setting]:
     """Return the settings that `learner = "auto"` races here.
 
-    Those of `SERVABLE`, and those of `BOOSTED` whose library is installed.
+    Those of `SERVABLE` or, for numbers, `NUMBERS`; and those of `BOOSTED` or
+    `BOOSTED_NUMBERS` whose library is installed.
     """
+    always, others = _PORTFOLIOS[task]
     boosted = {
         name: setting
-        for name, setting in BOOSTED.items()
+        for name, setting in others.items()
         if find_spec(setting["name"].partition(":")[0])
     }
-    return {**SERVABLE, **boosted}
+    return {**always, **boosted}
 
 
-def make_portfolio(settings: Mapping[str, Setting], seed: int) -> dict[str, Any]:
+def make_portfolio(
+    settings: Mapping[str, Setting], seed: int, task: Task = "classes"
+) -> dict[str, Any]:
     """Make unfitted learners from settings; BadInput names the one that is wrong."""
     if not settings:
         raise BadInput("a portfolio holds no settings; at least 1 is needed")
     learners = {}
     for name, setting in settings.items():
         try:
-            learners[name] = make_learner(setting, seed)
+            learners[name] = make_learner(setting, seed, task)
         except (BadProject, BadModel) as error:
             raise BadInput(f"portfolio, {name!r}: {error}") from error
     return learners

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadModel
+from polydom.features.errors import BadInput, BadModel
 
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation, plain
@@ -29,8 +29,6 @@ from .nodes import (
 )
 from .packed import PackedTrees
 
-# How a regressor's prediction is made of the sum of its trees.
-Link = Literal["identity", "exp", "logistic", "signed square"]
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
@@ -202,6 +200,33 @@ class Trees(TreeArrays, SumOfTerms):
         used[self.tree_of[inner], self.columns[read] if self.prepared else read] = True
         return used
 
+    def part(self, which: NDArray[Any], rest: float = 0.0) -> "Trees":
+        """Sum only the trees at the positions `which`, in that order, plus `rest`.
+
+        BadInput if there is none, or one does not exist.
+        """
+        which = np.asarray(which, np.int64)
+        if not which.size or which.min() < 0 or which.max() >= self.size:
+            raise BadInput(f"positions of trees must be some of 0 to {self.size - 1}")
+        sizes = np.diff(self.roots)[which]
+        starts = np.append(0, np.cumsum(sizes))
+        moved = self.roots[:-1][which] - starts[:-1]
+        nodes = self.nodes[np.arange(starts[-1]) + np.repeat(moved, sizes)]
+        inner = nodes["column"] >= 0
+        nodes["child"][inner] -= np.repeat(moved, sizes)[inner].astype(np.int32)
+        leaves = self.leaves[nodes["child"][~inner]]
+        nodes["child"][~inner] = np.arange(len(leaves))
+        kept = replace(
+            self,
+            nodes=nodes,
+            roots=starts,
+            targets=self.targets[which],
+            leaves=leaves,
+            bias=self.bias + rest * self.divisor,
+            packed=None,
+        )
+        return kept.with_packed()
+
     def _signs(self) -> Floats:
         """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
         first = self.targets[self.tree_of] == 0
@@ -285,9 +310,6 @@ class Trees(TreeArrays, SumOfTerms):
         columns = made.columns
         check_trees(made, np.arange(len(columns)) if made.prepared else columns, stored)
         return made.with_packed()
-
-
-SumOfTrees = tuple[Trees, Link]
 
 
 def _to_single(X: Rows) -> Rows:

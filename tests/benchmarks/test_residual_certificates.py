@@ -15,8 +15,8 @@ from benchmarks.exits.residual_certificates import (
     leaves_of,
 )
 from benchmarks.models.boosting import boost
-from polydom.models.early_exit.remaining_scores import bound_remaining
 from polydom.models.qwyc.schedule import Schedule
+from polydom.models.scoring.remaining_bounds import bound_remaining
 from tests.support.oracles.exit_rules import stages_until_certain
 from tests.support.votes import drawn_class_scores, drawn_scores
 

@@ -141,3 +141,28 @@ def assert_agrees(
         one = model.scores(singles[i])
         assert np.abs(one - scores[i]).max() <= tolerance * largest
         assert model.answer(singles[i]) == (chosen, one.tolist())
+
+
+def assert_values_agree(
+    estimator: Any, X: NDArray[np.float64], *, tolerance: float = 0.0
+) -> Model:
+    """Compile, store, load a regressor; the same values on every row.
+
+    `tolerance` is relative to the largest value. Rows are mixed as in `assert_agrees`.
+    """
+    d = X.shape[1]
+    columns = np.random.default_rng(d).permutation(d + 3)[:d]
+    model = compile_model(estimator, columns.astype(np.int32))
+    model = stored_and_loaded(model, d + 3)
+    full = np.full((len(X), d + 3), 7.0)
+    full[:, columns] = X
+    expected = np.asarray(estimator.predict(X), np.float64).reshape(-1)
+    near = {"rtol": 0, "atol": tolerance * np.abs(expected).max()}
+    singles = full.astype(np.float32)
+    for rows in (full, singles):
+        np.testing.assert_allclose(model.predict(rows), expected, **near)
+    assert model.predict(full).dtype == np.float64
+    np.testing.assert_array_equal(model.predict_scores(full)[:, 0], model.predict(full))
+    for row, value in zip(singles[:20], model.predict(singles), strict=False):
+        assert model.answer(row) == (0, [value])
+    return model

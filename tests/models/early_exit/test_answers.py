@@ -25,7 +25,7 @@ from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput, BadRow
 from polydom.models import Ensemble, MarginSchedule, Schedule, compile
-from polydom.models.early_exit.class_scores import bound_sums, sums_after
+from polydom.models.early_exit.class_scores import bound_sums
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Head
@@ -39,6 +39,7 @@ from polydom.models.scoring.kernels.link import (
     SOFTMAX,
 )
 from polydom.models.scoring.kernels.score_bounds import bound_scores, choose_whole
+from polydom.models.scoring.remaining_bounds import sums_after
 from polydom.models.trees import self_test
 from tests.support.agreement import bundled
 from tests.support.examples import few

@@ -12,9 +12,9 @@ from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.remaining_scores import RemainingBounds, bound_remaining
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
+from polydom.models.scoring.remaining_bounds import RemainingBounds, bound_remaining
 from tests.support.agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]

@@ -172,7 +172,7 @@ def test_schedules_of_other_models_are_refused() -> None:
     with pytest.raises(BadModel, match="array 'margin' is missing"):
         load_early_exit(ENSEMBLES[3].classifier, arrays)
     rows, y = bundled("wine")
-    with pytest.raises(BadModel, match="a gaussian model has no base models"):
+    with pytest.raises(BadModel, match="kind 'gaussian' has no base models"):
         load_early_exit(compile_model(GaussianNB().fit(rows, y)), arrays)
     linear = compile_model(RidgeClassifier().fit(rows, y > 0))
     with pytest.raises(BadModel, match="orders 12 base models; its model has 13"):

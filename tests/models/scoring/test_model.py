@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
+    RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import (
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    RidgeClassifier,
+)
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -26,6 +33,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.load import load_model
+from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
@@ -49,11 +57,22 @@ def _fitted() -> dict[str, Any]:
             "histogram": HistGradientBoostingClassifier(
                 max_iter=4, categorical_features=[2], min_samples_leaf=5
             ).fit(X, y),
+            "mean": DummyRegressor().fit(X, y + 0.1),
+            "ridge": make_pipeline(StandardScaler(), Ridge()).fit(filled, y + 0.1),
+            "poisson": PoissonRegressor().fit(filled, y + 0.1),
+            "forest of numbers": RandomForestRegressor(5, random_state=0).fit(
+                X, y + 0.1
+            ),
+            "counts": HistGradientBoostingRegressor(
+                loss="poisson", max_iter=4, categorical_features=[2]
+            ).fit(X, y + 0.1),
         }
 
 
 FITTED = _fitted()
 MODELS: dict[str, Model] = {name: compile_model(e) for name, e in FITTED.items()}
+CONSTANT = {"prior", "mean"}
+REFUSING = ("linear", "gaussian", "ridge", "poisson")  # as scikit-learn does
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -66,11 +85,11 @@ def test_stored_model_is_made_again_and_its_arrays_are_plain(name: str) -> None:
         np.testing.assert_array_equal(again.arrays()[key], array)
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"prior"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - CONSTANT))
 def test_loaded_model_uses_the_arrays_it_was_given(name: str) -> None:
     arrays = MODELS[name].arrays()
     again = load_model(MODELS[name].kind, arrays, width=4).arrays()
-    for key in set(arrays) - {"head", "sum"}:
+    for key in set(arrays) - {"head", "link", "sum"}:
         assert not arrays[key].size or np.shares_memory(arrays[key], again[key])
 
 
@@ -78,7 +97,7 @@ def test_loaded_model_uses_the_arrays_it_was_given(name: str) -> None:
 def test_scores_of_one_row_are_those_of_many(name: str) -> None:
     X, _ = bundled("iris")
     many = MODELS[name].predict_scores(X)
-    assert many.shape == (150, 3)
+    assert many.shape == (150, len(MODELS[name].classes))
     for i in range(0, 150, 30):
         one = MODELS[name].scores(X[i].astype(np.float32))
         np.testing.assert_array_equal(one, many[i])
@@ -88,14 +107,17 @@ def test_scores_of_one_row_are_those_of_many(name: str) -> None:
 def test_no_rows_give_no_answers(name: str) -> None:
     X = np.empty((0, 4), np.float32)
     assert MODELS[name].predict(X).shape == (0,)
-    assert MODELS[name].predict_scores(X).shape == (0, 3)
+    assert MODELS[name].predict_scores(X).shape == (0, len(MODELS[name].classes))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_row_of_nothing_but_gaps_is_answered_or_refused(name: str) -> None:
     row = np.full(4, np.nan, np.float32)
-    if name in ("linear", "gaussian"):  # as scikit-learn does
-        for ask in (MODELS[name].answer, MODELS[name].choose, MODELS[name].scores):
+    if name in REFUSING:
+        asked = [MODELS[name].answer, MODELS[name].scores]
+        if len(MODELS[name].classes) > 1:
+            asked.append(MODELS[name].choose)
+        for ask in asked:
             with pytest.raises(BadRow, match="row 0 has nan"):
                 ask(row)
         return
@@ -104,7 +126,7 @@ def test_row_of_nothing_but_gaps_is_answered_or_refused(name: str) -> None:
     np.testing.assert_array_equal(scores, MODELS[name].scores(row))
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"prior"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - CONSTANT))
 def test_single_row_is_not_taken_for_many(name: str) -> None:
     with pytest.raises(BadInput, match=r"rows of shape \(4,\)"):
         MODELS[name].predict(np.zeros(4, np.float32))
@@ -162,6 +184,23 @@ def test_columns_that_do_not_fit_the_estimator_are_refused() -> None:
         compile_model(FITTED["forest"], np.arange(3))
 
 
+def test_mean_of_labels_and_weights() -> None:
+    assert Mean.fit([1, 2, 6]).value == 3
+    mean = Mean.fit(np.array([1.0, 5.0]), np.array([3.0, 1.0]))
+    assert mean.answer(np.zeros(0, np.float32)) == (0, [2.0])
+    assert mean.predict(np.zeros((2, 0))).tolist() == [2, 2]
+    assert mean.predict_scores(np.zeros((2, 0))).tolist() == [[2], [2]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [([], "at least one label"), ([1.0, np.nan], "nan"), ([1e308, 1e308], "is inf")],
+)
+def test_mean_that_is_no_number_is_refused(labels: list[float], message: str) -> None:
+    with pytest.raises(BadModel, match=message):
+        Mean.fit(labels)
+
+
 def test_unknown_kind_is_refused() -> None:
     with pytest.raises(BadModel, match="unknown kind of model 'pickle'; known: prior"):
         load_model("pickle", {}, width=4)
@@ -213,6 +252,17 @@ DAMAGE = [
     ("histogram", _set("set_starts", lambda s: s.fill(0)), "cover their bits"),
     ("boosting", _set("sum", lambda s: s.fill(0)), "divisor not above 0"),
     ("boosting", lambda a: a.update(leaves=a["leaves"][:1]), "a leaf has no values"),
+    ("mean", _set("mean", lambda m: m.fill(np.nan)), "NaN or infinity"),
+    ("mean", lambda a: a.update(mean=np.zeros(2)), r"shape \(2,\), it must be \(1\)"),
+    ("ridge", _set("link", lambda k: k.fill(4)), "unknown link 4"),
+    ("ridge", _set("link", lambda k: k.fill(-1)), "unknown link -1"),
+    ("ridge", lambda a: a.update(link=np.zeros(1)), "'link' is float64"),
+    ("ridge", _set("weights", lambda w: w.fill(1e300)), "leave the range of float64"),
+    ("ridge", lambda a: a.pop("link"), "array 'head' is missing"),
+    ("linear", lambda a: a.update(link=np.zeros(1, np.int64)), "3 raw scores is no"),
+    ("gaussian", lambda a: a.update(link=np.zeros(1, np.int64)), "no sum of terms"),
+    ("forest of numbers", _nodes("child", 0), "child does not follow its parent"),
+    ("forest of numbers", _set("targets", lambda t: t.fill(1)), "does not exist"),
 ]
 
 
@@ -255,5 +305,7 @@ def test_hostile_arrays_are_refused_or_harmless(data: st.DataObject) -> None:
     with np.errstate(all="ignore"), suppress(BadRow):
         assert model.predict_scores(ROWS).shape == (len(ROWS), classes)
         assert model.predict_scores(ROWS.astype(np.float32)).shape[1] == classes
+    with np.errstate(all="ignore"), suppress(BadRow):
+        assert len(model.answer(ROWS[0].astype(np.float32))[1]) == classes
     with np.errstate(all="ignore"), suppress(BadRow):
         assert 0 <= model.choose(ROWS[0].astype(np.float32)) < classes

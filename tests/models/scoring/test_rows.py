@@ -15,12 +15,12 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.remaining_scores import bound_remaining
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.prior import Prior
+from polydom.models.scoring.remaining_bounds import bound_remaining
 from polydom.models.scoring.rows import take_row, take_rows
 from tests.support.agreement import bundled
 

@@ -1,6 +1,7 @@
 """Learners by name: they fit, they compile, and mistakes are named."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadModel, BadProject
 from polydom.models import make_learner
 from polydom.models.importers.classifiers import compile_model
-from polydom.models.selection.learners import LEARNERS
-from tests.support.agreement import assert_agrees, bundled
+from polydom.models.selection.learners import CLASSIFIERS, LEARNERS, REGRESSORS, Task
+from tests.support.agreement import assert_agrees, assert_values_agree, bundled
 
 FEW = {
     "boosting": {"n_estimators": 5},
@@ -25,7 +26,7 @@ FEW = {
 }
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_named_learner_fits_and_compiles(name: str) -> None:
     X, y = bundled("wine")
     with threadpool_limits(1):
@@ -33,7 +34,7 @@ def test_every_named_learner_fits_and_compiles(name: str) -> None:
         assert_agrees(fitted, X)
 
 
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"prior"}))
+@pytest.mark.parametrize("name", sorted(set(CLASSIFIERS) - {"prior"}))
 def test_every_named_learner_takes_missing_values(name: str) -> None:
     X, y = bundled("iris")
     X[::4, 1] = np.nan
@@ -132,5 +133,74 @@ def test_learner_without_compiled_form_is_refused_with_what_is_possible(
 
 
 def test_learner_that_is_no_classifier_is_refused() -> None:
-    with pytest.raises(BadModel, match="is not a scikit-learn classifier"):
+    with pytest.raises(BadModel, match="is not an estimator of scikit-learn"):
         make_learner("pathlib:Path", seed=0)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_every_named_learner_of_numbers_fits_and_compiles(
+    name: str, missing: bool
+) -> None:
+    X, y = bundled("wine")
+    values = y + X[:, 0] / 10
+    if missing:
+        X[::4, 1] = np.nan
+    spec = {"name": name, **FEW.get(name, {})}
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # LassoCV's steps
+        fitted = make_learner(spec, 0, "regression").fit(X, values)
+        tolerance = 1e-5 if name == "xgboost" else 1e-12
+        assert_values_agree(fitted, X, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("spec", "task", "message"),
+    [
+        ("logistic", "regression", "'logistic' is for classes; for numbers there are:"),
+        ("prior", "regression", "'prior' is for classes; .* linear, ridge, lasso"),
+        ("lasso", "classes", "'lasso' is for numbers; for classes there are: logistic"),
+        (
+            "sklearn.linear_model:Ridge",
+            "classes",
+            "'sklearn.linear_model:Ridge' is for numbers; .* of a classifier$",
+        ),
+        (
+            "sklearn.svm:LinearSVC",
+            "regression",
+            "'sklearn.svm:LinearSVC' is for classes; .* of a regressor$",
+        ),
+        ("ridg", "regression", "did you mean 'ridge'.*'module:Class' of a regressor"),
+        ("Ridge", "regression", "did you mean 'ridge'"),
+        ("Elastic Net", "regression", "did you mean 'elastic_net'"),
+        ("RandomForestRegressor", "regression", "did you mean 'forest'"),
+        ("LGBMRegressor", "regression", "did you mean 'lightgbm'"),
+        ({"name": "lasso", "alpha": 1.0}, "regression", "did you mean 'alphas'"),
+        ({"name": "ridge", "alpha": -1.0}, "regression", "'alpha' parameter of Ridge"),
+    ],
+)
+def test_learner_of_the_other_task_is_refused(
+    spec: object, task: Task, message: str
+) -> None:
+    with pytest.raises(BadProject, match=message):
+        make_learner(spec, seed=0, task=task)  # type: ignore[arg-type]
+
+
+def test_learner_of_numbers_without_compiled_form_is_refused() -> None:
+    with pytest.raises(BadModel, match=r"as a regressor; these have:.*Ridge"):
+        make_learner("sklearn.neighbors:KNeighborsRegressor", 0, "regression")
+
+
+@pytest.mark.parametrize("task", LEARNERS)
+def test_ranker_is_no_learner(task: Task) -> None:
+    with pytest.raises(BadModel, match="neither a classifier nor a regressor"):
+        make_learner("lightgbm:LGBMRanker", 0, task)
+
+
+def test_names_of_both_tasks_are_of_one_kind() -> None:
+    """What is called alike is made by the same module, for either task."""
+    shared = set(CLASSIFIERS) & set(REGRESSORS)
+    assert {"ridge", "sgd", "linear_svm", "tree", "forest", "lightgbm"} <= shared
+    for name in shared:
+        modules = {known[name][0].partition(":")[0] for known in LEARNERS.values()}
+        assert len(modules) == 1

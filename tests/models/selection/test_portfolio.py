@@ -10,8 +10,11 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.selection import portfolio
+from polydom.models.selection.arms import last_step
 from polydom.models.selection.portfolio import (
     BOOSTED,
+    BOOSTED_NUMBERS,
+    NUMBERS,
     SERVABLE,
     installed,
     make_portfolio,
@@ -39,6 +42,31 @@ def test_installed_is_what_is_servable_and_the_libraries_that_are_there(
     assert list(installed()) == [*SERVABLE, *there]
     monkeypatch.setattr(portfolio, "find_spec", lambda name: None)
     assert installed() == SERVABLE
+    assert installed("regression") == NUMBERS
+
+
+def test_numbers_have_many_families_and_the_libraries_too() -> None:
+    learners = make_portfolio(NUMBERS, 0, "regression")
+    assert list(learners) == list(NUMBERS)
+    assert len({type(last_step(one)) for one in learners.values()}) >= 12
+    there = [name for name in BOOSTED_NUMBERS if find_spec(name.partition(",")[0])]
+    assert list(installed("regression")) == [*NUMBERS, *there]
+    with pytest.raises(BadInput, match=r"portfolio, 'ridge, strong': .*classes"):
+        make_portfolio({"ridge, strong": {"name": "lda"}}, 0, "regression")
+
+
+@pytest.mark.parametrize("name", installed("regression"))
+def test_every_raced_learner_of_numbers_compiles(name: str) -> None:
+    setting = installed("regression")[name]
+    (learner,) = make_portfolio({name: setting}, 0, "regression").values()
+    few = {"n_estimators": 8, "max_iter": 8} if "boost" in name else {"n_estimators": 8}
+    learner.set_params(**{k: v for k, v in few.items() if k in learner.get_params()})
+    values = X[:, 0] + y
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")  # convergence is not what is tested
+        learner.fit(X[:300], values[:300])
+    found, expected = compile_model(learner).predict(X[300:]), learner.predict(X[300:])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", installed())

@@ -1,14 +1,20 @@
-"""Regressors as sums of trees, whole and in part."""
+"""Regressors as models, and as sums of trees, whole and in part."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import PoissonRegressor, Ridge
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models import Regressor, compile
+from polydom.models.early_exit.stored_schedule import load_early_exit
 from tests.support.agreement import bundled, edge_rows
 from tests.support.boosters import lightgbm
 
@@ -37,7 +43,7 @@ def rows_for(regressor: Regressor) -> NDArray[np.float64]:
 
 def test_whole_is_the_sum_of_its_trees(regressor: Regressor) -> None:
     rows = rows_for(regressor)
-    sums = regressor.base_scores(rows).sum(axis=1) + regressor.trees.base_bias()[0]
+    sums = regressor.base_scores(rows).sum(axis=1) + regressor.scorer.base_bias()[0]
     np.testing.assert_allclose(regressor.decision_function(rows), sums, rtol=1e-12)
     singles = rows.astype(np.float32)
     ones = [regressor.predict_one(row) for row in singles]
@@ -77,7 +83,7 @@ def test_part_sums_the_trees_that_are_asked_for(
     rows = rows_for(regressor)[:20]
     part = regressor.part(which, rest=0.25)
     scores = regressor.base_scores(rows)[:, which]
-    sums = scores.sum(axis=1) + regressor.trees.base_bias()[0] + 0.25
+    sums = scores.sum(axis=1) + regressor.scorer.base_bias()[0] + 0.25
     np.testing.assert_allclose(part.decision_function(rows), sums, atol=1e-9)
     np.testing.assert_array_equal(part.base_scores(rows), scores)
 
@@ -96,3 +102,55 @@ def test_tolerance_below_nothing_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match="tolerance is"):
         regressor.within(tolerance)
+
+
+def test_answer_is_the_value(regressor: Regressor) -> None:
+    rows = rows_for(regressor).astype(np.float32)
+    values = regressor.predict(rows)
+    assert values.dtype == np.float64
+    assert regressor.classes.tolist() == [0]
+    np.testing.assert_array_equal(regressor.predict_scores(rows)[:, 0], values)
+    for row, value in zip(rows[:20], values, strict=False):
+        assert regressor.answer(row) == (0, [value])
+        assert regressor.scores(row).tolist() == [value]
+        assert regressor.choose(row) == 0
+
+
+def test_linear_terms_are_neither_left_out_nor_bounded() -> None:
+    X, y = bundled("wine")
+    regressor = compile(Ridge().fit(X, y))
+    with pytest.raises(BadInput, match="terms of a linear model have no bounds"):
+        regressor.within(1.0)
+    with pytest.raises(BadInput, match="a linear model cannot be cut into parts"):
+        regressor.part(np.array([0]))
+    sums = regressor.base_scores(X).sum(axis=1) + regressor.scorer.base_bias()[0]
+    np.testing.assert_allclose(regressor.predict(X), sums, rtol=1e-12)
+
+
+def test_value_beyond_float64_is_refused() -> None:
+    X, y = bundled("wine")
+    regressor = compile(PoissonRegressor(alpha=1e-3).fit(X[:, :1], y))
+    row = np.array([np.copysign(1e30, regressor.scorer.weights[0, 0])], np.float32)
+    for ask in (regressor.predict_one, regressor.answer, regressor.scores):
+        with pytest.raises(BadRow, match=r"row 0 give a sum of .* of which exp leaves"):
+            ask(row)
+    with pytest.raises(BadRow, match=r"row 1 give a sum"):
+        regressor.predict(np.stack([row * 0, row]))
+    assert regressor.predict_one(-row) == 0.0
+
+
+def test_what_is_no_regressor_is_refused() -> None:
+    X, y = bundled("wine")
+    scorer = compile(Ridge().fit(X, y)).scorer
+    with pytest.raises(BadModel, match="unknown link 'log'; known: identity, exp"):
+        Regressor(scorer, "log")  # type: ignore[arg-type]
+    many = compile(RandomForestClassifier(2).fit(X, y)).classifier.scorer
+    with pytest.raises(BadModel, match="trees model of 3 raw scores is no regressor"):
+        Regressor(many)
+
+
+def test_schedule_of_a_regressor_is_refused() -> None:
+    X, y = bundled("wine")
+    model = compile(RandomForestRegressor(3, random_state=0).fit(X, y))
+    with pytest.raises(BadModel, match="Regressor of kind 'trees' has no base"):
+        load_early_exit(model, {})
