@@ -1,4 +1,4 @@
-"""Numbers as people read them: times, costs, accuracies; all are rounded here."""
+"""Numbers as people read them: times, costs, shares; all are rounded here."""
 
 import math
 
@@ -7,6 +7,9 @@ LONG_US = 1e9
 DIGITS = 3  # of a time
 FINEST = 4  # decimals of a millisecond: a tenth of a microsecond
 MONEY_DIGITS = 4
+NUMBER_DIGITS = 4
+# Beyond these, numbers are written with an exponent.
+LEAST_NUMBER, MOST_NUMBER = 1e-4, 1e12
 
 
 def show_us(microseconds: float) -> str:
@@ -46,5 +49,21 @@ def show_cost(amount: float, unit: str) -> str:
 
 
 def show_accuracy(share: float) -> str:
-    """Write an accuracy, or what it may be wrong by: `0.983`."""
+    """Write an accuracy, another quality, or what it may be wrong by: `0.983`."""
     return f"{share:.3f}"
+
+
+def show_number(number: float) -> str:
+    """Write an answer that is a number, or what it may be wrong by, by four digits.
+
+    Examples
+    --------
+    >>> show_number(12.3), show_number(-0.01234), show_number(1234567.8)
+    ('12.3', '-0.01234', '1,234,568')
+    """
+    size = abs(number)
+    if not LEAST_NUMBER <= size < MOST_NUMBER:
+        return f"{number:.{NUMBER_DIGITS}g}"
+    decimals = NUMBER_DIGITS - 1 - math.floor(math.log10(size))
+    shown = f"{number:,.{max(decimals, 0)}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown

@@ -116,7 +116,7 @@ def asker(index: Index) -> Callable[[float, str], str]:
 
     def ask(budget_s: float, text: str) -> str:
         deadline = Deadline(planner.now(), budget_s)
-        return execute(planner, Request(text_item(text), deadline)).label
+        return str(execute(planner, Request(text_item(text), deadline)).label)
 
     return ask
 

@@ -22,7 +22,7 @@ from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
-from .quality import OF_CLASSES, OF_NUMBERS
+from .quality import OF_CLASSES, OF_NUMBERS, Task
 from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
@@ -120,6 +120,16 @@ class Package:
     def numeric(self) -> bool:
         """Whether answers are numbers, not classes."""
         return self.measure in OF_NUMBERS
+
+    @property
+    def task(self) -> Task:
+        """What its answers are."""
+        return "regression" if self.numeric else "classes"
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of labels in their answers' intervals; None where these are classes."""
+        return float(self.meta["coverage"]) if self.numeric else None
 
     @property
     def checked_s(self) -> NDArray[np.float64]:

@@ -1,6 +1,8 @@
 """Quality: the number in [0, 1] that an index is ordered by, whatever it measures."""
 
-from typing import Final
+from typing import Final, Literal
+
+Task = Literal["classes", "regression"]
 
 # What people call it, by the name of the measure.
 OF_CLASSES: Final = {

@@ -134,7 +134,7 @@ class Ledger:
         self._make_menus()
         self._stream_budget = StreamBudget(count)
         self._workers = workers
-        self._spent = self._hoped = 0.0
+        self._spent = self._quality = self._accuracy = 0.0
         self._under_way = 0.0
 
     @property
@@ -240,7 +240,8 @@ class Ledger:
         self.answered += 1
         self.planner.audit.answered(result)
         self._spent += result.charged
-        self._hoped += result.quality
+        self._quality += result.quality
+        self._accuracy += result.accuracy or 0.0
 
     def waste(self, assignment: Assignment) -> None:
         """Book all that the plan of an item that failed may have cost."""
@@ -250,7 +251,8 @@ class Ledger:
         """Book a second, better answer to an item."""
         self.planner.audit.answered(after)
         self._spent += after.charged
-        self._hoped += after.quality - before.quality
+        self._quality += after.quality - before.quality
+        self._accuracy += (after.accuracy or 0.0) - (before.accuracy or 0.0)
 
     def close(self, chunk: "Chunk", all_s: float) -> None:
         """Learn how time runs from a chunk that took so long."""
@@ -261,11 +263,13 @@ class Ledger:
 
     def totals(self) -> Totals:
         """Sum up."""
-        spent = self.spent
+        spent, count = self.spent, self.answered
+        has_accuracy = count and not self.planner.package.numeric
         totals = Totals(
             items=self.answered + self.errors,
             errors=self.errors,
-            expected_accuracy=self._hoped / self.answered if self.answered else None,
+            expected_quality=self._quality / count if count else None,
+            expected_accuracy=self._accuracy / count if has_accuracy else None,
             budget_met=spent <= self.amount,
         )
         if self._time_counts:

@@ -53,6 +53,11 @@ class TopK:
 
     def __init__(self, ledger: Ledger, label: str, top: int) -> None:
         labels = ledger.planner.package.labels
+        if not labels:
+            raise BadInput(
+                "this index answers with numbers; only of classes can there be a list "
+                "of the likeliest items"
+            )
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")

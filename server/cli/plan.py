@@ -12,10 +12,12 @@ from polydom.features.sizes import Size, read_size, show_size
 from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
+from polydom.indexer.index.quality import name_quality
 
 from .options import Budget, BudgetMs
 
 PRIOR = "no feature: the most frequent class answers"
+MEAN = "no feature: the mean answers"
 
 
 def plan(
@@ -69,11 +71,12 @@ def explain(
 
     Returns
     -------
-    `size`, `unit`, `budget_us`, `fits`, and `cheaper`, `bought` and `dearer`: each a
-    feature set with `features` in computing order, `predicted_us` and
-    `expected_accuracy`, or None where there is no such set. A budget that buys nothing
-    gets the prior all the same, as from `predict` and `serve`, and `fits` is false. In
-    an index that counts another unit than time, `budget` and `predicted` instead.
+    `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, and `cheaper`, `bought` and
+    `dearer`: each a feature set with `features` in computing order, `predicted_us`,
+    `expected_quality` and `expected_accuracy` (None where answers are numbers), or None
+    where there is no such set. A budget that buys nothing gets the prior all the same,
+    as from `predict` and `serve`, and `fits` is false. In an index that counts another
+    unit than time, `budget` and `predicted` instead.
 
     Raises
     ------
@@ -104,12 +107,15 @@ def explain(
         return {
             "features": list(package.names(row)),
             **_in_unit("predicted", index.cost_s(row, size), unit),
-            "expected_accuracy": float(index.qualities[row]),
+            "expected_quality": float(index.qualities[row]),
+            "expected_accuracy": index.accuracy(row),
         }
 
     return {
         "size": size,
         "unit": unit,
+        "task": package.task,
+        "measure": package.measure,
         **_in_unit("budget", amount, unit),
         "fits": fits,
         "cheaper": describe(place - 1),
@@ -128,10 +134,15 @@ def _buy(index: Index, package: Package, size: Size, amount: float) -> tuple[int
 
 def table_of(facts: dict[str, Any]) -> str:
     """Lay the facts out for people."""
+    nothing = MEAN if facts["task"] == "regression" else PRIOR
+    columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
+    if facts["task"] == "classes" and facts["measure"] != "accuracy":
+        columns["expected_accuracy"] = "accuracy"
     lines = [
         f"size {show_size(facts['size'])}, "
         f"budget {_amount('budget', facts, facts['unit'])}",
-        f"{'':7}  {'costs':>12}  {'accuracy':>8}  features, in computing order",
+        f"{'':7}  {'costs':>12}  {'  '.join(columns.values())}  "
+        "features, in computing order",
     ]
     for name in ("cheaper", "bought", "dearer"):
         found = facts[name]
@@ -140,11 +151,14 @@ def table_of(facts: dict[str, Any]) -> str:
             continue
         lines.append(
             f"{name:7}  {_amount('predicted', found, facts['unit']):>12}  "
-            f"{show_accuracy(found['expected_accuracy']):>8}  "
-            f"{printable(', '.join(found['features'])) or PRIOR}"
+            + "".join(
+                f"{show_accuracy(found[key]):>{len(head)}}  "
+                for key, head in columns.items()
+            )
+            + (printable(", ".join(found["features"])) or nothing)
         )
     if not facts["fits"]:
-        lines.append(f"the budget buys {PRIOR}")
+        lines.append(f"the budget buys {nothing}")
     if facts["unit"] == "s":
         lines.append("without HTTP; a server also keeps some time for answering")
     return "\n".join(lines)

@@ -4,20 +4,25 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from msgspec import UNSET
 
 from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
-from polydom.features.figures import show_accuracy, show_ms
+from polydom.features.figures import show_accuracy, show_ms, show_number
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.quality import name_quality
 
 from ..schema.predict import Answer, Reason, Terms
 from .options import Budget, BudgetMs, Exact, FeatureFiles
+
+if TYPE_CHECKING:
+    from ..runtime.translator import Translator
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -51,9 +56,13 @@ def predict(
     wrong with a file goes to standard error, with --json as JSON too; the others are
     answered, and the exit code is 1.
     """
+    from ..runtime.warm_up import open_translator
+
     failed = False
+    translator = open_translator(index, features)
+    package = translator.planner.package
     terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
-    for path, answer in answer_files(index, items, features, terms):
+    for path, answer in answer_files(translator, items, terms):
         if isinstance(answer, PolydomError):
             failed = True
             facts = {"file": str(path), "error": str(answer), "code": answer.code}
@@ -62,13 +71,13 @@ def predict(
         elif as_json:
             typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
         else:
-            typer.echo(line_of(path, answer))
+            typer.echo(line_of(path, answer, package))
     if failed:
         raise typer.Exit(1)
 
 
 def answer_files(
-    index_path: Path, items: Sequence[Path], features: Sequence[Path], terms: Terms
+    translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
     """Classify files one after the other; each budget starts once its file is read.
 
@@ -77,13 +86,11 @@ def answer_files(
 
     Raises
     ------
-    BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Translator.request`.
+    BadInput
+        As `Translator.request`.
     """
     from ..runtime.at_once import AtOnce
-    from ..runtime.warm_up import open_translator
 
-    translator = open_translator(index_path, features)
     at_once = AtOnce(translator)
     for path in items:
         try:
@@ -112,21 +119,43 @@ def read_payload(path: Path, kind: Kind) -> Any:
         raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error
 
 
+def _words_of(answer: Answer, package: Package) -> str:
+    """Write what was answered, and how sure that is."""
+    if answer.value is not UNSET and answer.interval is not UNSET:
+        low, high = map(show_number, answer.interval)
+        share = f"{100 * (package.coverage or 0):.3g}"
+        return (
+            f"value {show_number(answer.value)} "
+            f"(between {low} and {high} in {share} of 100 cases)"
+        )
+    return f"{printable(answer.label or '')} ({_score_of(answer)})"
+
+
 def _score_of(answer: Answer) -> str:
     """Score of the label, or what it can come to where the model stopped early."""
+    label = answer.label or ""
     if answer.scores is not None:
-        return f"{answer.scores[answer.label]:.3f}"
+        return f"{answer.scores[label]:.3f}"
     if answer.score_bounds is not UNSET:
-        return "{:.3f} to {:.3f}".format(*answer.score_bounds[answer.label])
+        return "{:.3f} to {:.3f}".format(*answer.score_bounds[label])
     return "no score"
 
 
-def line_of(path: Path, answer: Answer) -> str:
+def _expected(answer: Answer, package: Package) -> str:
+    """Write the expected quality, and the accuracy where that is something else."""
+    name = name_quality(package.measure)
+    words = f"expected {name} {show_accuracy(answer.expected_quality)}"
+    accuracy = answer.expected_accuracy
+    if package.measure == "accuracy" or accuracy is None:
+        return words
+    return f"{words}, accuracy {show_accuracy(accuracy)}"
+
+
+def line_of(path: Path, answer: Answer, package: Package) -> str:
     """One line for people: the answer, and what it took."""
-    features = (
-        printable(", ".join(answer.features)) or "no feature (the most frequent class)"
-    )
-    label, took = printable(answer.label), show_ms(answer.actual_us / 1e3)
+    nothing = "the mean" if package.numeric else "the most frequent class"
+    features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
+    took = show_ms(answer.actual_us / 1e3)
     if isinstance(answer.predicted_us, float):
         took += f" of {show_ms(answer.predicted_us / 1e3)} predicted"
     why = IN_WORDS[answer.reason] if answer.reason else ""
@@ -138,7 +167,7 @@ def line_of(path: Path, answer: Answer) -> str:
     if answer.missing is not UNSET:
         notes.append(f"{answer.missing} columns are missing")
     return (
-        f"{path}: {label} ({_score_of(answer)}) by {features}; "
-        f"expected accuracy {show_accuracy(answer.expected_accuracy)}; {took}"
+        f"{path}: {_words_of(answer, package)} by {features}; "
+        f"{_expected(answer, package)}; {took}"
         + "".join(f"; {note}" for note in notes if note)
     )

@@ -268,6 +268,8 @@ class Execution(ABC):
         the whole model's, which is answered then.
         """
         planner = self._planner
+        if planner.intervals:
+            return self._number(row, reason, charged)
         exits = None if whole or self._request.exact else planner.early_exits[row]
         scores: list[float] | None
         bounds = used = size = None
@@ -300,6 +302,27 @@ class Execution(ABC):
             else dict(zip(labels, bounds, strict=True)),
             base_models_used=used,
             base_models=size,
+        )
+
+    def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
+        """Have a row's model answer with a number."""
+        planner = self._planner
+        _, (value,) = self._ask(row)
+        low, high = planner.intervals[row]
+        return Outcome(
+            label=None,
+            scores=None,
+            row=row,
+            predicted=self.choice.cost,
+            started_s=self.started_s,
+            finished_s=planner.now(),
+            reason=reason,
+            quality=planner.qualities[row],
+            accuracy=None,
+            charged=charged,
+            drift=self.choice.drift,
+            value=value,
+            interval=(value + low, value + high),
         )
 
 

@@ -11,10 +11,10 @@ class Outcome(msgspec.Struct, frozen=True):
     Attributes
     ----------
     label
-        The class answered.
+        The class answered; None where answers are numbers.
     scores
         The model's score for each of its classes; None where it stopped before its
-        last base model.
+        last base model, and where answers are numbers.
     row
         The index's row whose model answered.
     predicted
@@ -43,9 +43,12 @@ class Outcome(msgspec.Struct, frozen=True):
     base_models_used, base_models
         How many base models answered, of how many; None where the model is not followed
         by a schedule.
+    value, interval
+        The number answered, and between which its label is expected; None where answers
+        are classes.
     """
 
-    label: str
+    label: str | None
     scores: dict[str, float] | None
     row: int
     predicted: float
@@ -61,3 +64,5 @@ class Outcome(msgspec.Struct, frozen=True):
     score_bounds: dict[str, tuple[float, float]] | None = None
     base_models_used: int | None = None
     base_models: int | None = None
+    value: float | None = None
+    interval: tuple[float, float] | None = None

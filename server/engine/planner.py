@@ -91,7 +91,10 @@ class Planner:
     top
         Gives the most accurate row at a size, and its cost by the curves.
     labels
-        Names of the classes of each row's model.
+        Names of the classes of each row's model; none where answers are numbers.
+    intervals
+        Residuals between which each row's labels are expected; empty where answers are
+        classes.
     feature_names
         Of each row's set, in computing order.
     qualities, accuracies : (C,)
@@ -152,7 +155,9 @@ class Planner:
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
+            if not package.numeric
         )
+        self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
         """Pick the plan for what the request's budget still allows at `now_s`.

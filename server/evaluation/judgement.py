@@ -61,7 +61,7 @@ class Judge:
         bought = Counter(answer.features for answer in answers)
         judged = AtBudget(
             **self._judged(place),
-            expected_accuracy=_mean([one.expected_accuracy for one in answers]),
+            expected_accuracy=_mean([one.expected_accuracy or 0.0 for one in answers]),
             inside=float(inside.mean()),
             right_inside=float((inside & self._rights(place)).mean()),
             early=early / count,
@@ -160,7 +160,7 @@ class Judge:
     def _answered(self, place: int) -> Codes:
         """Give answers numbers; none is a class beyond all, of no item."""
         replies = self._replies(place)
-        told = [one.answer.label for one in replies if one.answer is not None]
+        told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)
         found[[one.answer is not None for one in replies]] = self._coded(told)
         return np.where(found < 0, len(self._codes), found)

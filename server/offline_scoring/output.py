@@ -18,6 +18,14 @@ from .scorer import Scored
 OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a Parquet file that are in memory at a time
 
+Cells = dict[str, Any]
+Columns = tuple[str, ...]
+# What is said of classes alone, and of numbers alone.
+_OF_CLASSES = frozenset(
+    ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
+)
+_OF_NUMBERS = frozenset(("value", "low", "high"))
+
 
 class PartialOutput:
     """Rows that are finished, beside an output that is not there yet.
@@ -33,6 +41,8 @@ class PartialOutput:
         What rows of another run must have in common with those of this one.
     resume
         Go on after the rows that are there.
+    numeric
+        Whether answers are numbers: then other columns are written.
 
     Attributes
     ----------
@@ -46,7 +56,14 @@ class PartialOutput:
         on with, or they belong to something else.
     """
 
-    def __init__(self, output: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self,
+        output: Path,
+        facts: Mapping[str, Any],
+        *,
+        resume: bool,
+        numeric: bool = False,
+    ) -> None:
         if output.suffix.lower() not in OUTPUTS:
             raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
         if not output.parent.is_dir():
@@ -56,6 +73,8 @@ class PartialOutput:
         self.path = output.with_name(output.name + ".partial")
         self.done = 0
         self._output = output
+        unused = _OF_CLASSES if numeric else _OF_NUMBERS
+        self._columns = tuple(f for f in Scored.__struct_fields__ if f not in unused)
         head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
         if not self.path.exists():
             self.path.touch()
@@ -115,7 +134,7 @@ class PartialOutput:
             If the disk is full, or for another such reason.
         """
         try:
-            self._file.write(_encode(row) + b"\n")
+            self._file.write(_encode(self._cells(row)) + b"\n")
         except OSError as error:
             raise cannot_write(self.path, error) from error
         self._rows += 1
@@ -125,21 +144,29 @@ class PartialOutput:
         with naming(self.path):
             self._file.flush()
 
+    def _cells(self, row: Scored) -> Cells:
+        return {column: getattr(row, column) for column in self._columns}
+
+    def _write(self, lines: Iterable[bytes], path: Path) -> None:
+        ending = self._output.suffix.lower()
+        if ending == ".jsonl":
+            with path.open("wb") as file:
+                file.writelines(lines)
+            return
+        rows = (self._cells(_decode(line)) for line in lines)
+        write = _write_csv if ending == ".csv" else _write_parquet
+        write(rows, path, self._columns)
+
     def finish(self) -> None:
         """Make the output of the rows, all at once, and drop them; errors as `add`."""
         with naming(self.path):
             self._file.close()
         whole = self._output.with_name(self._output.name + ".whole")
-        writer = {
-            ".parquet": _write_parquet,
-            ".csv": _write_csv,
-            ".jsonl": _write_lines,
-        }
         with naming(self._output):
             try:
                 with self.path.open("rb") as file:
                     next(file)
-                    writer[self._output.suffix.lower()](file, whole)
+                    self._write(file, whole)
                 with whole.open("r+b") as file:  # Windows syncs no file opened to read
                     os.fsync(file.fileno())
                 whole.replace(self._output)
@@ -152,47 +179,34 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Scored).decode
 
 
-def _write_lines(lines: Iterable[bytes], path: Path) -> None:
-    with path.open("wb") as file:
-        file.writelines(lines)
-
-
-def _write_csv(lines: Iterable[bytes], path: Path) -> None:
+def _write_csv(rows: Iterable[Cells], path: Path, columns: Columns) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(Scored.__struct_fields__)
-        for line in lines:
-            row = msgspec.structs.asdict(_decode(line))
-            for name in ("scores", "features", "unknown"):
-                row[name] = None if row[name] is None else json.dumps(row[name])
+        writer.writerow(columns)
+        for row in rows:
+            for name, value in row.items():
+                if isinstance(value, dict | tuple):
+                    row[name] = json.dumps(value)
             writer.writerow(row.values())
 
 
-def _write_parquet(lines: Iterable[bytes], path: Path) -> None:
+def _write_parquet(rows: Iterable[Cells], path: Path, columns: Columns) -> None:
     import pyarrow as pa
 
-    schema = pa.schema(
-        {
-            "item": pa.string(),
-            "label": pa.string(),
-            "scores": pa.map_(pa.string(), pa.float64()),
-            "features": pa.list_(pa.string()),
-            "expected_accuracy": pa.float64(),
-            "cost": pa.float64(),
-            "error": pa.string(),
-            "unknown": pa.list_(pa.string()),
-            "missing": pa.int64(),
-            "base_models_used": pa.int64(),
-            "base_models": pa.int64(),
-        }
-    )
-    rows: list[dict[str, Any]] = []
+    types = {
+        **dict.fromkeys(("item", "label", "error"), pa.string()),
+        "scores": pa.map_(pa.string(), pa.float64()),
+        **dict.fromkeys(("features", "unknown"), pa.list_(pa.string())),
+        **dict.fromkeys(("missing", "base_models_used", "base_models"), pa.int64()),
+    }
+    schema = pa.schema({name: types.get(name, pa.float64()) for name in columns})
+    batch: list[Cells] = []
     with import_parquet(path).ParquetWriter(path, schema) as writer:
-        for line in lines:
-            row = msgspec.structs.asdict(_decode(line))
-            row["scores"] = None if row["scores"] is None else [*row["scores"].items()]
-            rows.append(row)
-            if len(rows) == ROWS:
-                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
-                rows.clear()
-        writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+        for row in rows:
+            if row.get("scores") is not None:
+                row["scores"] = [*row["scores"].items()]
+            batch.append(row)
+            if len(batch) == ROWS:
+                writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
+                batch.clear()
+        writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))

@@ -61,6 +61,7 @@ class ScoreRun:
         if self.resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
         self._loaded = index
+        self._numeric = package.numeric
         self.unit = str(package.meta.get("unit", "s"))
         self.source = read_items(self.items, package, self.separator, self.encoding)
         self._facts = {
@@ -85,7 +86,9 @@ class ScoreRun:
             for a run that resumes.
         """
         errors = 0
-        with PartialOutput(self.output, self._facts, resume=self.resume) as partial:
+        with PartialOutput(
+            self.output, self._facts, resume=self.resume, numeric=self._numeric
+        ) as partial:
             self.rows = partial.done
             for name, row in self._scored(amount, workers):
                 if row.error is not None:

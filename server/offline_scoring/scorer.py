@@ -27,13 +27,19 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     `item` is its position or name. `cost` is the measured seconds of features and
     model, or what the plan costs in the index's unit. `unknown`, `missing` and the base
     models are as in `Answer`, None where there is nothing to tell; `scores` is None too
-    where the model stopped before its last base model.
+    where the model stopped before its last base model. Where the index answers with
+    numbers, there are a `value`, and `low` and `high`, between which its label is
+    expected, and no label, scores and accuracy.
     """
 
     item: int | str
     label: str | None = None
     scores: dict[str, float] | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     features: tuple[str, ...] | None = None
+    expected_quality: float | None = None
     expected_accuracy: float | None = None
     cost: float | None = None
     error: str | None = None
@@ -144,11 +150,16 @@ def _row_of(translator: Translator, result: Result) -> Scored:
     cost = outcome.predicted
     if translator.unit == "s":
         cost = outcome.finished_s - outcome.started_s
+    low, high = outcome.interval or (None, None)
     return Scored(
         result.number,
         outcome.label,
         outcome.scores,
+        outcome.value,
+        low,
+        high,
         translator.planner.feature_names[outcome.row],
+        outcome.quality,
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,

@@ -37,14 +37,6 @@ class Requested(NamedTuple):
     classes: int = 0
 
 
-_DEFAULT = [Requested("label"), Requested("scores")]
-
-
-def asks_scores(outputs: Sequence[Requested]) -> bool:
-    """Say whether scores are among the outputs, or none is named."""
-    return any(output.name == "scores" for output in outputs or _DEFAULT)
-
-
 class Items:
     """Knows which tensors an index takes and gives.
 
@@ -65,11 +57,21 @@ class Items:
             TensorFacts(name, BYTES if name in self._columns.texts else "FP64", [-1])
             for name in self._columns.names
         ] or [TensorFacts(package.kind, BYTES, [-1])]
-        self.outputs = [
+        own = [
             TensorFacts("label", BYTES, [-1]),
             TensorFacts("scores", "FP64", [-1, len(package.labels)]),
-            TensorFacts("features", BYTES, [-1]),
             TensorFacts("expected_accuracy", "FP64", [-1]),
+        ]
+        if package.numeric:
+            own = [
+                TensorFacts("value", "FP64", [-1]),
+                TensorFacts("interval", "FP64", [-1, 2]),
+            ]
+        self._default = [Requested(facts.name) for facts in own[:2]]
+        self.outputs = [
+            *own,
+            TensorFacts("expected_quality", "FP64", [-1]),
+            TensorFacts("features", BYTES, [-1]),
             TensorFacts("reason", BYTES, [-1]),
             TensorFacts("budget_met", "BOOL", [-1]),
         ]
@@ -122,15 +124,22 @@ class Items:
             if output.classes and output.name != "scores":
                 raise BadInput("only 'scores' can be asked for as a classification")
 
+    def asks_scores(self, outputs: Sequence[Requested]) -> bool:
+        """Say whether scores are among the outputs, or none is named."""
+        return any(output.name == "scores" for output in outputs or self._default)
+
     def write(
         self, answers: Sequence[Answer], met: bool, outputs: Sequence[Requested]
     ) -> list[Tensor]:
-        """Make the tensors that were asked for; label and scores where none were.
+        """Make the tensors that were asked for; where none were, the answers alone.
+
+        Those are label and scores, or value and interval.
 
         There is an answer per item; `met` says whether all came within one budget. Each
         has its scores where `asks_scores` said that they are needed.
         """
-        return [self._output(answers, met, output) for output in outputs or _DEFAULT]
+        wanted = outputs or self._default
+        return [self._output(answers, met, output) for output in wanted]
 
     def _output(
         self, answers: Sequence[Answer], met: bool, output: Requested
@@ -139,6 +148,9 @@ class Items:
         if name == "scores":
             return self._scores(answers, output.classes)
         values: list[Any] = [getattr(answer, name) for answer in answers]
+        if name == "interval":
+            ends = [end for interval in values for end in interval]
+            return Tensor(name, "FP64", (len(answers), 2), ends)
         if name == "budget_met":
             values = [met] * len(answers)
         if name in ("features", "unknown"):

@@ -22,7 +22,7 @@ from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
-from .items import Items, Requested, asks_scores
+from .items import Items, Requested
 from .metadata import PLATFORM, ModelIndex, ModelMetadata
 from .parameters import Parameter, Parameters
 from .statistics import ModelsStatistics, statistics_of
@@ -130,6 +130,8 @@ class InferenceService:
             properties={
                 "kind": package.kind,
                 "unit": served.planner.unit,
+                "task": package.task,
+                "measure": package.measure,
                 "labels": msgspec.json.encode(package.labels).decode(),
             },
         )
@@ -218,7 +220,7 @@ class InferenceService:
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
         items.check(inference.outputs)
-        scored = asks_scores(inference.outputs)
+        scored = items.asks_scores(inference.outputs)
         terms = Parameters.read(inference.parameters, patience_s)
         asks = await run_off_loop(
             items.read, inference.inputs, size=_size(inference.inputs)
@@ -284,12 +286,15 @@ def _facts(
     """Response parameters: how one item was answered, or all of several."""
     facts: dict[str, Any]
     if len(answers) > 1:
-        expected = math.fsum(a.expected_accuracy for a in answers) / len(answers)
-        facts = {"expected_accuracy": expected, "budget_met": met, **shared}
+        facts = {"budget_met": met, **shared}
+        for name in ("expected_quality", "expected_accuracy"):
+            each = [getattr(answer, name) for answer in answers]
+            if None not in each:
+                facts[name] = math.fsum(each) / len(each)
         return facts | _gaps(answers)
     facts = msgspec.to_builtins(answers[0])
-    for name in ("label", "scores", "index_version"):
-        del facts[name]
+    for name in ("label", "scores", "value", "interval", "index_version"):
+        facts.pop(name, None)
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
     return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}

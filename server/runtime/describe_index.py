@@ -54,21 +54,28 @@ class _Built(msgspec.Struct):
 def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
-    accuracies, names = planner.qualities, planner.feature_names
+    qualities, accuracies = planner.qualities, planner.accuracies
+    names = planner.feature_names
+    best = max(range(len(qualities)), key=qualities.__getitem__)
     schedules = read_schedules(package)
     return IndexFacts(
         version=index.version,
         kind=package.kind,
         unit=planner.unit,
+        task=package.task,
+        measure=package.measure,
         labels=package.labels,
         size=SIZE_NAMES[package.kind][index.pairs],
         smallest_size=index.sizes[0],
         largest_size=index.sizes[1],
-        accuracy=max(accuracies),
+        quality=qualities[best],
+        accuracy=accuracies[best],
+        coverage=package.coverage,
         features=[FeatureFacts(f.name, f.width) for f in package.features],
         sets=[
             SetFacts(
                 names[row],
+                qualities[row],
                 accuracies[row],
                 index.coefficients[row].tolist(),
                 schedules.get(row),

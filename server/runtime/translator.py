@@ -67,15 +67,15 @@ class Translator:
         BadInput
             If the terms cannot be used.
         """
-        accuracy = terms.min_quality
-        if not 0 <= accuracy <= 1:
-            raise BadInput(f"min_quality is {accuracy}; it must be in [0, 1]")
+        quality = terms.min_quality
+        if not 0 <= quality <= 1:
+            raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         return Request(
             item,
             self._budget(terms, arrived_s, reserve_s),
             terms.on_infeasible,
-            accuracy,
+            quality,
             caller,
             arrived_s if caller.read_s > arrived_s else math.inf,
             arrived_s,
@@ -93,6 +93,7 @@ class Translator:
             label=outcome.label,
             scores=outcome.scores,
             features=planner.feature_names[outcome.row],
+            expected_quality=outcome.quality,
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
             budget_met=out_s <= budget.due_s,
@@ -101,7 +102,9 @@ class Translator:
             elapsed_us=_us(now_s - request.arrived_s),
             index_version=planner.index.version,
         )
-        if outcome.base_models is not None:
+        if outcome.value is not None and outcome.interval is not None:
+            answer.value, answer.interval = outcome.value, outcome.interval
+        elif outcome.base_models is not None:
             _tell_stop(answer, outcome)
         item = request.item
         if not (self._one_size or planner.index.covers(item.size)):

@@ -57,12 +57,14 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
 class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of all items; the `_us` fields where the index counts seconds.
 
-    `expected_accuracy` is the mean of those answered; `error` and `code` say why
+    `expected_quality` and `expected_accuracy` are means of those answered, the latter
+    null where answers are numbers; `error` and `code` say why
     there may have been more items than are counted.
     """
 
     items: int
     errors: int
+    expected_quality: float | None
     expected_accuracy: float | None
     budget_met: bool
     budget_us: float | None = None

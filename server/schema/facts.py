@@ -9,6 +9,7 @@ from polydom.features.sizes import Size
 
 # As of `models.trees.self_test`, which whoever only reads answers need not load.
 Kernels = Literal["vector", "portable"]
+Task = Literal["classes", "regression"]
 RescalingState = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
 
 
@@ -51,7 +52,8 @@ class SetFacts(msgspec.Struct):
     """
 
     features: tuple[str, ...]
-    expected_accuracy: float
+    expected_quality: float
+    expected_accuracy: float | None
     cost: list[float]
     schedule: ScheduleFacts | None = None
 
@@ -180,16 +182,25 @@ class ExitFacts(msgspec.Struct, frozen=True):
 
 
 class IndexFacts(msgspec.Struct):
-    """Answer of `GET /v1/index`: what is being served."""
+    """Answer of `GET /v1/index`: what is being served.
+
+    `quality` is the best set's, by `measure`, and `accuracy` that set's; null where
+    answers are numbers. Only then there is a `coverage`: the share of labels that lie
+    in their answers' intervals.
+    """
 
     version: str
     kind: Kind
     unit: str
+    task: Task
+    measure: str
     labels: tuple[str, ...]
     size: tuple[str, ...]
     smallest_size: Size
     largest_size: Size
-    accuracy: float
+    quality: float
+    accuracy: float | None
+    coverage: float | None
     features: list[FeatureFacts]
     sets: list[SetFacts]
     rescaling: Rescaling

@@ -53,18 +53,24 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     a record's columns hold what the index never saw in them, and `missing` where more
     than half of its columns hold nothing.
 
+    Indexes that answer with numbers give `value` and `interval`; `label`, `scores` and
+    `expected_accuracy` are null then.
+
     `base_models_used` of `base_models` (trees, lattices, linear terms) answered: both
     are there where the model follows a schedule. Where it stopped before its last one,
     `scores` is null, which `exact` prevents, and `score_bounds` has the least and the
     most that each class's score can come to, where base models have bounds.
     """
 
-    label: str
+    label: str | None
     scores: dict[str, float] | None
+    value: float | UnsetType = UNSET
+    interval: tuple[float, float] | UnsetType = UNSET
     score_bounds: dict[str, tuple[float, float]] | UnsetType = UNSET
     base_models_used: int | UnsetType = UNSET
     base_models: int | UnsetType = UNSET
     features: tuple[str, ...]
+    expected_quality: float
     expected_accuracy: float | None
     reason: Reason | None
     budget_met: bool

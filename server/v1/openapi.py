@@ -14,7 +14,7 @@ _TERMS = {
     "budget_ms": "Milliseconds from the request's first byte to the answer's last.",
     "budget": "For an index that counts another unit than time: what may be spent.",
     "on_infeasible": "What to answer when nothing that was asked for fits.",
-    "min_quality": "Expected accuracy below which an answer is of no use.",
+    "min_quality": "Expected quality below which an answer is of no use.",
     "exact": "Whether to evaluate models whole, so that there are always scores.",
 }
 _MEANINGS = MEANINGS | {

@@ -47,6 +47,7 @@ def test_app_answers_json_with_everything_that_was_decided(client: TestClient) -
     assert answer.pop("label") == "spam"
     assert answer.pop("scores").keys() == {"ham", "spam"}
     assert answer.pop("features") == ["length", "marks", "words"]
+    assert answer.pop("expected_quality") == 0.95
     assert answer.pop("expected_accuracy") == 0.95
     assert answer.pop("reason") is None
     assert answer.pop("budget_met") is True

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadFeature, BadRow, NothingFits, PolydomError
@@ -222,8 +223,16 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
         scores = list((said.scores or {}).values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"
-        if not 0 <= said.expected_accuracy <= 1:
+        if not 0 <= said.expected_quality <= 1:
+            yield f"a quality of {said.expected_quality} was served"
+        if (said.expected_accuracy is None) != package.numeric:
             yield f"an accuracy of {said.expected_accuracy} was served"
+        if package.numeric:
+            value, interval = said.value, said.interval
+            if value is UNSET or interval is UNSET:
+                yield "no number was served"
+            elif not -math.inf < interval[0] <= interval[1] < math.inf:
+                yield f"{value} in {interval} was served"
 
 
 def extractor_of(index: Index) -> Extractor | None:

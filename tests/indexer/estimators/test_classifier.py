@@ -23,6 +23,7 @@ from polydom.features.errors import BadInput, NothingFits
 from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.building.project import Project
 from polydom.server.cli.predict import answer_files
+from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.predict import Answer, Terms
 from tests.support import projects
 
@@ -164,10 +165,11 @@ def test_a_saved_index_answers_as_the_estimator(tmp_path: Path) -> None:
     model = tree().fit(frame, y)
     model.save(tmp_path / "my.pdx")
     expected = model.predict(frame[:9])
+    opened = open_translator(tmp_path / "my.pdx", [])
     for row, record in enumerate(FORMS["mappings"](frame[:9])):
         file = tmp_path / f"{row}.json"
         file.write_text(json.dumps(record))
-        ((_, answer),) = answer_files(tmp_path / "my.pdx", [file], [], Terms())
+        ((_, answer),) = answer_files(opened, [file], Terms())
         assert isinstance(answer, Answer)
         assert answer.label == expected[row]
 

@@ -8,6 +8,7 @@ import pytest
 
 from polydom.server.cli.predict import answer_files
 from polydom.server.evaluation.contest import WARM_UP
+from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.predict import Answer, Terms
 from tests.support import servers
 from tests.support.commands import run
@@ -55,7 +56,7 @@ def answers_one_by_one(index: Path, mails: Path, terms: Terms) -> list[oracle.Pl
             paths.append(mails.parent / f"{number}.txt")
             paths[-1].write_text(row["text"])
     replies = []
-    found = answer_files(index, paths, [FEATURES_FILE], terms)
+    found = answer_files(open_translator(index, [FEATURES_FILE]), paths, terms)
     for position, (label, (_, answer)) in enumerate(zip(labels, found, strict=True)):
         assert isinstance(answer, Answer)
         took_ms = answer.elapsed_us / 1e3

@@ -100,6 +100,7 @@ def test_plan_gives_the_same_facts_as_json(
     assert facts["bought"] == {
         "features": [],
         "predicted_us": 200,
+        "expected_quality": 0.5,
         "expected_accuracy": 0.5,
     }
     assert facts["dearer"]["features"] == ["length"]

@@ -133,7 +133,8 @@ def test_predict_says_what_the_score_can_come_to_where_the_model_stopped(
 ) -> None:
     translator = Translator(planner_of(INDEX), Settings())
     request = Request(text_item(SPAM), Deadline(translator.planner.now(), 99.0))
-    line = line_of(Path("a.txt"), translator.answer(request, outcome))
+    answer = translator.answer(request, outcome)
+    line = line_of(Path("a.txt"), answer, translator.planner.package)
     assert line.startswith(f"a.txt: {score} by length, marks, words; ")
     assert line.endswith(notes)
 

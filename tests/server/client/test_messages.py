@@ -28,7 +28,13 @@ from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
 
 ADDRESS = Address("http://x:1", None)
-TOTALS = {"items": 0, "errors": 0, "expected_accuracy": None, "budget_met": True}
+TOTALS = {
+    "items": 0,
+    "errors": 0,
+    "expected_quality": None,
+    "expected_accuracy": None,
+    "budget_met": True,
+}
 
 
 def test_address_writes_requests_for_its_host_and_path() -> None:
@@ -120,6 +126,7 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
         "label": "a",
         "scores": {"a": 1.0},
         "features": [],
+        "expected_quality": 0.5,
         "expected_accuracy": 0.5,
         "reason": None,
         "budget_met": True,
@@ -129,7 +136,13 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
         "index_version": "",
     }
     error = {"item": 1, "error": "why", "code": "bad_item"}
-    totals = {"items": 2, "errors": 1, "expected_accuracy": 0.5, "budget_met": True}
+    totals = {
+        "items": 2,
+        "errors": 1,
+        "expected_quality": 0.5,
+        "expected_accuracy": 0.5,
+        "budget_met": True,
+    }
     plain = (answer, error, totals)
     lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in plain)
     packed = b"".join(msgpack.packb(entry) for entry in plain)
@@ -138,11 +151,12 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
         assert [type(entry) for entry in found] == [Entry, ErrorEntry, Totals]
         # fields of the other unit of costs are not there, and are not shown
         assert [repr(entry) for entry in found] == [
-            "Entry(label='a', scores={'a': 1.0}, features=(), expected_accuracy=0.5, "
-            "reason=None, budget_met=True, actual_us=1.0, queue_us=1.0, "
+            "Entry(label='a', scores={'a': 1.0}, features=(), expected_quality=0.5, "
+            "expected_accuracy=0.5, reason=None, budget_met=True, actual_us=1.0, queue_us=1.0, "
             "elapsed_us=1.0, index_version='', item=0)",
             "ErrorEntry(item=1, error='why', code='bad_item')",
-            "Totals(items=2, errors=1, expected_accuracy=0.5, budget_met=True)",
+            "Totals(items=2, errors=1, expected_quality=0.5, expected_accuracy=0.5, "
+            "budget_met=True)",
         ]
 
 
@@ -165,7 +179,13 @@ def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
             begin = place
     assert answer.complete
     answer.check()
-    totals = Totals(items=0, errors=0, expected_accuracy=None, budget_met=True)
+    totals = Totals(
+        items=0,
+        errors=0,
+        expected_quality=None,
+        expected_accuracy=None,
+        budget_met=True,
+    )
     assert found == [totals]
 
 

@@ -34,6 +34,7 @@ def answer_of(label: str, **changed: Any) -> Answer:
         "label": label,
         "scores": None,
         "features": ("length",),
+        "expected_quality": 0.75,
         "expected_accuracy": 0.75,
         "reason": None,
         "budget_met": True,

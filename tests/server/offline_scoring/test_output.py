@@ -13,7 +13,15 @@ from polydom.server.offline_scoring.scorer import Scored
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [
-    Scored("0", "ham", {"ham": 0.75, "spam": 0.25}, ("a", "b"), 0.9, 0.001),
+    Scored(
+        "0",
+        "ham",
+        {"ham": 0.75, "spam": 0.25},
+        features=("a", "b"),
+        expected_quality=0.9,
+        expected_accuracy=0.9,
+        cost=0.001,
+    ),
     Scored("1", error="no, 'text'\n"),
 ]
 
@@ -46,7 +54,7 @@ def test_an_output_appears_when_it_is_whole(tmp_path: Path, ending: str) -> None
 
 
 EARLY = Scored(
-    "2", "spam", None, ("a",), 0.9, 0.001, base_models_used=12, base_models=300
+    "2", "spam", features=("a",), cost=0.001, base_models_used=12, base_models=300
 )
 # A run of before there were schedules, interrupted after its first row.
 BEFORE = b"""{"index": "abc", "items": "x"}

@@ -10,7 +10,7 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.server.oip.items import MAX_ITEMS, Items, Requested, asks_scores
+from polydom.server.oip.items import MAX_ITEMS, Items, Requested
 from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.predict import Answer
 from tests.support.three_kinds import picture, save_three
@@ -53,8 +53,9 @@ def test_metadata_name_one_input_per_column_or_the_kind(kinds: Indexes) -> None:
     assert [facts.name for facts in kinds["images"].outputs] == [
         "label",
         "scores",
-        "features",
         "expected_accuracy",
+        "expected_quality",
+        "features",
         "reason",
         "budget_met",
     ]
@@ -145,6 +146,7 @@ def answer(**changed: Any) -> Answer:
         "label": "ham",
         "scores": {"ham": 0.75},
         "features": ("length", "words"),
+        "expected_quality": 0.5,
         "expected_accuracy": 0.0,
         "reason": "waited",
         "budget_met": True,
@@ -164,12 +166,19 @@ def test_outputs_are_label_and_scores_unless_others_are_asked_for(
         Tensor("label", BYTES, (2,), ["ham", "spam"]),
         Tensor("scores", "FP64", (2, 2), [0.75, 0.0, 0.4, 0.6]),
     ]
-    names = ("features", "reason", "expected_accuracy", "budget_met")
+    names = (
+        "features",
+        "reason",
+        "expected_accuracy",
+        "expected_quality",
+        "budget_met",
+    )
     wanted = [Requested(name) for name in names]
     assert kinds["texts"].write([answer()], False, wanted) == [
         Tensor("features", BYTES, (1,), ["length,words"]),
         Tensor("reason", BYTES, (1,), ["waited"]),
         Tensor("expected_accuracy", "FP64", (1,), [0.0]),
+        Tensor("expected_quality", "FP64", (1,), [0.5]),
         Tensor("budget_met", "BOOL", (1,), [False]),
     ]
     (best,) = kinds["texts"].write([answer(reason=None)], True, [Requested("reason")])
@@ -187,9 +196,10 @@ def test_outputs_are_label_and_scores_unless_others_are_asked_for(
     ],
 )
 def test_scores_are_needed_where_they_are_an_output(
-    names: list[str], needed: bool
+    kinds: Indexes, names: list[str], needed: bool
 ) -> None:
-    assert asks_scores([Requested(name) for name in names]) is needed
+    items = kinds["texts"]
+    assert items.asks_scores([Requested(name) for name in names]) is needed
 
 
 def test_scores_as_classification_are_the_best_first(kinds: Indexes) -> None:

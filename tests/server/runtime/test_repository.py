@@ -27,7 +27,7 @@ async def ask(repository: Repository, name: str | None = None) -> Answer:
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
     paths = save(tmp_path / "b.pdx"), save(tmp_path / "a.pdx", 0.9)
 
-    async def main() -> list[float]:
+    async def main() -> list[float | None]:
         async with started(*paths) as repository:
             assert repository.names() == ("b", "a")
             assert repository.ready

@@ -322,7 +322,13 @@ def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
             batch = client.predict_batch(texts, total_budget_ms=600_000)
             assert isinstance(next(batch), Entry)
             process.send_signal(signal.SIGTERM)
-            found = Totals(items=0, errors=0, expected_accuracy=None, budget_met=True)
+            found = Totals(
+                items=0,
+                errors=0,
+                expected_quality=None,
+                expected_accuracy=None,
+                budget_met=True,
+            )
             with contextlib.suppress(NoAnswer):
                 for entry in batch:
                     if isinstance(entry, Totals):
