@@ -475,17 +475,21 @@ class Builder:
         if not self._races:
             return LearnerChoice(project.learner, {})
         strategy = self.strategy or DEFAULT_STRATEGY
+        weights = self._class_weights
+        weighed = None if weights is None else weights.tolist()
         return choose_learner(
             table.values,
-            table.dataset.codes,
+            table.dataset.targets,
             self._race_division(table.dataset),
+            judge=self._judge,
             seed=project.seed,
             cache=self.cache,
-            name=self._keys.race(strategy),
+            name=self._keys.race(strategy, self._task, self._judge.facts(), weighed),
             progress=self.progress,
             strategy=strategy,
             watch=self.watch,
             limit_s=project.training_limit_s,
+            class_weights=self._class_weights,
         )
 
     @cached_property
@@ -493,7 +497,7 @@ class Builder:
         """What trains any feature set."""
         table, learner = self.table, self.choice.setting
         class_weights = self._class_weights
-        if class_weights is not None and self.terms.quality.class_weights is None:
+        if self.terms.quality.class_weights is None:  # they are not asked for
             estimator = make_learner(learner, self.terms.seed, self._task)
             class_weights = class_weights if takes_weights(estimator) else None
         weighed = None if class_weights is None else class_weights.tolist()

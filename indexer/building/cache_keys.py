@@ -16,7 +16,7 @@ from polydom.models.selection.portfolio import installed
 from ..index.stored_features import StoredFeature
 from .cache import digest
 from .data.dataset import Dataset
-from .project import Project
+from .project import Project, Task
 
 
 @cache
@@ -62,10 +62,11 @@ class Keys:
         terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
         return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
-    def race(self, strategy: str) -> str:
+    def race(self, strategy: str, task: Task, *judging: object) -> str:
         """Entry of a race's log."""
         limit_s = self.project.training_limit_s  # the log says who overran it
-        return f"races/{digest(self._split, strategy, installed(), limit_s)}"
+        settings = installed(task)
+        return f"races/{digest(self._split, strategy, settings, limit_s, *judging)}"
 
     def sets(self, learner: Mapping[str, Any], *judging: object) -> str:
         """Identify what any set's model is, trained by a learner, and its quality."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ from numpy.typing import NDArray
 
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
 from polydom.models.selection.race import Race
+from polydom.models.selection.scores import Score
 from polydom.models.selection.select import Running, Selection, select
 
 from ..progress import Progress
 from .cache import Cache
+from .project import Task
+from .training.class_weights import Weighed, takes_weights
+from .training.quality import Answers, Judge
 
 AUTO = "auto"
 DEFAULT_STRATEGY = "gain-per-second"
@@ -43,9 +48,10 @@ class LearnerChoice:
 
 def choose_learner(
     values: NDArray[np.float32],
-    codes: NDArray[np.int64],
+    targets: NDArray[Any],
     division: Division,
     *,
+    judge: Judge,
     seed: int,
     cache: Cache,
     name: str,
@@ -54,16 +60,19 @@ def choose_learner(
     settings: Mapping[str, Setting] | None = None,
     watch: Watch | None = None,
     limit_s: float | None = None,
+    class_weights: NDArray[np.float64] | None = None,
 ) -> LearnerChoice:
     """Race learners; what an earlier run trained is taken from its log.
 
     Parameters
     ----------
-    values, codes
-        (N, width) feature values and (N,) classes of the items.
+    values, targets
+        (N, width) feature values and (N,) codes, or numbers, of the items.
     division
         (training rows, validation rows), none of them held out for the search, so
         that the accuracies reported later are not those the choice was made by.
+    judge
+        What learners are to be good at.
     cache, name
         Where the race's log is kept: a race that was cut short continues.
     strategy
@@ -75,6 +84,8 @@ def choose_learner(
     limit_s
         Seconds that a single training may take; trainings then run in a process of
         their own, which may crash, too, at the cost of that learner alone.
+    class_weights
+        (K,) for learners that take any; None where none are wanted.
 
     Raises
     ------
@@ -82,8 +93,14 @@ def choose_learner(
         If the strategy is unknown or every learner fails.
     """
     stored = cache.load(name)
-    settings = installed() if settings is None else settings
-    learners = make_portfolio(settings, seed)
+    task: Task = "classes" if judge.classes else "regression"
+    settings = installed(task) if settings is None else settings
+    learners = make_portfolio(settings, seed, task)
+    if class_weights is not None:
+        learners = {
+            name: Weighed(one, class_weights) if takes_weights(one) else one
+            for name, one in learners.items()
+        }
     train, test = division
     with progress.stage("choosing a learner", None) as on_progress:
 
@@ -97,9 +114,10 @@ def choose_learner(
         chosen = select(
             learners,
             values[train].astype(np.float64),
-            codes[train],
+            targets[train],
             strategy=strategy,
-            validation=(values[test].astype(np.float64), codes[test]),
+            measure=_score_of(judge),
+            validation=(values[test].astype(np.float64), targets[test]),
             least_valid=LEAST_VALID,
             refit=False,
             seed=seed,
@@ -110,6 +128,18 @@ def choose_learner(
             ),
         )
     return LearnerChoice(settings[chosen.name], _facts(strategy, learners, chosen))
+
+
+def _score_of(judge: Judge) -> str | Score:
+    """Give the score that a race is decided by."""
+    if judge.measure != "cost":
+        return judge.measure
+    return Score(partial(_saved, judge), 1.0)
+
+
+def _saved(judge: Judge, model: Any, X: Any, y: Any) -> float:
+    """1 - mean cost / largest cost of what a fitted learner answers."""
+    return judge.judge(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:

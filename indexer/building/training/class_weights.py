@@ -1,10 +1,12 @@
 """How much classes count where learners are fitted, and what wrong answers cost."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 
 from polydom.features.errors import BadProject
 from polydom.features.wording import hint
@@ -12,9 +14,16 @@ from polydom.features.wording import hint
 from ..data.dataset import Dataset
 from ..project import Quality
 from .quality import Judge
-from .train_sets import last_step
+from .train_sets import last_step, weighing
 
 Floats = NDArray[np.float64]
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    def check(weighed: Any) -> bool:
+        return hasattr(weighed.estimator, name)
+
+    return check
 
 
 def costs_by_code(
@@ -76,6 +85,47 @@ def takes_weights(estimator: Any) -> bool:
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator)[1], "sample_weight"))
+
+
+class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that is fitted with class weights, wherever it is fitted.
+
+    Parameters
+    ----------
+    estimator
+        One that takes weights.
+    class_weights : (K,)
+        By class; classes are numbered from 0.
+    """
+
+    def __init__(self, estimator: Any, class_weights: Floats) -> None:
+        self.estimator = estimator
+        self.class_weights = class_weights
+
+    def fit(self, X: Any, y: NDArray[np.int64]) -> Self:
+        """Fit a copy of the estimator."""
+        weights = self.class_weights[y]
+        self.estimator_ = clone(self.estimator)
+        self.estimator_.fit(X, y, **weighing(self.estimator_, weights / weights.mean()))
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Answer as the estimator does."""
+        answers: NDArray[Any] = self.estimator_.predict(X)
+        return answers
+
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Give the estimator's probabilities, if it has any."""
+        shares: Floats = self.estimator_.predict_proba(X)
+        return shares
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Floats:
+        """Give the estimator's margins, if it has any."""
+        margins: Floats = self.estimator_.decision_function(X)
+        return margins
 
 
 def _refuse_unknown(key: str, label: str, known: Mapping[str, int]) -> None:

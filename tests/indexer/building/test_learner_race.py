@@ -1,14 +1,17 @@
 """Races between learners before a build's search."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.learner_race import LearnerChoice, choose_learner
+from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.commands.report import show_race
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
@@ -37,6 +40,7 @@ def choose(
         cache=Cache(folder),
         name="races/one",
         progress=Silence(),
+        judge=Judge("accuracy", 2),
         settings=settings,
         watch=watch,
         limit_s=limit_s,
@@ -85,3 +89,38 @@ def test_a_race_shows_failures_that_look_like_markup(
     }
     show_race(facts, Console(width=200))
     assert "odd failed: KeyError: [/red]" in capsys.readouterr().out
+
+
+def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    codes = (rng.random(600) < 0.1).astype(np.int64)
+    values = (codes[:, None] + rng.normal(size=(600, 3))).astype(np.float32)
+    division = np.arange(400), np.arange(400, 600)
+    settings = {"logistic": {"name": "logistic"}, "lda": {"name": "lda"}}
+
+    def raced(targets: NDArray[Any], judge: Judge, name: str, **more: Any) -> Any:
+        own = {"settings": settings, **more}
+        return choose_learner(
+            values,
+            targets,
+            division,
+            judge=judge,
+            seed=0,
+            cache=Cache(tmp_path),
+            name=f"races/{name}",
+            progress=Silence(),
+            **own,
+        )
+
+    costs = np.array([[0.0, 1.0], [9.0, 0.0]])
+    judge, weights = Judge("cost", 2, costs), np.array([1.0, 9.0])
+    careful = raced(codes, judge, "cost", class_weights=weights)
+    assert careful.setting["name"] == "logistic"  # lda takes no weights
+    plain = raced(codes, judge, "plain")
+    assert careful.facts["score"] > plain.facts["score"]
+    numbers = values @ [1.0, 2.0, 3.0]
+    told = {"ridge": {"name": "ridge"}, "mean": {"name": "mean"}}
+    for measure in ("r2", "mae"):
+        choice = raced(numbers, Judge(measure, 0), measure, settings=told)
+        assert choice.setting["name"] == "ridge"
+        assert choice.facts["score"] > 0.9
