@@ -1,0 +1,233 @@
+"""Whether fresh items show the quality that an index expects, or less.
+
+python -m benchmarks.learners.bench_expected [--sets adult drawn] [--seeds 10]
+    [--rows 400 2000] [--measures accuracy auc r2] [--json]
+
+Indexes are built of few rows, drawn anew for each seed, of columns dealt to at most 8
+features, by trees; all other rows of the set, at most 20,000, are fresh. "held out" is
+what the rows that were held out showed, less what fresh ones show; "expected" is what
+the index says, less that: both in points, the mean over seeds with its standard error,
+of the best plan and of the mean of all plans on the skyline. Models are those that were
+measured. "refitted" is what the index says, less what the best plan's model shows once
+it is trained on all rows, which is the one that is served.
+"""
+
+import gzip
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits, make_friedman1
+from threadpoolctl import threadpool_limits
+
+from polydom.features.tables.cells import Numbers
+from polydom.features.tables.records import Records
+from polydom.indexer.building.build import Builder
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.data.dataset import Dataset, RowNames
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.quality import OF_NUMBERS
+from polydom.indexer.progress import Silence
+from polydom.models.scoring.model import Model
+
+from .. import report
+from ..data.tables import load_adult, load_covtype, load_higgs
+
+FEATURES = 8
+FRESH = 20_000
+SEARCH_S = 3.0
+MEASURES = {"classes": ("accuracy", "balanced_accuracy", "auc"), "numbers": ("r2",)}
+
+Table = tuple[NDArray[Any], NDArray[Any]]  # rows and labels
+
+
+def _whole(load: Callable[[Path], Any]) -> Callable[[Path], Table]:
+    """Put the two parts of a set together."""
+
+    def read(folder: Path) -> Table:
+        X, y, Xt, yt = load(folder)
+        return np.vstack([X, Xt]), np.concatenate([y, yt])
+
+    return read
+
+
+def _songs(folder: Path) -> Table:
+    with gzip.open(folder / "millionsong" / "millionsong.txt.gz", "rt") as file:
+        table = np.loadtxt(file, delimiter=",")
+    return table[:, 1:], table[:, 0]
+
+
+def _digits(folder: Path) -> Table:
+    X, y = load_digits(return_X_y=True)
+    return X, y
+
+
+def _drawn(folder: Path) -> Table:
+    X, y = make_friedman1(12_000, 10, noise=2.0, random_state=0)
+    return X, y
+
+
+SETS: dict[str, Callable[[Path], Table]] = {
+    "adult": _whole(load_adult),
+    "higgs": _whole(load_higgs),
+    "covtype20k": _whole(load_covtype),
+    "digits": _digits,
+    "millionsong": _songs,
+    "drawn": _drawn,
+}
+OF_FILES = {"adult", "higgs", "covtype20k", "millionsong"}
+NUMERIC = {"millionsong", "drawn"}
+
+
+def main() -> int:
+    """Build, judge on fresh rows, and tell."""
+    parser = report.options(__doc__, data=True)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=[*SETS])
+    parser.add_argument("--measures", nargs="+", default=None)
+    parser.add_argument("--rows", nargs="+", type=int, default=[400, 2000])
+    parser.add_argument("--seeds", type=int, default=10)
+    given = parser.parse_args()
+    if OF_FILES & {*given.sets}:
+        report.need(given.data)
+    rows = []
+    with threadpool_limits(1):
+        for name in given.sets:
+            table = SETS[name](given.data)
+            for measure in _measures(name, given.measures):
+                for count in given.rows:
+                    if count > len(table[1]) / 2:
+                        continue
+                    found = [
+                        _judge(name, table, measure, count, seed)
+                        for seed in range(given.seeds)
+                    ]
+                    rows.append(_row(name, measure, count, found))
+    means = {"every line": {key: _mean([row[key] for row in rows]) for key in ERRORS}}
+    report.tell({"errors in points": [*map(_told, rows)], "means": means}, given.json)
+    return 0
+
+
+ERRORS = ("held out", "expected", "held out, all", "expected, all", "refitted")
+
+
+def _measures(name: str, asked: list[str] | None) -> list[str]:
+    kind = "numbers" if name in NUMERIC else "classes"
+    return [one for one in MEASURES[kind] if asked is None or one in asked]
+
+
+def _judge(
+    name: str, table: Table, measure: str, count: int, seed: int
+) -> dict[str, float]:
+    """Build an index of some rows, and judge it on others: errors, in points."""
+    X, y = table
+    order = np.random.default_rng(seed).permutation(len(y))
+    own, fresh = order[:count], order[count : count + FRESH]
+    numeric = measure in OF_NUMBERS
+    labels = np.unique(y[own])
+    known = fresh if numeric else fresh[np.isin(y[fresh], labels)]
+    with tempfile.TemporaryDirectory() as folder:
+
+        def built(refit: bool) -> tuple[Builder, Index]:
+            project = _project(X.shape[1], measure, seed, refit)
+            dataset = _dataset(X[own], y[own], labels, numeric)
+            builder = Builder(project, Cache(Path(folder)), Silence(), given=dataset)
+            return builder, builder.index()
+
+        builder, index = built(False)
+        _, refitted = built(True)
+    package, judge = index.package, builder.trainer.task.judge
+    assert package is not None
+    assert refitted.package is not None
+    values = X[known][:, np.concatenate(_dealt(X.shape[1]))].astype(np.float32)
+    targets = y[known] if numeric else np.searchsorted(labels, y[known])
+    plans = index.skyline(1.0)
+    shown = np.array(
+        [_quality(judge, package.models[r], values, targets) for r in plans]
+    )
+    held_out = np.array(package.meta["observed"])[plans] - shown
+    expected = index.qualities[plans] - shown
+    best = int(refitted.best(1.0, np.inf).row)
+    served = _quality(judge, refitted.package.models[best], values, targets)
+    return {
+        "held out": 100 * held_out[-1],
+        "expected": 100 * expected[-1],
+        "held out, all": 100 * held_out.mean(),
+        "expected, all": 100 * expected.mean(),
+        "refitted": 100 * (refitted.qualities[best] - served),
+        "sets": len(builder.searched.qualities),
+    }
+
+
+def _quality(
+    judge: Judge, model: Model, values: NDArray[np.float32], targets: NDArray[Any]
+) -> float:
+    answers = judge.answers(model, values)
+    return judge.judge(answers, targets, np.ones(len(targets))).quality
+
+
+def _dealt(columns: int) -> list[range]:
+    """Positions of the columns of each feature."""
+    return [range(f, columns, FEATURES) for f in range(min(columns, FEATURES))]
+
+
+def _project(columns: int, measure: str, seed: int, refit: bool) -> Project:
+    groups = [
+        {"name": f"f{f}", "columns": [f"x{c}" for c in own]}
+        for f, own in enumerate(_dealt(columns))
+    ]
+    content = {
+        "features": {"columns": groups},
+        "learner": {"name": "tree"},
+        "quality": {"measure": measure},
+        "search": {"budget_s": SEARCH_S, "refit": refit},
+        "exits": "off",
+        "seed": seed,
+        "workers": 1,
+    }
+    return Project.from_mapping(content)
+
+
+def _dataset(
+    X: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], numeric: bool
+) -> Dataset:
+    every = np.arange(len(y))
+    cells = {f"x{c}": Numbers(X[:, c].astype(np.float32)) for c in range(X.shape[1])}
+    return Dataset(
+        Records(cells, every),
+        RowNames((("X", len(y)),), every),
+        () if numeric else tuple(map(str, labels)),
+        np.zeros(len(y), np.int64) if numeric else np.searchsorted(labels, y),
+        every,
+        numbers=y.astype(np.float64) if numeric else None,
+    )
+
+
+def _row(
+    name: str, measure: str, count: int, found: list[dict[str, float]]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"set": name, "measure": measure, "rows": count}
+    row["sets"] = round(float(np.mean([one["sets"] for one in found])))
+    for key in ERRORS:
+        errors = np.array([one[key] for one in found])
+        row[key] = float(errors.mean())
+        row[f"{key} ±"] = float(errors.std(ddof=1) / np.sqrt(len(errors)))
+    return row
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values))
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """Put each mean and its standard error into one cell."""
+    cells = {key: f"{row[key]:+.2f} ± {row[f'{key} ±']:.2f}" for key in ERRORS}
+    return {key: row[key] for key in ("set", "measure", "rows", "sets")} | cells
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
