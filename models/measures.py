@@ -172,6 +172,96 @@ def auc(
     return float(np.mean(found)) if found else float("nan")
 
 
+def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Share of the labels' squared deviation from their mean that answers explain.
+
+    1 - sum w (y - f)^2 / sum w (y - mean)^2.
+
+    Parameters
+    ----------
+    labels, values : (N,)
+        Numbers y that were to be answered, and answers f; finite, N > 0.
+    weights : (N,), optional
+        Of the rows, finite and not all zero; 1 each by default.
+
+    Returns
+    -------
+    At most 1, perhaps -infinity; 0 is what the mean gives, less is worse than it.
+    Where labels are all alike, 1 if all answers are right and else 0, as in
+    scikit-learn, which has no answer to a single row.
+
+    Raises
+    ------
+    BadInput
+        If there is no row, shapes differ, or a number cannot be used.
+    """
+    own, given, each = _numbers(labels, values, weights)
+    largest = np.abs(own).max() or 1.0
+    with np.errstate(over="ignore"):
+        # so that squares stay in range, and what is all alike has no deviation
+        own, given = own / largest, given / largest
+        own, given = own - own[0], given - own[0]
+        rest = each @ (own - given) ** 2
+    return _explained(
+        own, given, rest, each @ (own - np.average(own, weights=each)) ** 2
+    )
+
+
+def mae(
+    labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Mean absolute error of answers, in units of the labels, 0 or more.
+
+    Arguments and errors are those of `r2`.
+    """
+    own, given, each = _numbers(labels, values, weights)
+    with np.errstate(over="ignore"):
+        return float(np.average(np.abs(own - given), weights=each))
+
+
+def d2_absolute(
+    labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
+) -> float:
+    """Share of the labels' absolute deviation from their median that answers explain.
+
+    1 - sum w |y - f| / sum w |y - median|. Arguments, range and errors are those of
+    `r2`; the name is scikit-learn's.
+    """
+    own, given, each = _numbers(labels, values, weights)
+    order = np.argsort(own, kind="stable")
+    reached = np.cumsum(each[order])
+    # any median will do: they have the same sum of deviations
+    median = own[order[np.searchsorted(reached, reached[-1] / 2)]]
+    with np.errstate(over="ignore"):
+        rest = each @ np.abs(own / 2 - given / 2)
+    most = each @ np.abs(own / 2 - median / 2)
+    return _explained(own, given, float(rest), float(most))
+
+
+def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
+    """Give 1 - rest / all; where labels are all alike, whether answers are right."""
+    if not all_ > 0:
+        return float((own == given).all())
+    with np.errstate(over="ignore"):
+        return float(1 - rest / all_)
+
+
+def _numbers(
+    labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None
+) -> tuple[Floats, Floats, Floats]:
+    """Check labels, answers and weights (N,); leave out rows that weigh nothing."""
+    own, given = np.asarray(labels, np.float64), np.asarray(values, np.float64)
+    for name, found in (("labels", own), ("values", given)):
+        if found.ndim != 1 or not len(found):
+            raise BadInput(
+                f"{name} have the shape {found.shape}; (N,) with N > 0 is needed"
+            )
+        _refuse_nan(name, found)
+    each = _weights(own, given, weights)
+    each, kept = each / each.max(), each > 0
+    return own[kept], given[kept], each[kept]
+
+
 def are_probabilities(scores: Floats) -> bool:
     """Say whether rows of scores (N, K) are probabilities, as float32 has them."""
     sums = scores.sum(axis=1)
@@ -230,7 +320,9 @@ def _scores(values: ArrayLike) -> Floats:
     return found
 
 
-def _weights(labels: Codes, others: NDArray[Any], weights: ArrayLike | None) -> Floats:
+def _weights(
+    labels: NDArray[Any], others: NDArray[Any], weights: ArrayLike | None
+) -> Floats:
     """Check that all are of one length, and the weights (N,)."""
     if len(others) != len(labels):
         raise BadInput(f"there are {len(labels)} labels for {len(others)} answers")
@@ -240,7 +332,7 @@ def _weights(labels: Codes, others: NDArray[Any], weights: ArrayLike | None) -> 
     if found.shape != labels.shape:
         raise BadInput(f"weights have the shape {found.shape}, not {labels.shape}")
     _refuse_nan("weights", found)
-    if found.min() < 0 or not found.sum() > 0:
+    if found.min() < 0 or not found.max() > 0:
         raise BadInput("weights must be 0 or more, and not all 0")
     return found
 

@@ -4,8 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from polydom.features.errors import BadInput
 from polydom.features.wording import nearest
+
+from ..measures import auc, d2_absolute, r2
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -17,14 +21,15 @@ class Score:
     Attributes
     ----------
     scorer
-        Its name in scikit-learn, signed so that larger is better.
+        A function (fitted estimator, X, y) -> score that can be pickled, or its name in
+        scikit-learn; larger is better.
     best
         The score of a perfect learner; no bound need be above it.
     labels
         Whether the targets are classes (and draws keep their shares).
     """
 
-    scorer: str
+    scorer: str | Scorer
     best: float
     labels: bool = True
 
@@ -36,21 +41,44 @@ class Score:
         return scorer
 
 
+def _auc(model: Any, X: Any, y: Any) -> float:
+    """Area under the curves, of probabilities or of margins where there are none."""
+    if hasattr(model, "predict_proba"):
+        scores = model.predict_proba(X)
+    else:
+        margin = model.decision_function(X)
+        scores = margin if margin.ndim == 2 else np.column_stack([-margin, margin])
+    return auc(np.searchsorted(model.classes_, y), scores)
+
+
+def _r2(model: Any, X: Any, y: Any) -> float:
+    return r2(y, np.ravel(model.predict(X)))
+
+
+def _mae(model: Any, X: Any, y: Any) -> float:
+    """1 - absolute error / that of the median."""
+    return d2_absolute(y, np.ravel(model.predict(X)))
+
+
 SCORES = {
     "accuracy": Score("accuracy", 1.0),
     "balanced_accuracy": Score("balanced_accuracy", 1.0),
     "precision": Score("precision_macro", 1.0),
     "recall": Score("recall_macro", 1.0),
-    "f1": Score("f1_macro", 1.0),
-    "auc": Score("roc_auc_ovr", 1.0),
+    "macro_f1": Score("f1_macro", 1.0),
+    "auc": Score(_auc, 1.0),
     "log_loss": Score("neg_log_loss", 0.0),
     "squared_error": Score("neg_mean_squared_error", 0.0, labels=False),
+    "r2": Score(_r2, 1.0, labels=False),
+    "mae": Score(_mae, 1.0, labels=False),
 }
 
 
-def find_score(name: str) -> Score:
-    """Look a score up by name; BadInput names the nearest one."""
-    if name not in SCORES:
-        near = nearest(name, SCORES, cutoff=0.0)
-        raise BadInput(f"there is no measure {name!r}; the nearest is {near!r}")
-    return SCORES[name]
+def find_score(measure: str | Score) -> Score:
+    """Look a score up by name, one itself is it; BadInput names the nearest one."""
+    if isinstance(measure, Score):
+        return measure
+    if measure not in SCORES:
+        near = nearest(measure, SCORES, cutoff=0.0)
+        raise BadInput(f"there is no measure {measure!r}; the nearest is {near!r}")
+    return SCORES[measure]

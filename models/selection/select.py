@@ -16,7 +16,7 @@ from .daub import daub, need_limit, train_all
 from .gain_per_second import cost_at, gain_per_second, measured
 from .isolation import isolated
 from .race import Allocation, Race
-from .scores import find_score
+from .scores import Score, find_score
 from .splits import Split, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 
@@ -134,7 +134,7 @@ def select(
     y: NDArray[Any],
     *,
     strategy: str | Strategy = "gain-per-second",
-    measure: str = "accuracy",
+    measure: str | Score = "accuracy",
     validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     scored: int | None = 0,
     least_valid: int | None = None,
@@ -155,7 +155,9 @@ def select(
         What allocates examples: a name in `STRATEGIES`, or any function of a race, such
         as one of those with its parameters filled in (`partial(daub, ratio=2.0)`).
     measure
-        A name in `scores.SCORES`.
+        A name in `scores.SCORES`, or a score of one's own. Targets are numbers by
+        "r2", "mae" (1 - absolute error / that of the median) and "squared_error",
+        classes by all others.
     validation
         A share to hold out, a number of folds, or (X, y) to validate on.
     scored
@@ -220,7 +222,7 @@ def select_by_iterations(
     iterations: int,
     *,
     strategy: str | Strategy = "gain-per-second",
-    measure: str = "accuracy",
+    measure: str | Score = "accuracy",
     validation: float | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     batch: int | None = None,
     scored: int | None = 0,

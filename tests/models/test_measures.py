@@ -118,3 +118,94 @@ def test_measures_say_what_they_cannot_use(
 ) -> None:
     with pytest.raises(BadInput, match=message):
         call()
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> tuple[Any, Any, Any]:
+    """Labels with ties, answers, and weights, of which some are 0; in any unit."""
+    count, seed = draw(st.integers(2, 12)), draw(st.integers(0, 999))
+    rng = np.random.default_rng(seed)
+    scale = draw(st.sampled_from([1e-9, 1.0, 1e9]))
+    labels = scale * rng.integers(-2, 3, count)
+    values = np.where(rng.random(count) < 0.5, labels, scale * rng.normal(size=count))
+    weights = draw(st.sampled_from([None, rng.integers(0, 4, count) + 0.0]))
+    if weights is not None:
+        weights[rng.integers(count)] = 0.5
+    return labels, values, weights
+
+
+@given(numbers())
+def test_measures_of_numbers_are_those_of_scikit_learn(drawn: Any) -> None:
+    labels, values, weights = drawn
+    each = {"sample_weight": weights}
+    error = metrics.mean_absolute_error(labels, values, **each)
+    assert measures.mae(labels, values, weights) == pytest.approx(error, rel=1e-12)
+    counted = np.ones(len(labels)) if weights is None else weights
+    there = counted > 0
+    if len(np.unique(labels[there])) == 1:
+        right = float((labels == values)[there].all())
+        assert measures.r2(labels, values, weights) == right
+        assert measures.d2_absolute(labels, values, weights) == right
+        return
+    explained = metrics.r2_score(labels, values, **each)
+    assert measures.r2(labels, values, weights) == pytest.approx(explained, rel=1e-9)
+    # the least sum of absolute deviations is at one of the labels
+    least = min(counted @ np.abs(labels - one) for one in labels)
+    share = 1 - counted @ np.abs(labels - values) / least
+    assert measures.d2_absolute(labels, values, weights) == pytest.approx(share)
+    if weights is None:
+        its = metrics.d2_absolute_error_score(labels, values)
+        assert share == pytest.approx(its)
+
+
+MEASURES = [measures.r2, measures.d2_absolute]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_numbers_that_are_all_alike_are_answered_or_not(measure: Any) -> None:
+    alike = np.full(3, 0.1)
+    assert measure(alike, alike) == 1.0
+    assert measure(alike, [0.1, 0.1, 0.2]) == 0.0
+    assert measure([5.0], [5.0]) == 1.0
+    assert measure([5.0], [4.0]) == 0.0
+    assert measure([0, 0], [0, 0]) == 1.0
+    assert measure([1, 2, 7], [1, 2, 9], [1, 0, 0]) == 1.0
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("size", [1e-300, 1e-5, 1e160, 8e307])
+def test_measures_of_numbers_have_no_unit(measure: Any, size: float) -> None:
+    labels, values = np.array([1.0, -2.0, 0.5]), np.array([0.5, -1.0, 0.5])
+    assert measure(size * labels, size * values) == pytest.approx(
+        measure(labels, values)
+    )
+    assert measure(labels, values, [size] * 3) == pytest.approx(measure(labels, values))
+
+
+def test_answers_beyond_all_bounds_explain_nothing() -> None:
+    assert measures.r2([1.0, 2.0], [1e200, 0.0]) == -np.inf
+    assert measures.r2([1e-300, 0.0], [1e308, 0.0]) == -np.inf
+    assert measures.mae([-1.7e308], [1.7e308]) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "weights", "message"),
+    [
+        ([], [], None, r"labels have the shape \(0,\)"),
+        ([[1.0]], [[1.0]], None, r"labels have the shape \(1, 1\)"),
+        ([1.0], [[1.0]], None, r"values have the shape \(1, 1\)"),
+        ([1.0, 2.0], [1.0], None, "there are 2 labels for 1 answers"),
+        ([1.0, np.nan], [1.0, 2.0], None, "labels: row 1 is not finite"),
+        ([1.0, 2.0], [np.inf, 2.0], None, "values: row 0 is not finite"),
+        ([1.0, 2.0], [1.0, 2.0], [1.0], r"weights have the shape \(1,\)"),
+        ([1.0, 2.0], [1.0, 2.0], [1.0, -1.0], "weights must be 0 or more"),
+        ([1.0, 2.0], [1.0, 2.0], [0.0, 0.0], "weights must be 0 or more, and not all"),
+        ([1.0, 2.0], [1.0, 2.0], [1.0, np.nan], "weights: row 1 is not finite"),
+    ],
+)
+@pytest.mark.parametrize("measure", [*MEASURES, measures.mae])
+def test_numbers_that_cannot_be_measured_are_refused(
+    measure: Any, labels: Any, values: Any, weights: Any, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        measure(labels, values, weights)

@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
@@ -24,9 +26,9 @@ from polydom.models.selection.arms import ExamplesArm, IterationsArm
 from polydom.models.selection.daub import daub, train_all
 from polydom.models.selection.gain_per_second import gain_per_second
 from polydom.models.selection.isolation import isolated
-from polydom.models.selection.portfolio import SERVABLE, make_portfolio
+from polydom.models.selection.portfolio import SERVABLE, installed, make_portfolio
 from polydom.models.selection.race import Allocation, Race, TrainingOutcome
-from polydom.models.selection.scores import SCORES, find_score
+from polydom.models.selection.scores import SCORES, Score, find_score
 from polydom.models.selection.select import (
     FROM_ONE,
     STRATEGIES,
@@ -73,7 +75,7 @@ def test_select_gives_the_chosen_learner_fitted_on_the_training_rows() -> None:
     assert chosen.model.score(part.X_valid, part.y_valid) == chosen.score
 
 
-@pytest.mark.parametrize("measure", [m for m in SCORES if m != "squared_error"])
+@pytest.mark.parametrize("measure", [m for m in SCORES if SCORES[m].labels])
 def test_select_takes_every_measure_of_classes(measure: str) -> None:
     chosen = select(LEARNERS, X, y, strategy=train_all, measure=measure)
     assert chosen.name in ("logistic", "bayes")
@@ -111,6 +113,51 @@ def test_select_takes_regressors_by_squared_error_in_any_unit(scale: float) -> N
     chosen = select(learners, rows, scale * line, measure="squared_error")
     assert chosen.name == "fast"
     assert -1e-2 * scale**2 < chosen.score < 0
+
+
+@pytest.mark.parametrize(("measure", "scale"), [("r2", 1e-6), ("mae", 1e6)])
+def test_select_races_learners_of_numbers(measure: str, scale: float) -> None:
+    rows, values = make_friedman1(700, random_state=0)
+    settings = {
+        name: setting
+        for name, setting in installed("regression").items()
+        if "300" not in name and name != "linear svm"
+    }
+    learners = make_portfolio(settings, 0, "regression")
+    chosen = select(learners, rows, scale * values, measure=measure)
+    assert not chosen.failed
+    assert chosen.score > {"r2": 0.87, "mae": 0.65}[measure]
+    assert len({line.learner for line in chosen.log}) > 12
+    own = SCORES[measure].make_scorer()
+    (part,) = split(rows, scale * values, labels=False)
+    assert own(chosen.model, part.X_valid, part.y_valid) == chosen.score
+
+
+def test_select_races_by_area_those_without_probabilities_too() -> None:
+    learners = {"dummy": DummyClassifier(), "svm": LinearSVC(max_iter=9999)}
+    wide = np.log1p(X)
+    chosen = select(learners, wide, y, measure="auc", strategy=train_all)
+    assert not chosen.failed
+    assert chosen.name == "svm"
+    (part,) = split(wide, y)
+    margin = chosen.model.decision_function(part.X_valid)
+    assert chosen.score == pytest.approx(roc_auc_score(part.y_valid, margin))
+
+
+def test_select_takes_a_score_of_ones_own() -> None:
+    """Here what confusions cost, which no name can say."""
+    costs = np.array([[0.0, 1.0], [30.0, 0.0]])
+
+    def saved(model: Any, X: Any, y: Any) -> float:
+        return float(1 - costs[y, model.predict(X)].mean() / costs.max())
+
+    learners = {
+        "zero": DummyClassifier(strategy="constant", constant=0),
+        "one": DummyClassifier(strategy="constant", constant=1),
+    }
+    assert select(learners, X, y, measure=Score(saved, 1.0)).name == "one"
+    costs = costs.T
+    assert select(learners, X, y, measure=Score(saved, 1.0)).name == "zero"
 
 
 def test_select_lets_variants_wait_in_a_portfolio_but_not_in_a_search() -> None:
@@ -453,7 +500,7 @@ def test_find_measure_signs_scores_so_that_larger_is_better() -> None:
     rows: NDArray[np.float64] = X[:100]
     good = KNeighborsClassifier(1).fit(rows, y[:100])
     bad = DummyClassifier().fit(rows, y[:100])
-    for name in ("accuracy", "log_loss", "auc", "f1"):
+    for name in ("accuracy", "log_loss", "auc", "macro_f1"):
         score = find_score(name).make_scorer()
         assert score(good, rows, y[:100]) > score(bad, rows, y[:100])
 
