@@ -20,7 +20,9 @@ from polydom.features.term_scores import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
+from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.regressor import Regressor
 
 from .quality import OF_CLASSES, OF_NUMBERS, Task
 from .stored_features import StoredFeature, load_extractor
@@ -443,8 +445,10 @@ def _check_answers(package: Package) -> None:
         package.accuracies,
         package.intervals,
     )
-    if len(set(labels)) != len(labels) or bool(labels) == package.numeric:
+    if len(set(labels)) != len(labels):
         raise BadIndexFile("damaged: its class names are not distinct")
+    if bool(labels) == package.numeric:
+        raise BadIndexFile(f"damaged: class names and the measure {measure!r} disagree")
     is_other = not package.numeric and measure != "accuracy"
     if len(accuracies) != (count if is_other else 0):
         raise BadIndexFile("damaged: its accuracies are not its candidates'")
@@ -515,8 +519,10 @@ def _check_row(package: Package, row: int, owner: Array) -> None:
     if (
         classes.dtype.kind not in "iu"
         or not ((classes >= 0) & (classes < (len(package.labels) or 1))).all()
-        or (package.numeric and len(classes) != 1)
     ):
         raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
+    if isinstance(package.models[row], Regressor | Mean) != package.numeric:
+        what = "class" if package.numeric else "number"
+        raise BadIndexFile(f"damaged: candidate {row}'s model answers with a {what}")
     if not np.isin(owner[package.models[row].columns], order).all():
         raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")

@@ -20,7 +20,9 @@ from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.cached_njit import COMPILED
+from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.regressor import Regressor
 from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_kernel import pack
 from polydom.models.trees.row_by_number import bind_rows
@@ -154,7 +156,10 @@ def _of_model(model: Model, width: int, draw: Draw) -> Iterator[str]:
             yield f"scores of shape {scores.shape}"
         if not np.isfinite(scores[finite]).all():
             yield f"{model.kind}: a score that is no number"
-        if not np.isin(chosen, model.classes).all():
+        if isinstance(model, Regressor | Mean):
+            if not np.array_equal(chosen, scores[:, 0], equal_nan=True):
+                yield f"{model.kind}: answers other numbers than its scores"
+        elif not np.isin(chosen, model.classes).all():
             yield f"{model.kind}: a class that there is not"
         for row in (X[0], X[len(X) // 2], X[-1]):
             model.scores(row)

@@ -34,7 +34,7 @@ from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOF
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.prior import Prior
-from tests.support import learned, served
+from tests.support import learned, numbers, served
 from tests.support.free_records import save_records
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -245,6 +245,8 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         "pairs": with_exits(served.make_pair_index()),
         "learned": learned.make_index(),
         "money": served.make_index(unit="usd"),
+        "numbers": numbers.make_index(),
+        "balanced": with_exits(numbers.make_balanced_index()),
         "bare": bare_index(pairs=False),
         "bare pairs": bare_index(pairs=True),
     }

@@ -152,8 +152,8 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
         # fields of the other unit of costs are not there, and are not shown
         assert [repr(entry) for entry in found] == [
             "Entry(label='a', scores={'a': 1.0}, features=(), expected_quality=0.5, "
-            "expected_accuracy=0.5, reason=None, budget_met=True, actual_us=1.0, queue_us=1.0, "
-            "elapsed_us=1.0, index_version='', item=0)",
+            "expected_accuracy=0.5, reason=None, budget_met=True, actual_us=1.0, "
+            "queue_us=1.0, elapsed_us=1.0, index_version='', item=0)",
             "ErrorEntry(item=1, error='why', code='bad_item')",
             "Totals(items=2, errors=1, expected_quality=0.5, expected_accuracy=0.5, "
             "budget_met=True)",
