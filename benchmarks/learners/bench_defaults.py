@@ -1,0 +1,309 @@
+"""Whether what `polydom init` writes does as well as a few lines of scikit-learn.
+
+python -m benchmarks.learners.bench_defaults [--only texts] [--sets messages,reviews]
+    [--seeds 1] [--items N] [--quick] [--json]
+
+For each data set the project that `polydom init` writes is built as it is, of items
+under the names that it gives them, and baselines are fitted on the same items, with one
+process and one thread each. Of the items that are kept, which nobody has seen, all are
+asked one at a time by one clock, in turn, as by `polydom evaluate`: first the
+baselines, then the best of them, by these very answers, and the index within "a fifth":
+a fifth of what the best baseline takes in the median, the whole of that, and a second.
+
+`+-` is the standard error of the accuracy, `behind` the points behind the best
+baseline, with the standard error of the paired difference. The goal: behind by at most
+0.2 points, or one standard error of the accuracy, within a second, and by less than 1
+point within a fifth. `--seeds` builds and fits so often, and gives the means; `--items`
+cuts the items built of to so many, and those kept to a third of that; `--quick` takes
+little of drawn and bundled data, and searches for .2 s, to see that all of it runs.
+"""
+
+import csv
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from polydom.indexer import build
+from polydom.indexer.building.project import Project
+from polydom.indexer.commands.app import Start, init, prints_to_stderr
+from polydom.server.engine.loading import load_index
+from polydom.server.evaluation.contenders import Contender, Said, WithinBudget
+from polydom.server.evaluation.contest import Contest
+from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
+from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.warm_up import open_translator
+from polydom.server.schema.predict import Terms
+
+from .. import report
+from ..places import DATA
+from .baselines import BASELINES, Answer
+from .default_sets import QUICK, SETS, DefaultSet, Items, cut
+
+LARGE_MS = 1000.0
+SHARE = 0.2  # of the best baseline's time
+GOAL = 0.002  # points behind it, within a large budget
+GOAL_AT_SHARE = 0.01
+QUICK_ITEMS = 90
+QUICK_SEARCH_S = 0.2
+
+Kind = Literal["texts", "tables", "images"]
+
+START = {"texts": "texts", "tables": "table", "images": "images"}  # for `init --kind`
+ENDINGS = {"texts": ".jsonl", "tables": ".csv", "images": ""}
+
+
+@dataclass
+class Account:
+    """What came of asking one contender for all kept items, once for each seed."""
+
+    right: list[NDArray[np.bool_]] = field(default_factory=list)
+    took_ms: list[NDArray[np.float64]] = field(default_factory=list)
+    prepared_s: list[float] = field(default_factory=list)
+    budget_ms: list[float] = field(default_factory=list)
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """How often each item was answered rightly."""
+        found: NDArray[np.float64] = np.mean(self.right, axis=0)
+        return found
+
+    @property
+    def accuracy(self) -> float:
+        """The mean of that."""
+        return float(self.share.mean())
+
+    @property
+    def error(self) -> float:
+        """Standard error of the accuracy."""
+        return _error(self.share)
+
+    def facts(self, best: "Account") -> dict[str, Any]:
+        """A line of the table, beside the best baseline."""
+        lost = best.share - self.share
+        times = np.concatenate(self.took_ms)
+        facts: dict[str, Any] = {
+            "accuracy": self.accuracy,
+            "+-": self.error,
+            "behind": 100 * lost.mean(),
+            "+- ": 100 * _error(lost),
+            "p50 ms": float(np.median(times)),
+            "p99 ms": float(np.quantile(times, 0.99)),
+            "minutes": float(np.mean(self.prepared_s)) / 60,
+        }
+        if self.budget_ms:
+            pairs = zip(self.took_ms, self.budget_ms, strict=True)
+            inside = [np.mean(took <= budget) for took, budget in pairs]
+            facts["budget ms"] = float(np.mean(self.budget_ms))
+            facts["in time"] = float(np.mean(inside))
+        return facts
+
+
+class Baseline:
+    """A baseline that is asked beside an index."""
+
+    features = None
+
+    def __init__(self, name: str, ask: Answer) -> None:
+        self.name = name
+        self._ask = ask
+
+    def answer(self, item: LabelledItem) -> Said:
+        """Answer the item as it is."""
+        return Said(self._ask(item.whole))
+
+
+def write_items(kind: Kind, items: Items, place: Path) -> None:
+    """Write labelled items as `polydom build` and `evaluate` read them."""
+    if kind == "texts":
+        rows = [json.dumps({"text": text, "label": label}) for text, label in items]
+        place.write_text("\n".join(rows), "utf-8")
+    elif kind == "tables":
+        with place.open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow([*items[0][0], "label"])
+            table.writerows([*record.values(), label] for record, label in items)
+    else:
+        for number, (data, label) in enumerate(items):
+            ending = "png" if data.startswith(b"\x89PNG") else "jpg"
+            path = place / label / f"{number:05d}.{ending}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def build_default(
+    kind: Kind, items: Items, seed: int, folder: Path, quick: bool
+) -> Path:
+    """Build what `polydom init` writes; the index's file."""
+    with prints_to_stderr():
+        init(folder / "PROJECT.toml", Start(START[kind]))
+    project = Project.load(folder / "PROJECT.toml")
+    source = project.data.texts or project.data.table or project.data.images
+    assert source is not None
+    write_items(kind, items, folder / source)
+    project = msgspec.structs.replace(project, seed=seed, workers=1)
+    if quick:
+        search = msgspec.structs.replace(project.search, budget_s=QUICK_SEARCH_S)
+        project = msgspec.structs.replace(project, search=search)
+    build(project, output=folder / "own.pdx")
+    return folder / "own.pdx"
+
+
+def ask_all(
+    contenders: Sequence[Contender], items: list[LabelledItem], seed: int
+) -> list[tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+    """Ask each for every item: whether it was right, and the milliseconds it took."""
+    contest = Contest(items, contenders, seed=seed)
+    contest.warm_up()
+    contest.run(lambda done, left=None: None)
+    rounds = sorted(contest.rounds, key=lambda one: one.position)
+    found = []
+    for place in range(len(contenders)):
+        replies = [(one.replies[place], one.item.label) for one in rounds]
+        right = [r.answer is not None and r.answer.label == own for r, own in replies]
+        took_ms = [1e3 * reply.took_s for reply, _ in replies]
+        found.append((np.array(right), np.array(took_ms)))
+    return found
+
+
+class Comparison:
+    """What `polydom init` writes against the baselines, on one data set.
+
+    Attributes
+    ----------
+    accounts
+        By name of who was asked.
+    """
+
+    def __init__(self, kind: Kind, own: Items, kept: Items, *, quick: bool) -> None:
+        self.accounts: dict[str, Account] = {}
+        self._kind = kind
+        self._own = own
+        self._kept = kept
+        self._quick = quick
+
+    def run(self, seed: int) -> None:
+        """Build, fit and ask."""
+        fitted = {}
+        for name, fit in BASELINES[self._kind].items():
+            began_s = time.perf_counter()
+            fitted[name] = fit(self._own, seed, self._quick)
+            self._account(name).prepared_s.append(time.perf_counter() - began_s)
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            began_s = time.perf_counter()
+            path = build_default(self._kind, self._own, seed, place, self._quick)
+            build_s = time.perf_counter() - began_s
+            index, package = load_index(path)
+            test = place / f"kept{ENDINGS[self._kind]}"
+            write_items(self._kind, self._kept, test)
+            items = read_labelled(test, index, package, whole=True).items
+            assert len(items) == len(self._kept)
+            asked = [Baseline(name, ask) for name, ask in fitted.items()]
+            found = ask_all(asked, items, seed)
+            best = max(range(len(found)), key=lambda k: found[k][0].mean())
+            median_ms = float(np.median(found[best][1]))
+            budgets = {
+                "polydom, a fifth": SHARE * median_ms,
+                "polydom, as long": median_ms,
+                "polydom, a second": LARGE_MS,
+            }
+            at_once = AtOnce(open_translator(index, []))
+            terms = [Terms(budget_ms=budget) for budget in budgets.values()]
+            within = [WithinBudget(at_once, one) for one in terms]
+            again = ask_all([asked[best], *within], items, seed)
+        found[best] = again[0]
+        for name, budget in budgets.items():
+            account = self._account(name)
+            account.budget_ms.append(budget)
+            account.prepared_s.append(build_s)
+        for name, (right, took_ms) in zip(
+            [*fitted, *budgets], [*found, *again[1:]], strict=True
+        ):
+            self._account(name).right.append(right)
+            self._account(name).took_ms.append(took_ms)
+
+    def _account(self, name: str) -> Account:
+        return self.accounts.setdefault(name, Account())
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """Lines by contender, and for the index whether it does what it is to do."""
+        rivals = [self.accounts[name] for name in BASELINES[self._kind]]
+        best = max(rivals, key=lambda account: account.accuracy)
+        table = {name: one.facts(best) for name, one in self.accounts.items()}
+        for name, one in self.accounts.items():
+            lost = best.accuracy - one.accuracy
+            if one is best:
+                table[name]["goal held?"] = "best"
+            elif name == "polydom, a fifth":
+                table[name]["goal held?"] = _yes(lost < GOAL_AT_SHARE)
+            elif name == "polydom, a second":
+                table[name]["goal held?"] = _yes(lost <= max(GOAL, one.error))
+        return table
+
+
+def _error(values: NDArray[Any]) -> float:
+    return float(values.std() / len(values) ** 0.5)
+
+
+def _yes(held: bool) -> str:
+    return "yes" if held else "no"
+
+
+def compare(kind: Kind, given: DefaultSet, args: Any) -> tuple[str, dict[str, Any]]:
+    """Compare on one set: what there is to know of it, and the table."""
+    own, kept = given.load()
+    count = QUICK_ITEMS if args.quick else args.items
+    if count is not None:
+        own, kept = cut(own, count), cut(kept, count // 3)
+    comparison = Comparison(kind, own, kept, quick=args.quick)
+    for seed in range(args.seeds):
+        comparison.run(seed)
+    told = (
+        f"{len(own):,} to build of, {len(kept):,} kept; of it defaults were chosen by "
+    )
+    return told + given.seen, comparison.table()
+
+
+def named(sets: Mapping[str, Mapping[str, DefaultSet]], args: Any) -> Iterable[Any]:
+    """Give the kinds, names and sets that were asked for."""
+    wanted = None if args.sets is None else args.sets.split(",")
+    for kind, own in sets.items():
+        for name, given in own.items():
+            if args.only in (None, kind) and (wanted is None or name in wanted):
+                yield kind, name, given
+
+
+def main() -> None:
+    """Run the command."""
+    parser = report.options(__doc__)
+    parser.add_argument("--only", choices=SETS, help="items of one kind")
+    parser.add_argument("--sets", help="some of the data sets, by comma")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--items", type=int, help="build of so many")
+    parser.add_argument("--quick", action="store_true", help="see that it all runs")
+    args = parser.parse_args()
+    facts: dict[str, Any] = {}
+    with threadpool_limits(1):
+        for kind, name, given in named(QUICK if args.quick else SETS, args):
+            if given.shared:
+                report.need(DATA)
+            began_s = time.perf_counter()
+            told, table = compare(kind, given, args)
+            facts |= {f"{kind}: {name}, items": told, f"{kind}: {name}": table}
+            took_s = time.perf_counter() - began_s
+            print(f"{kind}, {name}: {took_s / 60:.1f} minutes", file=sys.stderr)
+    report.tell(facts, args.json)
+
+
+if __name__ == "__main__":
+    main()
