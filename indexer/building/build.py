@@ -741,8 +741,8 @@ class Builder:
 def _make_either(project: Project) -> Any:
     """Make the learner for classes or for numbers: labels have not been read yet."""
     tasks: list[Task] = ["classes", "regression"]
-    if project.task is not None:
-        return make_learner(project.learner, project.seed, project.task)
+    if project.wanted is not None:
+        return make_learner(project.learner, project.seed, project.wanted)
     errors = []
     for task in tasks:
         try:

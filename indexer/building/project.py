@@ -452,6 +452,19 @@ class Project(Part, frozen=True):
         return Path(self.folder, name)
 
     @property
+    def wanted(self) -> Task | None:
+        """The task, where the project names it or a key that is for one of them."""
+        quality, data = self.quality, self.data
+        if self.task is not None:
+            return self.task
+        if quality.measure in OF_NUMBERS:
+            return "regression"
+        rare = data.on_rare_class != "stop" or data.rare_below is not None
+        if quality.measure is not None or quality.class_weights is not None or rare:
+            return "classes"
+        return None
+
+    @property
     def feature_files(self) -> list[Path]:
         """Where the user's own features are defined."""
         return [self.path(name) for name in self.features.files]
@@ -498,8 +511,6 @@ class Project(Part, frozen=True):
             self, task="regression", exits=ExitTerms(alpha=None)
         )
         project._check()
-        if self.data.on_rare_class != "stop" or self.data.rare_below is not None:
-            raise BadProject("[data] on_rare_class is for classes; labels are numbers")
         return project
 
     @property
@@ -633,16 +644,18 @@ class Project(Part, frozen=True):
 
     def _check_quality(self) -> None:
         quality = self.quality
-        if self.task is not None:
-            quality.measure_of(self.task)
+        if self.wanted is not None:
+            quality.measure_of(self.wanted)
         if (quality.measure == "cost") != bool(quality.costs):
             given, needed = ("costs", "measure = 'cost'")
             if not quality.costs:
                 given, needed = needed, "costs, by class and answer"
             raise BadProject(f"[quality] {given} needs {needed}")
-        numbers = self.task == "regression" or quality.measure in OF_NUMBERS
-        if numbers and quality.class_weights is not None:
+        if self.wanted == "regression" and quality.class_weights is not None:
             raise BadProject("[quality] class_weights is for classes, not for numbers")
+        rare = self.data.on_rare_class != "stop" or self.data.rare_below is not None
+        if self.wanted == "regression" and rare:
+            raise BadProject("[data] on_rare_class is for classes; labels are numbers")
 
     def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):

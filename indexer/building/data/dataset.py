@@ -198,24 +198,24 @@ class RowNames(Sequence[str]):
         return RowNames(self.files, self.rows[places])
 
 
-def looks_like_numbers(values: NDArray[np.float64], count: int) -> bool:
+def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
     """Say whether labels are quantities, where each would be a class of its own.
 
-    So are fractions of more than 20 values, and whole numbers of more than 20 that
-    come fewer than 5 times each. `values` are the different ones that `count` items
-    have.
+    So are fractions of more than 20 values, and whole numbers of more than 20 of which
+    one comes fewer than 5 times. `values` are the different ones, `counts` how often
+    each comes.
     """
     if len(values) <= MOST_NUMBERS:
         return False
-    return count < 5 * len(values) or not (values == np.round(values)).all()
+    return counts.min() < 5 or not (values == np.round(values)).all()
 
 
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
     """Give labels (N,) back where they are to be predicted as numbers; say so."""
-    different = np.unique(values)
-    found = looks_like_numbers(different, len(values))
+    different, counts = np.unique(values, return_counts=True)
+    found = looks_like_numbers(different, counts)
     if wanted == "classes" or not (found or wanted):
         if wanted is None and len(different) > MOST_NUMBERS:
             log.warning(

@@ -128,7 +128,7 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
         if data.weight is None
         else weights_of(np.array(read.weights), read.names, data.weight),
     )
-    return of_numbers(dataset, project.task)
+    return of_numbers(dataset, project.wanted)
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:

@@ -51,7 +51,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
     rows = all_rows(sum(counts))
     names = tuple(path.name for path in paths)
     where = RowNames(tuple(zip(names, counts, strict=True)), rows)
-    labels, codes, numbers = labels_of(columns[data.label], where, project.task)
+    labels, codes, numbers = labels_of(columns[data.label], where, project.wanted)
     return Dataset(
         Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
         where,

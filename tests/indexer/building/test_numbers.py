@@ -165,10 +165,13 @@ def test_the_same_project_gives_the_same_index_of_numbers(tmp_path: Path) -> Non
     [
         ({"exits": {"alpha": 0.01}}, "the labels are numbers, for which there are no"),
         (
-            {"data": {"table": "rows.csv", "on_rare_class": "skip"}},
-            "labels are numbers",
+            {"task": "regression", "quality": {"measure": "auc"}},
+            "measure is 'auc', and the labels are numb",
         ),
-        ({"quality": {"measure": "auc"}}, "measure is 'auc', and the labels are numb"),
+        (
+            {"task": "regression", "data": {"table": "rows.csv", "rare_below": 9}},
+            "on_rare_class is for classes",
+        ),
         ({"learner": "logistic"}, "'logistic' is for classes"),
         ({"task": "regression", "learner": "logistic"}, "'logistic' is for classes"),
         ({"quality": {"coverage": 1.0}}, "quality.coverage"),
@@ -190,3 +193,12 @@ def test_too_few_items_are_counted(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,label\n1,2.5\n2,3.5\n3,1.0\n4,2.0\n")
     index = build(builder(tmp_path, task="regression").project)
     assert len(index.qualities) >= 1
+
+
+def test_what_is_for_classes_makes_numbers_classes(tmp_path: Path) -> None:
+    table(tmp_path, 100)
+    for more in ({"quality": {"measure": "macro_f1"}}, {"task": "classes"}):
+        with pytest.raises(BadProject, match="has 1 independent item, and"):
+            _ = builder(tmp_path, **more).table
+    made = builder(tmp_path, quality={"measure": "mae"})
+    assert made.table.dataset.numbers is not None

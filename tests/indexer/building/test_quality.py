@@ -192,7 +192,12 @@ def test_quality_expected_is_what_fresh_items_show(tmp_path: Path) -> None:
         ({"measure": "acuracy"}, {}, "quality.measure"),
         ({"measure": "cost"}, {}, "measure = 'cost' needs costs"),
         ({"costs": COSTS}, {}, r"\[quality\] costs needs measure = 'cost'"),
-        ({"measure": "r2"}, {}, "measure is 'r2', and the labels are classes"),
+        ({"measure": "r2"}, {"learner": "tree"}, "the column holds words; for task"),
+        (
+            {"measure": "r2"},
+            {"task": "classes"},
+            "measure is 'r2', and the labels are classes",
+        ),
         ({"measure": "auc"}, {"task": "regression"}, "'auc', and the labels are numb"),
         (
             {"class_weights": "balanced"},

@@ -191,6 +191,7 @@ def test_texts_may_have_another_encoding(tmp_path: Path) -> None:
         ([f"{n}.5" for n in range(21)] * 50, True),
         ([str(n) for n in range(21)] * 4, True),
         ([str(n) for n in range(21)] * 5, False),
+        ([str(n) for n in range(21)] * 5 + ["21"] * 4, True),
         (["x", *(f"{n}.5" for n in range(50))], False),
     ],
 )
