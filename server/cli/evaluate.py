@@ -31,7 +31,7 @@ TestItems = Annotated[
     ),
 ]
 LabelName = Annotated[
-    str, typer.Option(help="Column or key with the classes; folders need none.")
+    str, typer.Option(help="Column or key with the labels; folders need none.")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
@@ -76,7 +76,7 @@ Chosen = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(help="Draw accuracy and share in time to this .png, .svg or .pdf."),
+    typer.Option(help="Draw quality and share in time to this .png, .svg or .pdf."),
 ]
 
 

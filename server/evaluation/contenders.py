@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
@@ -16,14 +17,16 @@ from .labelled_items import LabelledItem
 
 
 class Said(NamedTuple):
-    """An answer that tells no more than its class, and perhaps scores.
+    """An answer that tells no more than its class, or number, and how sure that is.
 
     `cost` is in the unit of an index that counts no time; None elsewhere.
     """
 
-    label: str
+    label: str | None
     scores: dict[str, float] | None = None
     cost: float | None = None
+    value: float | None = None
+    interval: tuple[float, float] | None = None
 
 
 class Contender(Protocol):
@@ -97,33 +100,47 @@ class FixedPlan:
         extraction = planner.extractor.begin(read, columns)
         for feature in planner.plans[self._row].features:
             extraction.compute(feature)
-        labels = planner.labels[self._row]
-        code, scores = planner.package.models[self._row].answer(columns)
         cost = None
         if planner.unit != "s":
             cost = planner.index.cost_s(self._row, read.size)
-        return Said(labels[code], dict(zip(labels, scores, strict=True)), cost)
+        return _say(planner.package, self._row, columns, cost)
 
 
 class Prior:
-    """The most frequent class, whatever the item."""
+    """The most frequent class, or the mean, whatever the item.
+
+    Attributes
+    ----------
+    said
+        That.
+    """
 
     name = "prior"
     features = ()
 
     def __init__(self, index: Index, package: Package) -> None:
         row = package.masks.tolist().index(0)
-        model = package.models[row]
-        labels = [package.labels[code] for code in model.classes]
-        code, scores = model.answer(np.empty(0, np.float32))
         cost = None
         if package.meta.get("unit", "s") != "s":
             cost = index.cost_s(row, index.sizes[0])
-        self._said = Said(labels[code], dict(zip(labels, scores, strict=True)), cost)
+        self.said = _say(package, row, np.empty(0, np.float32), cost)
 
     def answer(self, item: LabelledItem) -> Said:
         """Say so."""
-        return self._said
+        return self.said
+
+
+def _say(
+    package: Package, row: int, columns: NDArray[np.float32], cost: float | None
+) -> Said:
+    """Have a row's whole model answer."""
+    model = package.models[row]
+    code, scores = model.answer(columns)
+    if package.numeric:
+        (value,), (low, high) = scores, package.intervals[row].tolist()
+        return Said(None, None, cost, value, (value + low, value + high))
+    labels = [package.labels[one] for one in model.classes]
+    return Said(labels[code], dict(zip(labels, scores, strict=True)), cost)
 
 
 def fixed_plans(

@@ -3,19 +3,30 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ..schema.facts import Task
+
 
 class Judged(msgspec.Struct, kw_only=True):
-    """How one contender did on all items.
+    """How one contender did on all items; fields of the other task are not there.
 
     Attributes
     ----------
-    accuracy, standard_error
-        Share of right answers, no answer being wrong, and how exactly that is known
-        from so many items; None of a single one.
+    quality
+        By the index's own measure; None where that is not known of these answers.
+    standard_error
+        How exactly the accuracy, or of numbers the mean absolute error, is known from
+        so many items; None of a single one.
+    accuracy
+        Share of right answers, no answer being wrong.
     balanced_accuracy, macro_f1, auc, log_loss
         As in `models.measures`. The last two are None where an answer came without
         scores, or there is no such number; log loss also where scores are no
         probabilities.
+    r2, mae, rmse
+        Of numbers, as in `models.measures`, no answer being the prior's; the root of
+        the mean squared error.
+    covered
+        Share of labels in their answers' intervals; None where there are none.
     p50_ms, p99_ms
         Median and 99th percentile of the time from asking to the answer, by the
         caller's clock.
@@ -24,12 +35,17 @@ class Judged(msgspec.Struct, kw_only=True):
     """
 
     name: str
-    accuracy: float
+    quality: float | None
     standard_error: float | None
-    balanced_accuracy: float
-    macro_f1: float
-    auc: float | None
-    log_loss: float | None
+    accuracy: float | UnsetType = UNSET
+    balanced_accuracy: float | UnsetType = UNSET
+    macro_f1: float | UnsetType = UNSET
+    auc: float | UnsetType | None = UNSET
+    log_loss: float | UnsetType | None = UNSET
+    r2: float | UnsetType = UNSET
+    mae: float | UnsetType = UNSET
+    rmse: float | UnsetType = UNSET
+    covered: float | UnsetType | None = UNSET
     p50_ms: float
     p99_ms: float
     unanswered: int
@@ -52,13 +68,15 @@ class AtBudget(Judged, kw_only=True):
         Milliseconds, or an amount in the unit of an index that counts no time.
     given_ms
         What the answers say that they had, where that is less.
-    expected_accuracy
-        Mean of what the answers said; None without one.
+    expected_quality, expected_accuracy
+        Means of what the answers said; None without one.
     inside
         Share of answers inside the budget: by the caller's clock, or by the plan's cost
         where no time is counted.
     right_inside
         Share of answers that are right and inside it.
+    quality_inside
+        Of numbers, the quality where the prior answers for all that are not inside it.
     early
         Share of answers that came before all was computed, as they were sure.
     plans
@@ -70,9 +88,11 @@ class AtBudget(Judged, kw_only=True):
     budget_ms: float | UnsetType = UNSET
     budget: float | UnsetType = UNSET
     given_ms: float | UnsetType = UNSET
+    expected_quality: float | None
     expected_accuracy: float | None
     inside: float
-    right_inside: float
+    right_inside: float | UnsetType = UNSET
+    quality_inside: float | UnsetType = UNSET
     early: float
     plans: list[Bought]
     mean_cost: float | UnsetType = UNSET
@@ -92,7 +112,7 @@ class Beside(Judged, kw_only=True):
     ----------
     features
         Those that it computes; None where nobody knows.
-    inside, right_inside
+    inside, right_inside, quality_inside
         As of `AtBudget`, for each budget; None where the cost is not known.
     mean_cost
         As of `AtBudget`; None where it is not known.
@@ -100,7 +120,8 @@ class Beside(Judged, kw_only=True):
 
     features: tuple[str, ...] | None
     inside: list[float | None]
-    right_inside: list[float | None]
+    right_inside: list[float | None] | UnsetType = UNSET
+    quality_inside: list[float | None] | UnsetType = UNSET
     mean_cost: float | UnsetType | None = UNSET
 
 
@@ -163,12 +184,16 @@ class Evaluation(msgspec.Struct, kw_only=True):
         Labels that the index does not know, and how many items have them: all wrong.
     unit
         What the index counts.
+    task, measure
+        What its answers are, and what quality is.
+    coverage
+        Of numbers, the share of labels that their intervals are to hold.
     budgets
         How the index did within each.
     beside
         How others did.
     confusion
-        Of the index, within one of the budgets.
+        Of the index, within one of the budgets; None of numbers.
     """
 
     index: str
@@ -182,6 +207,9 @@ class Evaluation(msgspec.Struct, kw_only=True):
     unlabelled: int
     foreign: dict[str, int]
     unit: str
+    task: Task
+    measure: str
+    coverage: float | None
     budgets: list[AtBudget]
     beside: list[Beside]
-    confusion: Confusion
+    confusion: Confusion | None

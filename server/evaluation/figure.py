@@ -1,11 +1,12 @@
-"""Accuracy, and the share of answers in time, against the budget: as a picture."""
+"""Quality, and the share of answers in time, against the budget: as a picture."""
 
 from pathlib import Path
 from typing import Any
 
 from polydom.features.errors import BadInput, printable
+from polydom.indexer.index.quality import name_quality
 
-from .facts import Beside, Evaluation
+from .facts import Beside, Evaluation, Judged
 
 ENDINGS = (".png", ".svg", ".pdf")
 MARKS = "osD^vP*Xhd"
@@ -33,7 +34,7 @@ def draw(found: Evaluation, path: Path) -> None:
     """Draw to a file; errors as `refuse_figure`."""
     figure = _import_figure()(figsize=(7.5, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
-    _draw_accuracy(above, found)
+    _draw_quality(above, found)
     _draw_inside(below, found)
     unit = "ms" if found.unit == "s" else found.unit
     below.set(xscale="log", xlabel=_plain(f"budget of one item, {unit}"))
@@ -56,12 +57,22 @@ def _import_figure() -> Any:
     return Figure
 
 
-def _draw_accuracy(panel: Any, found: Evaluation) -> None:
-    """Draw the index's curve, and others at their own median time or mean cost."""
+def _draw_quality(panel: Any, found: Evaluation) -> None:
+    """Draw the index's curve, and others at their own median time or mean cost.
+
+    Accuracy stands in where quality is not known of every answer; it alone has errors.
+    """
+    everybody: list[Judged] = [*found.budgets, *found.beside]
+    by = "quality" if all(one.quality is not None for one in everybody) else "accuracy"
+    measure = found.measure if by == "quality" else by
+
+    def error(one: Judged) -> float:
+        return (one.standard_error or 0.0) if measure == "accuracy" else 0.0
+
     panel.errorbar(
         [own.amount for own in found.budgets],
-        [own.accuracy for own in found.budgets],
-        [own.standard_error or 0.0 for own in found.budgets],
+        [getattr(own, by) for own in found.budgets],
+        [error(own) for own in found.budgets],
         color=OWN,
         marker="o",
         linewidth=2,
@@ -75,19 +86,19 @@ def _draw_accuracy(panel: Any, found: Evaluation) -> None:
         if other.features == () or own is None:
             colour = "0.4" if other.features == () else style["color"]
             line = {"color": colour, "linestyle": ":", "zorder": 1}
-            panel.axhline(other.accuracy, label=_plain(other.name), **line)
+            panel.axhline(getattr(other, by), label=_plain(other.name), **line)
             continue
         what = "median time" if found.unit == "s" else "mean cost"
         panel.errorbar(
             [own],
-            [other.accuracy],
-            [other.standard_error or 0.0],
+            [getattr(other, by)],
+            [error(other)],
             linestyle="",
             capsize=3,
             label=_plain(f"{other.name}, at its own {what}"),
             **style,
         )
-    panel.set(ylabel="accuracy")
+    panel.set(ylabel=name_quality(measure))
     shown = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     first = {INDEX: shown.pop(INDEX)} | shown
     panel.legend(first.values(), first.keys(), fontsize=8, framealpha=0.9)

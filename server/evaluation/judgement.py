@@ -1,8 +1,10 @@
 """What a contest says of each contender, as plain data."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from math import exp
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -22,8 +24,8 @@ Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Judge:
-    """Reads the rounds of a contest.
+class Judge(ABC):
+    """Reads the rounds of a contest, whatever its answers are.
 
     Parameters
     ----------
@@ -31,25 +33,26 @@ class Judge:
         With at least one round.
     contenders
         Those of the contest.
-    labels
-        The index's classes.
     unit
-        What it counts.
+        What the index counts.
     """
 
+    within: ClassVar[str]  # the field that `_within` is for
+
     def __init__(
-        self,
-        contest: Contest,
-        contenders: Sequence[Contender],
-        labels: Sequence[str],
-        unit: str,
+        self, contest: Contest, contenders: Sequence[Contender], unit: str
     ) -> None:
         self._rounds = contest.rounds
         self._contenders = contenders
-        self._known = len(labels)
-        self._codes = {label: code for code, label in enumerate(labels)}
-        self._own = self._coded([one.item.label for one in self._rounds])
         self._counts_time = unit == "s"
+
+    @abstractmethod
+    def _judged(self, place: int) -> dict[str, Any]:
+        """Fields of `Judged`."""
+
+    @abstractmethod
+    def _within(self, place: int, inside: Flags) -> float:
+        """Say how good answers are of which only those inside a budget count."""
 
     def at_budget(self, place: int, amount: float) -> AtBudget:
         """Judge the contender at a place, who was asked within a budget."""
@@ -59,11 +62,14 @@ class Judge:
         count = max(len(answers), 1)
         early = sum(map(_is_early, answers))
         bought = Counter(answer.features for answer in answers)
+        accuracies = [one.expected_accuracy for one in answers]
+        within: dict[str, Any] = {self.within: self._within(place, inside)}
         judged = AtBudget(
             **self._judged(place),
-            expected_accuracy=_mean([one.expected_accuracy or 0.0 for one in answers]),
+            **within,
+            expected_quality=_mean([one.expected_quality for one in answers]),
+            expected_accuracy=_mean([a for a in accuracies if a is not None]),
             inside=float(inside.mean()),
-            right_inside=float((inside & self._rights(place)).mean()),
             early=early / count,
             plans=[
                 Bought(features, number / count)
@@ -83,7 +89,7 @@ class Judge:
 
     def beside(self, place: int, amounts: Sequence[float]) -> Beside:
         """Judge the contender at a place, as one who knows nothing of these budgets."""
-        replies, rights = self._replies(place), self._rights(place)
+        replies = self._replies(place)
         mean_cost: float | UnsetType | None = UNSET
         known = True
         if not self._counts_time:
@@ -92,13 +98,80 @@ class Judge:
             mean_cost = _mean([cost for cost in costs if cost is not None])
         inside = [self._inside(replies, amount) for amount in amounts if known]
         nothing: list[float | None] = [None] * len(amounts)
+        within: dict[str, Any] = {
+            self.within: [self._within(place, one) for one in inside] or nothing
+        }
         return Beside(
             **self._judged(place),
+            **within,
             features=self._contenders[place].features,
             inside=[float(one.mean()) for one in inside] or nothing,
-            right_inside=[float((one & rights).mean()) for one in inside] or nothing,
             mean_cost=mean_cost,
         )
+
+    def _timed(self, place: int) -> dict[str, Any]:
+        """Name a contender, and say when answers came, and how many."""
+        replies = self._replies(place)
+        took_ms = np.array([one.took_s for one in replies]) * 1e3
+        p50_ms, p99_ms = np.quantile(took_ms, [0.5, 0.99]).tolist()
+        errors = [str(one.error) for one in replies if one.error is not None]
+        return {
+            "name": self._contenders[place].name,
+            "p50_ms": p50_ms,
+            "p99_ms": p99_ms,
+            "unanswered": len(errors),
+            "error": errors[0] if errors else None,
+        }
+
+    def _replies(self, place: int) -> list[Reply]:
+        return [one.replies[place] for one in self._rounds]
+
+    def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
+        """Say which answers came inside a budget; none is not."""
+        if not self._counts_time:
+            return np.array([_costs_at_most(one, amount) for one in replies])
+        took_ms = [one.took_s * 1e3 for one in replies]
+        times = zip(replies, took_ms, strict=True)
+        return np.array([one.answer is not None and t <= amount for one, t in times])
+
+    def _standard_error(self, values: Flags | Floats) -> float | None:
+        """Of the mean over items; asking one again says nothing of others."""
+        positions = np.array([one.position for one in self._rounds])
+        asked = np.bincount(positions)
+        means = np.bincount(positions, values)[asked > 0] / asked[asked > 0]
+        if len(means) < 2:
+            return None
+        return float(means.std(ddof=1) / np.sqrt(len(means)))
+
+
+class ClassJudge(Judge):
+    """Reads the rounds of a contest whose labels are classes.
+
+    Parameters
+    ----------
+    contest, contenders, unit
+        As for `Judge`.
+    labels
+        The index's classes.
+    measure
+        What quality is.
+    """
+
+    within = "right_inside"
+
+    def __init__(
+        self,
+        contest: Contest,
+        contenders: Sequence[Contender],
+        unit: str,
+        labels: Sequence[str],
+        measure: str = "accuracy",
+    ) -> None:
+        super().__init__(contest, contenders, unit)
+        self._known = len(labels)
+        self._codes = {label: code for code, label in enumerate(labels)}
+        self._own = self._coded([one.item.label for one in self._rounds])
+        self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
         """Count what the contender at a place answered for each class."""
@@ -128,28 +201,28 @@ class Judge:
 
     def _judged(self, place: int) -> dict[str, Any]:
         """Fields of `Judged`."""
-        replies, own = self._replies(place), self._own
-        answered = self._answered(place)
-        took_ms = np.array([one.took_s for one in replies]) * 1e3
-        p50_ms, p99_ms = np.quantile(took_ms, [0.5, 0.99]).tolist()
-        errors = [str(one.error) for one in replies if one.error is not None]
-        area, loss = self._scored(replies)
-        return {
-            "name": self._contenders[place].name,
+        own, answered = self._own, self._answered(place)
+        area, loss = self._scored(self._replies(place))
+        found = {
             "accuracy": measures.accuracy(own, answered),
-            "standard_error": self._standard_error(self._rights(place)),
             "balanced_accuracy": measures.balanced_accuracy(own, answered),
             "macro_f1": measures.macro_f1(own, answered),
             "auc": area,
             "log_loss": loss,
-            "p50_ms": p50_ms,
-            "p99_ms": p99_ms,
-            "unanswered": len(errors),
-            "error": errors[0] if errors else None,
+        }
+        quality = found.get(self._measure)
+        if self._measure == "log_loss" and loss is not None:
+            quality = exp(-loss)
+        return {
+            **self._timed(place),
+            **found,
+            "quality": quality,
+            "standard_error": self._standard_error(self._rights(place)),
         }
 
-    def _replies(self, place: int) -> list[Reply]:
-        return [one.replies[place] for one in self._rounds]
+    def _within(self, place: int, inside: Flags) -> float:
+        """Say which share of answers is right, and inside the budget."""
+        return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
         """Give classes numbers: the index's first, then others as they come."""
@@ -168,23 +241,6 @@ class Judge:
     def _rights(self, place: int) -> Flags:
         rights: Flags = self._answered(place) == self._own
         return rights
-
-    def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
-        """Say which answers came inside a budget; none is not."""
-        if not self._counts_time:
-            return np.array([_costs_at_most(one, amount) for one in replies])
-        took_ms = [one.took_s * 1e3 for one in replies]
-        times = zip(replies, took_ms, strict=True)
-        return np.array([one.answer is not None and t <= amount for one, t in times])
-
-    def _standard_error(self, rights: Flags) -> float | None:
-        """Of the mean over items; asking one again says nothing of others."""
-        positions = np.array([one.position for one in self._rounds])
-        asked = np.bincount(positions)
-        means = np.bincount(positions, rights)[asked > 0] / asked[asked > 0]
-        if len(means) < 2:
-            return None
-        return float(means.std(ddof=1) / np.sqrt(len(means)))
 
     def _scored(self, replies: Sequence[Reply]) -> tuple[float | None, float | None]:
         """AUC and log loss, where all answers have scores."""

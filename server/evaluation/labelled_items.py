@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 
 class LabelledItem(NamedTuple):
-    """One item, and the class it is of.
+    """One item, and the class or number it is labelled with.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class LabelledItem(NamedTuple):
     payload
         What the index is asked with: bytes, a string or a mapping.
     label
-        Name of its class, which the index need not know.
+        Name of its class, which the index need not know; or its number, written out.
     size
         As of its `Item`.
     whole
@@ -97,7 +98,7 @@ def read_labelled(
     index, package
         Say what items are, and which classes there are.
     label
-        The column or key that holds classes; folders need none.
+        The column or key that holds labels; folders need none.
     separator, encoding
         As for `read_rows`.
     limit, seed
@@ -194,8 +195,14 @@ def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
         except BadItem as error:
             unreadable.append((name, str(error)))
             continue
-        label = _known_name(given, known)
-        if label not in known:
+        if package.numeric:
+            label = _number(given)
+            if label is None:
+                unreadable.append((name, f"the label {str(given)[:40]!r} is no number"))
+                continue
+        else:
+            label = _known_name(given, known)
+        if known and label not in known:
             foreign[label] += 1
         everything = payload if whole is None else whole
         items.append(LabelledItem(name, payload, label, item.size, everything))
@@ -219,6 +226,14 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
     return name
 
 
+def _number(label: Any) -> str | None:
+    """Write out a label that is a finite number; None for any other."""
+    with suppress(TypeError, ValueError, OverflowError):
+        number = float(label)
+        return repr(number) if isfinite(number) else None
+    return None
+
+
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
@@ -235,7 +250,7 @@ def _refuse_nothing(path: Path, judged: LabelledItems, package: Package) -> None
     """Refuse items of which none says how good an index is."""
     if not judged.items:
         raise BadInput(f"{path}: {_why_nothing(path, judged)}")
-    if sum(judged.foreign.values()) == len(judged.items):
+    if judged.foreign and sum(judged.foreign.values()) == len(judged.items):
         raise BadInput(
             f"{path}: the index knows none of its labels {listed([*judged.foreign])}; "
             f"it knows {listed(package.labels)}"

@@ -2,6 +2,7 @@
 
 import runpy
 import sys
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ class OwnModel:
     target
         `FILE.py:FUNCTION`. The function takes nothing; what it returns has a method
         `predict`, which takes a list of items, here of one, and returns as many
-        classes. An item is an image's bytes, a text, or a dict of a record's columns.
+        classes, or numbers. An item is an image's bytes, a text, or a dict of a
+        record's columns.
+
+    numeric
+        Whether it is asked for numbers.
 
     Raises
     ------
@@ -31,7 +36,7 @@ class OwnModel:
 
     features = None
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, numeric: bool = False) -> None:
         self.name = target
         model = _call(target)
         predict = getattr(model, "predict", None)
@@ -41,14 +46,20 @@ class OwnModel:
                 "a method `predict` is needed, that takes a list of items"
             )
         self._predict = predict
+        self._numeric = numeric
 
     def answer(self, item: LabelledItem) -> Said:
         """Have it predict one item; BadModel where it cannot."""
         try:
             said = self._predict([item.whole])
             if len(said) != 1:
-                raise ValueError(f"{len(said)} classes came for a list of one item")
-            return Said(class_name(said[0]))
+                raise ValueError(f"{len(said)} answers came for a list of one item")
+            if not self._numeric:
+                return Said(class_name(said[0]))
+            value = float(said[0])
+            if not isfinite(value):
+                raise ValueError(f"{value} came; a finite number is needed")
+            return Said(None, value=value)
         except (Exception, SystemExit) as error:  # the user's own, whatever it is
             raise BadModel(
                 f"--against {self.name}: {type(error).__name__}: {error}"

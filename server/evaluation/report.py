@@ -1,10 +1,13 @@
 """What a contest found, for people: tables and lines."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UnsetType
+
 from polydom.features.errors import printable
-from polydom.features.figures import show_accuracy
+from polydom.features.figures import show_accuracy, show_number
+from polydom.indexer.index.quality import name_quality
 
 from .facts import AtBudget, Confusion, Evaluation, Judged
 
@@ -25,27 +28,52 @@ def show(found: Evaluation, console: "Console") -> None:
     )
     console.print(printable(head), markup=False, highlight=False, soft_wrap=True)
     unit = "ms" if found.unit == "s" else found.unit
-    _print(console, "accuracy and time", _accuracies(found, unit))
-    _print(console, "other measures", _measures(found, unit))
+    quality = name_quality(found.measure)
+    _print(console, f"{quality} and time", _qualities(found, unit))
     inside = f"right and inside the budget, of so many {unit}"
-    _print(console, inside, _right_inside(found, unit))
+    if found.task == "classes":
+        _print(console, "other measures", _measures(found, unit))
+    else:
+        inside = f"{quality} where the mean answers for what is late, of so many {unit}"
+    _print(console, inside, _within(found, unit))
     _show_plans(found, unit, console)
-    _show_confusion(found.confusion, unit, console)
+    if found.confusion is not None:
+        _show_confusion(found.confusion, unit, console)
 
 
-def _accuracies(found: Evaluation, unit: str) -> "Table":
-    """Tabulate accuracy and time, the index within each budget first."""
+def _columns(found: Evaluation) -> dict[str, Callable[[Judged], str]]:
+    """Say how good one is, in columns: the index's own measure leads."""
+    quality = name_quality(found.measure)
+    if found.measure == "accuracy":
+        return {quality: _accuracy, "expected": _expected}
+    if found.task == "classes":
+        return {quality: _quality, "expected": _expected, "accuracy": _accuracy}
+    columns: dict[str, Callable[[Judged], str]] = {
+        quality: _quality,
+        "expected": _expected,
+    }
+    if found.measure != "r2":
+        columns["R2"] = lambda one: _shown(one.r2)
+    columns["mean error"] = lambda one: _with_error(one.mae, show_number, one)
+    columns["RMSE"] = lambda one: _shown(one.rmse, show_number)
+    promise = f" (of {found.coverage:.1%})" if found.coverage else ""
+    columns[f"in interval{promise}"] = lambda one: _shown(one.covered, "{:.1%}".format)
+    return columns
+
+
+def _qualities(found: Evaluation, unit: str) -> "Table":
+    """Tabulate how good and how fast all are, the index within each budget first."""
     counts_time = found.unit == "s"
     cost = [] if counts_time else [f"mean {unit}"]
-    table = _table("accuracy", "expected", "inside", "early")
+    columns = _columns(found)
+    table = _table(*columns, "inside", "early")
     for name in (*cost, "p50 ms", "p99 ms"):
         table.add_column(name, justify="right", no_wrap=True)
     for own in found.budgets:
         costs = [] if counts_time else [_number(own.mean_cost)]
         table.add_row(
             _plain(_named(own, unit)),
-            _accuracy(own),
-            _shown(own.expected_accuracy),
+            *(write(own) for write in columns.values()),
             f"{own.inside:.1%}",
             f"{own.early:.1%}",
             *costs,
@@ -53,7 +81,8 @@ def _accuracies(found: Evaluation, unit: str) -> "Table":
         )
     for other in found.beside:
         costs = [] if counts_time else [_number(other.mean_cost)]
-        cells = [_accuracy(other), "", "", "", *costs, *_times(other)]
+        good = [write(other) for write in columns.values()]
+        cells = [*good, "", "", *costs, *_times(other)]
         table.add_row(_plain(_named(other, unit)), *cells)
     return table
 
@@ -67,13 +96,14 @@ def _measures(found: Evaluation, unit: str) -> "Table":
     return table
 
 
-def _right_inside(found: Evaluation, unit: str) -> "Table":
-    """Tabulate what is right and inside each budget, by the same rule for all."""
+def _within(found: Evaluation, unit: str) -> "Table":
+    """Tabulate how good all are inside each budget, by the same rule for all."""
     table = _table(*(f"{own.amount:g}" for own in found.budgets))
-    table.add_row("polydom", *(_shown(own.right_inside) for own in found.budgets))
+    field = "right_inside" if found.task == "classes" else "quality_inside"
+    own = [_shown(getattr(one, field)) for one in found.budgets]
+    table.add_row("polydom", *own)
     for other in found.beside:
-        name = _plain(_named(other, unit))
-        table.add_row(name, *map(_shown, other.right_inside))
+        table.add_row(_plain(other.name), *map(_shown, getattr(other, field)))
     return table
 
 
@@ -107,19 +137,34 @@ def _named(one: Judged, unit: str) -> str:
     )
 
 
+def _quality(one: Judged) -> str:
+    return _shown(one.quality)
+
+
+def _expected(one: Judged) -> str:
+    return _shown(one.expected_quality) if isinstance(one, AtBudget) else ""
+
+
 def _accuracy(one: Judged) -> str:
+    return _with_error(one.accuracy, show_accuracy, one)
+
+
+def _with_error(
+    number: float | UnsetType, show: Callable[[float], str], one: Judged
+) -> str:
     error = one.standard_error
-    return show_accuracy(one.accuracy) + (
-        "" if error is None else f" ± {show_accuracy(error)}"
-    )
+    doubt = "" if error is None else f" ± {show(error)}"
+    return _shown(number, show) + doubt
 
 
 def _times(one: Judged) -> tuple[str, str]:
     return f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}"
 
 
-def _shown(number: float | None) -> str:
-    return "-" if number is None else show_accuracy(number)
+def _shown(
+    number: float | UnsetType | None, show: Callable[[float], str] = show_accuracy
+) -> str:
+    return show(number) if isinstance(number, float) else "-"
 
 
 def _number(number: object) -> str:
@@ -130,18 +175,19 @@ def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
     """Say what each budget bought, and what the others are made of."""
     lines = ["", "features that answered"]
     for own in found.budgets:
-        shown = [f"{one.share:.1%} {_listed(one.features)}" for one in own.plans]
+        shown = [f"{one.share:.1%} {_listed(one.features, found)}" for one in own.plans]
         more = ["..."] if len(shown) > PLANS else []
         lines.append(f"  {_named(own, unit)}: {'; '.join(shown[:PLANS] + more)}")
     for other in found.beside:
         if other.features:
-            lines.append(f"  {_named(other, unit)}: {_listed(other.features)}")
+            lines.append(f"  {_named(other, unit)}: {_listed(other.features, found)}")
     for line in lines:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _listed(features: Sequence[str]) -> str:
-    return ", ".join(features) or "no feature (the most frequent class)"
+def _listed(features: Sequence[str], found: Evaluation) -> str:
+    nothing = "the most frequent class" if found.task == "classes" else "the mean"
+    return ", ".join(features) or f"no feature ({nothing})"
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:

@@ -24,8 +24,9 @@ from .contenders import (
 )
 from .contest import Contest
 from .facts import Evaluation
-from .judgement import Judge
+from .judgement import ClassJudge, Judge
 from .labelled_items import LabelledItems, read_labelled
+from .numeric_judgement import NumericJudge
 from .own_model import OwnModel, part
 
 READY_S = 20.0  # how long a server may take to be ready
@@ -102,12 +103,13 @@ class EvaluationRun:
             whole=bool(self.against),
             progress=self.progress,
         )
-        prior = Prior(self._index, self._package)
+        self._prior = Prior(self._index, self._package)
         within = self._served() if self.server else self._in_process()
         # last, since they may be fitted only now
-        own = [OwnModel(target) for target in self.against]
+        numeric = self._package.numeric
+        own = [OwnModel(target, numeric=numeric) for target in self.against]
         self._contenders: list[Contender] = [*within, *own]
-        self._contenders.insert(len(self.amounts), prior)
+        self._contenders.insert(len(self.amounts), self._prior)
         self.contest = Contest(
             self.labelled.items, self._contenders, repeat=self.repeat, seed=self.seed
         )
@@ -170,7 +172,10 @@ class EvaluationRun:
         contest, amounts = self.contest, self.amounts
         if not contest.rounds:
             raise BadInput("nothing was asked, so there is nothing to judge")
-        judge = Judge(contest, self._contenders, self._package.labels, self.unit)
+        judge = self._judge()
+        confusion = None
+        if isinstance(judge, ClassJudge):
+            confusion = judge.confusion(amounts.index(chosen), chosen)
         count = len(amounts)
         others = range(count, len(self._contenders))
         return Evaluation(
@@ -185,10 +190,21 @@ class EvaluationRun:
             unlabelled=self.labelled.unlabelled,
             foreign=self.labelled.foreign,
             unit=self.unit,
+            task=self._package.task,
+            measure=self._package.measure,
+            coverage=self._package.coverage,
             budgets=[judge.at_budget(k, amounts[k]) for k in range(count)],
             beside=[judge.beside(k, amounts) for k in others],
-            confusion=judge.confusion(amounts.index(chosen), chosen),
+            confusion=confusion,
         )
+
+    def _judge(self) -> Judge:
+        """Say who reads what was answered."""
+        package, prior = self._package, self._prior.said.value
+        common = self.contest, self._contenders, self.unit
+        if prior is not None:
+            return NumericJudge(*common, package.measure, prior)
+        return ClassJudge(*common, package.labels, package.measure)
 
     def remarks(self) -> list[str]:
         """Say what of the items is not asked for, or cannot be right."""

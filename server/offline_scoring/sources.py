@@ -216,6 +216,7 @@ class _Reader:
         self.kind = package.kind
         self.names: tuple[str, ...] = ()
         self._label = label
+        self._numeric = package.numeric
         self._whole = whole and package.kind == "record"
         columns = KnownColumns(package.features)
         self._known = dict.fromkeys(columns.names)
@@ -225,7 +226,7 @@ class _Reader:
         if label is not None and label in self._readable:
             raise BadInput(
                 f"the index reads the column {label!r}, so it can be no label; name "
-                "the one that holds the classes"
+                "the one that holds the labels"
             )
 
     @property
@@ -317,9 +318,9 @@ class _Reader:
 
         `commas` says whether it may have a decimal comma.
         """
-        if name == self._label:
+        if name == self._label and not self._numeric:
             return cell
-        if name in self._texts or self.kind != "record":
+        if name != self._label and (name in self._texts or self.kind != "record"):
             return cell if self.kind != "record" else cell.strip() or None
         if not cell.strip():
             return None

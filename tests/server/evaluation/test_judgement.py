@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadItem
+from polydom.indexer.index.quality import OF_CLASSES
 from polydom.server.evaluation.contenders import Contender, Said
 from polydom.server.evaluation.contest import Contest, Reply, Round
-from polydom.server.evaluation.judgement import Judge
+from polydom.server.evaluation.judgement import ClassJudge
 from polydom.server.evaluation.labelled_items import LabelledItem
 from polydom.server.schema.predict import Answer
 from tests.support.oracles import evaluation as oracle
@@ -47,7 +48,12 @@ def answer_of(label: str, **changed: Any) -> Answer:
     return Answer(**(facts | changed))
 
 
-def judge_of(replies: list[oracle.Plain], unit: str = "s", **changed: Any) -> Judge:
+def judge_of(
+    replies: list[oracle.Plain],
+    unit: str = "s",
+    measure: str = "accuracy",
+    **changed: Any,
+) -> ClassJudge:
     """A judge of one contender with these replies; `changed` is of each answer."""
     rounds = []
     for one in replies:
@@ -60,7 +66,7 @@ def judge_of(replies: list[oracle.Plain], unit: str = "s", **changed: Any) -> Ju
     contenders: list[Contender] = [Anyone()]
     contest = Contest([], contenders)
     contest.rounds = rounds
-    return Judge(contest, contenders, KNOWN, unit)
+    return ClassJudge(contest, contenders, unit, KNOWN, measure)
 
 
 @st.composite
@@ -88,10 +94,17 @@ def drawn_replies(draw: st.DrawFn) -> list[oracle.Plain]:
     return replies
 
 
-@given(drawn_replies())
-def test_judgement_is_that_of_counting_one_by_one(replies: list[oracle.Plain]) -> None:
-    judge = judge_of(replies)
+@given(drawn_replies(), st.sampled_from([*OF_CLASSES]))
+def test_judgement_is_that_of_counting_one_by_one(
+    replies: list[oracle.Plain], measure: str
+) -> None:
+    judge = judge_of(replies, measure=measure)
     found = judge.at_budget(0, BUDGET_MS)
+    expected = oracle.judged(replies, KNOWN)
+    quality = expected.get(measure)
+    if measure == "log_loss" and quality is not None:
+        quality = np.exp(-quality)
+    assert found.quality == (None if quality is None else pytest.approx(quality))
     for name, value in oracle.judged(replies, KNOWN).items():
         assert getattr(found, name) == (
             value if value is None else pytest.approx(value)
@@ -134,7 +147,7 @@ def test_plans_and_expectations_are_those_of_the_answers() -> None:
 
 
 def test_money_is_inside_by_what_the_plan_costs() -> None:
-    money = {"budget": 0.5, "predicted": 0.25, "budget_met": False}
+    money: dict[str, Any] = {"budget": 0.5, "predicted": 0.25, "budget_met": False}
     found = judge_of(replies_of("ham", "spam"), "usd", **money).at_budget(0, 0.5)
     assert (found.budget, found.inside, found.mean_cost) == (0.5, 0.0, 0.25)
     assert not isinstance(found.budget_ms, float)

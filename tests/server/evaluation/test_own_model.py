@@ -48,7 +48,7 @@ def test_a_model_predicts_a_list_of_one_whole_item(file: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("two", "2 classes came for a list of one item"),
+        ("two", "2 answers came for a list of one item"),
         ("none", "TypeError"),
         ("fails", "KeyError: 'income'"),
         ("leaves", "SystemExit"),

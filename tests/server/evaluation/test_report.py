@@ -22,6 +22,7 @@ from polydom.server.evaluation.figure import draw, refuse_figure
 from polydom.server.evaluation.report import show
 
 JUDGED: dict[str, Any] = {
+    "quality": 0.75,
     "accuracy": 0.75,
     "standard_error": 0.0125,
     "balanced_accuracy": 0.5,
@@ -45,6 +46,7 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
             name="polydom",
             **JUDGED,
             **{**cost, of: amount},
+            expected_quality=0.7,
             expected_accuracy=0.7,
             inside=0.5,
             right_inside=0.375,
@@ -85,6 +87,9 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
         unlabelled=0,
         foreign={},
         unit=unit,
+        task="classes",
+        measure="accuracy",
+        coverage=None,
         budgets=budgets,
         beside=beside,
         confusion=Confusion(2.0, labels, [*labels, None], matrix, pairs),
@@ -123,6 +128,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown() -> None:
     )
     assert len(lines) == place + 11
     found = evaluation()
+    assert found.confusion is not None
     found.confusion.pairs = found.confusion.pairs[-1:]
     assert printed(found)[-1] == r"[class]\x1b11 not answered: 1 (20.0% of its class)"
     found.confusion.pairs = []

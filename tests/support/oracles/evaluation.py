@@ -72,6 +72,62 @@ def scored(
     return (float(np.mean(areas)) if areas else None), float(np.mean(losses))
 
 
+class PlainNumber(NamedTuple):
+    """One reply with a number: the item's position and label, what came, when."""
+
+    position: int
+    label: float
+    answer: float | None
+    took_ms: float
+    interval: tuple[float, float] | None = None
+
+
+def judged_numbers(replies: Sequence[PlainNumber], mean: float) -> dict[str, Any]:
+    """Fields of `Judged` but the quality, the name and the error."""
+    labels = [one.label for one in replies]
+    answers = [mean if one.answer is None else one.answer for one in replies]
+    errors: dict[int, list[float]] = {}
+    for one, answer in zip(replies, answers, strict=True):
+        errors.setdefault(one.position, []).append(abs(one.label - answer))
+    means = [statistics.fmean(own) for own in errors.values()]
+    error = None
+    if len(means) > 1:
+        error = statistics.stdev(means) / len(means) ** 0.5
+    held = [
+        one.interval[0] <= one.label <= one.interval[1]
+        for one in replies
+        if one.interval is not None
+    ]
+    return {
+        "standard_error": error,
+        "r2": explained(labels, answers),
+        "mae": metrics.mean_absolute_error(labels, answers),
+        "rmse": metrics.mean_squared_error(labels, answers) ** 0.5,
+        "covered": sum(held) / len(held) if held else None,
+        "unanswered": sum(one.answer is None for one in replies),
+    }
+
+
+def explained(
+    labels: Sequence[float], answers: Sequence[float], *, absolute: bool = False
+) -> float:
+    """R2, or the same of absolute errors beside the median; of alike labels 0 or 1."""
+    if len(set(labels)) == 1:
+        return float(all(a == labels[0] for a in answers))
+    score = metrics.d2_absolute_error_score if absolute else metrics.r2_score
+    return float(score(labels, answers))
+
+
+def in_time_or_mean(
+    replies: Sequence[PlainNumber], mean: float, budget_ms: float
+) -> list[float]:
+    """What was answered in time, else the mean."""
+    return [
+        mean if one.answer is None or one.took_ms > budget_ms else one.answer
+        for one in replies
+    ]
+
+
 def in_time(replies: Sequence[Plain], budget_ms: float) -> tuple[float, float]:
     """Share of all that came inside a budget, and of those that are right as well."""
     inside = [
