@@ -42,9 +42,9 @@ def costs_by_code(
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
     for right, answers in costs.items():
+        for label in (right, *answers):
+            _refuse_unknown("costs", label, places)
         for answer, cost in answers.items():
-            for label in (right, answer):
-                _refuse_unknown("costs", label, places)
             matrix[places[right], places[answer]] = cost
     if not matrix.max() > 0:
         raise BadProject("[quality] costs: no answer costs anything; one must")

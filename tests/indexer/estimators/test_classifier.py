@@ -291,3 +291,27 @@ def test_the_package_leads_to_it() -> None:
         assert getattr(polydom, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = polydom.nothing
+
+
+def test_another_measure_is_what_is_bought() -> None:
+    frame, y = people()
+    model = tree(measure="balanced_accuracy").fit(frame, y)
+    package = model.index_.package
+    assert package is not None
+    assert package.measure == "balanced_accuracy"
+    assert len(package.accuracies) == len(model.index_.qualities)
+    labels = model.classes_.tolist()
+    costs = {labels[0]: {labels[1]: 50.0}}
+    careful = tree(measure="cost", confusion_costs=costs).fit(frame, y)
+    usual = tree().fit(frame, y)
+    first = y == labels[0]
+    lost, before = (
+        np.sum(m.predict(frame)[first] != labels[0]) for m in (careful, usual)
+    )
+    assert lost <= before
+    with pytest.raises(ValueError, match="no class 'nobody'"):
+        tree(measure="cost", confusion_costs={"nobody": {}}).fit(frame, y)
+    with pytest.raises(ValueError, match="measure = 'cost' needs costs"):
+        tree(measure="cost").fit(frame, y)
+    with pytest.raises(ValueError, match="'measure' parameter"):
+        tree(measure="r2").fit(frame, y)
