@@ -7,7 +7,9 @@ Indexes are built of few rows, drawn anew for each seed, of columns dealt to at 
 features, by trees; all other rows of the set, at most 20,000, are fresh. "held out" is
 what the rows that were held out showed, less what fresh ones show; "expected" is what
 the index says, less that: both in points, the mean over seeds with its standard error,
-of the best plan and of the mean of all plans on the skyline. Models are those that were
+of the best plan and of the mean of all plans on the skyline. What all features
+together are off by is taken from both: nobody chose them, so their mean error is none,
+and what the held-out rows are like by chance weighs less. Models are those that were
 measured. "refitted" is what the index says, less what the best plan's model shows once
 it is trained on all rows, which is the one that is served.
 """
@@ -149,8 +151,12 @@ def _judge(
     shown = np.array(
         [_quality(judge, package.models[r], values, targets) for r in plans]
     )
-    held_out = np.array(package.meta["observed"])[plans] - shown
-    expected = index.qualities[plans] - shown
+    full = (1 << min(X.shape[1], FEATURES)) - 1
+    chance = builder.searched.qualities[full] - _quality(
+        judge, builder.trainer.model(full), values, targets
+    )
+    held_out = np.array(package.meta["observed"])[plans] - shown - chance
+    expected = index.qualities[plans] - shown - chance
     best = int(refitted.best(1.0, np.inf).row)
     served = _quality(judge, refitted.package.models[best], values, targets)
     return {
