@@ -141,6 +141,8 @@ def _judge(
             return builder, builder.index()
 
         builder, index = built(False)
+        full = (1 << min(X.shape[1], FEATURES)) - 1
+        whole = builder.trainer.model(full)
         _, refitted = built(True)
     package, judge = index.package, builder.trainer.task.judge
     assert package is not None
@@ -151,10 +153,8 @@ def _judge(
     shown = np.array(
         [_quality(judge, package.models[r], values, targets) for r in plans]
     )
-    full = (1 << min(X.shape[1], FEATURES)) - 1
-    chance = builder.searched.qualities[full] - _quality(
-        judge, builder.trainer.model(full), values, targets
-    )
+    chance = builder.searched.qualities[full]
+    chance -= _quality(judge, whole, values, targets)
     held_out = np.array(package.meta["observed"])[plans] - shown - chance
     expected = index.qualities[plans] - shown - chance
     best = int(refitted.best(1.0, np.inf).row)
