@@ -82,7 +82,7 @@ NUMBERS: Mapping[str, Setting] = {
     "elastic net": {"name": "elastic_net"},
     "linear svm": {"name": "linear_svm"},
     "sgd": {"name": "sgd"},
-    "sgd, huber": {"name": "sgd", "loss": "huber"},
+    "sgd, averaged": {"name": "sgd", "average": True, "alpha": 1e-3},
     "tree": {"name": "tree"},
     "tree, depth 5": {"name": "tree", "max_depth": 5},
     "tree, depth 10": {"name": "tree", "max_depth": 10},

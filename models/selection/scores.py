@@ -52,12 +52,17 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    return r2(y, np.ravel(model.predict(X)))
+    """Share of squared deviation that is explained; nothing where it is none.
+
+    A learner whose first answers are a thousandfold off would else make all others
+    look alike, to a strategy that reckons with what errors fall by.
+    """
+    return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """1 - absolute error / that of the median."""
-    return d2_absolute(y, np.ravel(model.predict(X)))
+    """Share of absolute deviation, likewise."""
+    return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 
 SCORES = {

@@ -156,8 +156,9 @@ def select(
         as one of those with its parameters filled in (`partial(daub, ratio=2.0)`).
     measure
         A name in `scores.SCORES`, or a score of one's own. Targets are numbers by
-        "r2", "mae" (1 - absolute error / that of the median) and "squared_error",
-        classes by all others.
+        "r2" (1 - squared error / that of the mean, not below 0), "mae" (1 - absolute
+        error / that of the median, not below 0) and "squared_error", classes by all
+        others.
     validation
         A share to hold out, a number of folds, or (X, y) to validate on.
     scored

@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.linear_model import (
+    LogisticRegression,
+    Ridge,
+    SGDClassifier,
+    SGDRegressor,
+)
 from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -131,6 +136,21 @@ def test_select_races_learners_of_numbers(measure: str, scale: float) -> None:
     own = SCORES[measure].make_scorer()
     (part,) = split(rows, scale * values, labels=False)
     assert own(chosen.model, part.X_valid, part.y_valid) == chosen.score
+
+
+@pytest.mark.parametrize("measure", ["r2", "mae"])
+def test_learner_worse_than_a_constant_scores_nothing(measure: str) -> None:
+    rows, values = make_friedman1(300, random_state=0)
+    learners = {
+        "far": DummyRegressor(strategy="constant", constant=1e200),
+        "median": DummyRegressor(strategy="median"),
+        "ridge": Ridge(),
+    }
+    chosen = select(learners, rows, values, measure=measure, strategy=train_all)
+    scores = {line.learner: line.score for line in chosen.log}
+    assert scores["far"] == 0.0
+    assert not chosen.failed
+    assert chosen.name == "ridge"
 
 
 def test_select_races_by_area_those_without_probabilities_too() -> None:
