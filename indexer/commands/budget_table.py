@@ -1,13 +1,16 @@
 """What budgets buy, for a small, a middling and a large item: one table."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polydom.features.figures import show_accuracy, show_cost
+
+from ..index.quality import WITHOUT_FEATURES, name_quality, task_of
+from .report import quality_columns
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +23,6 @@ LADDERS = (
     (1.0, 2.0, 5.0),
     (1.0,),
 )
-PRIOR = "no feature: the most frequent class answers"
 
 Bought = tuple[int | None, ...]  # by size: the place on its skyline; None: nothing
 Skyline = list[dict[str, Any]]
@@ -40,7 +42,9 @@ def show_budgets(
     """
     from rich.table import Table
 
-    unit = skylines[0]["unit"]
+    unit, measure = skylines[0]["unit"], skylines[0]["measure"]
+    columns = quality_columns(skylines[0])
+    nothing = f"no feature: {WITHOUT_FEATURES[task_of(measure)]} answers"
     lines = [at["skyline"] for at in skylines]
     rows = budget_rows(lines)
     alone = len(lines) == 1
@@ -48,7 +52,7 @@ def show_budgets(
     table = Table(title="what a budget buys", box=None, title_justify="left")
     table.add_column("budget", justify="right", no_wrap=True)
     cost = "time" if unit in ("us", "s") else "cost"
-    for name in ("accuracy", cost) if alone else names:
+    for name in (*columns.values(), cost) if alone else names:
         table.add_column(name, justify="right", no_wrap=True)
     if alone:
         table.add_column("features, in computing order")
@@ -58,16 +62,17 @@ def show_budgets(
             for line, place in zip(lines, bought, strict=True)
         ]
         cells = (
-            _alone(chosen[0], unit)
+            _alone(chosen[0], unit, columns, nothing)
             if alone
             else [_cell(one, unit, letters) for one in chosen]
         )
         table.add_row("less" if budget is None else show_cost(budget, unit), *cells)
     console.print(table)
     if not alone:
-        console.print(f"a cell: features, expected accuracy, {cost}. The features:")
+        quality = name_quality(measure)
+        console.print(f"a cell: features, expected {quality}, {cost}. The features:")
     for features, letter in letters.items():
-        console.print(f"  {letter}  {', '.join(features) or PRIOR}", highlight=False)
+        console.print(f"  {letter}  {', '.join(features) or nothing}", highlight=False)
 
 
 def budget_rows(skylines: Sequence[Skyline]) -> list[tuple[float | None, Bought]]:
@@ -129,14 +134,17 @@ def _lettered(
     return ({(): "-"} if () in found else {}) | letters
 
 
-def _alone(one: dict[str, Any] | None, unit: str) -> list[str]:
+def _alone(
+    one: dict[str, Any] | None, unit: str, columns: Iterable[str], nothing: str
+) -> list[str]:
     """Write the cells of a table for one size."""
     if one is None:
-        return ["", "", PRIOR]
+        return [*("" for _ in columns), "", nothing]
+    good = [show_accuracy(one[key]) for key in columns]
     if not one["features"]:
-        return [show_accuracy(one["accuracy"]), "", PRIOR]
+        return [*good, "", nothing]
     return [
-        show_accuracy(one["accuracy"]),
+        *good,
         show_cost(one["cost"], unit),
         ", ".join(one["features"]),
     ]
@@ -148,6 +156,6 @@ def _cell(
     if one is None:
         return "-"
     letter = letters.get(tuple(one["features"]), "?")
-    accuracy = show_accuracy(one["accuracy"])
+    quality = show_accuracy(one["quality"])
     time = show_cost(one["cost"], unit) if one["features"] else ""
-    return f"{letter} {accuracy} {time:>9}"
+    return f"{letter} {quality} {time:>9}"

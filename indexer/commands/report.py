@@ -15,6 +15,7 @@ from polydom.features.sizes import Size, read_size, show_size
 
 from ..index.index import Index
 from ..index.mean_costs import mean_costs
+from ..index.quality import name_quality, task_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,6 +33,8 @@ def facts_of(index: Index) -> dict[str, Any]:
         "version": index.version,
         "sizes": [low, high],
         "candidates": len(index.qualities),
+        "task": task_of(measure_of(index)),
+        "measure": measure_of(index),
         **index.lookup.facts(),
         "skylines": [
             skyline_facts(index, means, n)
@@ -43,6 +46,7 @@ def facts_of(index: Index) -> dict[str, Any]:
         facts |= {
             "kind": package.kind,
             "labels": list(package.labels),
+            "coverage": package.coverage,
             "features": [feature.name for feature in package.features],
             "learned": {
                 feature.name: msgspec.structs.asdict(feature.learned)
@@ -63,6 +67,11 @@ def mean_coefficients(index: Index) -> NDArray[np.float64]:
     return mean_costs(index.package, index.coefficients)
 
 
+def measure_of(index: Index) -> str:
+    """Return what quality is."""
+    return index.package.measure if index.package else "accuracy"
+
+
 def unit_of(index: Index) -> tuple[float, str]:
     """Return the factor and the name to show costs in: seconds as microseconds."""
     unit = str(index.package.meta.get("unit", "s")) if index.package else "s"
@@ -79,12 +88,14 @@ def skyline_facts(
     return {
         "size": size,
         "unit": unit,
+        "measure": measure_of(index),
         "skyline": [
             {
                 "row": row,
                 "cost": index.cost_s(row, size) * factor,
                 "mean_cost": cost_at(means[row].tolist(), size) * factor,
-                "accuracy": float(index.qualities[row]),
+                "quality": float(index.qualities[row]),
+                "accuracy": index.accuracy(row),
                 "features": list(package.names(row)) if package else [],
             }
             for row in rows
@@ -112,7 +123,7 @@ def show(facts: dict[str, Any], console: "Console") -> None:
             show_schedules(facts, console)
         except UNREADABLE as error:  # nothing but this relies on it
             console.print(f"it says no more of its build: {error!r}")
-    console.print("skyline: of all sets, those more accurate than all cheaper ones")
+    console.print("skyline: of all sets, those better than all cheaper ones")
     for at in facts["skylines"]:
         show_skyline(at, console)
 
@@ -134,11 +145,11 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write what a build read, searched, raced and measured."""
     search_lines = [*_search_lines(facts, built)]
     yield (
-        f"{facts['kind']} items in {len(facts['labels'])} classes; "
+        f"{facts['kind']} items {_labelled(facts)}; "
         f"{built['items']} used, {len(built['skipped'])} left out; "
         f"learner {built['learner']['name']}"
     )
-    yield from _accuracy_lines(facts, built)
+    yield from _quality_lines(facts, built)
     for name, learned in facts.get("learned", {}).items():
         yield (
             f"  {name} knows {learned['terms']:,} terms, learned from "
@@ -163,15 +174,39 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  in {count} trainings: {remark}"
 
 
-def _accuracy_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write how sure the best's accuracy is, and who was trained on what."""
-    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
-    doubt = (best * (1 - best) / built["tested"]) ** 0.5
+def _labelled(facts: dict[str, Any]) -> str:
+    if facts["task"] == "regression":
+        return "labelled with numbers"
+    return f"in {len(facts['labels'])} classes"
+
+
+def best_of(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the best candidate of all skylines."""
+    candidates = (c for at in facts["skylines"] for c in at["skyline"])
+    return max(candidates, key=lambda one: one["quality"])
+
+
+def doubt_of(accuracy: float, tested: int) -> str:
+    """Write the standard error of an accuracy that was measured on so many items."""
+    return show_accuracy((accuracy * (1 - accuracy) / tested) ** 0.5)
+
+
+def _quality_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write how good the best is, how sure that is, and who was trained on what."""
+    found, tested = best_of(facts), built["tested"]
+    best, accuracy = found["quality"], found["accuracy"]
+    measure = facts["measure"]
     line = (
-        f"accuracy is measured on {built['tested']} items that were not trained on: "
-        f"the best's {show_accuracy(best)} has a standard error of "
-        f"{show_accuracy(doubt)}"
+        f"{name_quality(measure)} is measured on {tested} items that were not trained "
+        f"on: the best's {show_accuracy(best)}"
     )
+    if measure == "accuracy":
+        line += f" has a standard error of {doubt_of(best, tested)}"
+    elif accuracy is not None:
+        line += (
+            f"; its accuracy is {show_accuracy(accuracy)}, with a standard error of "
+            f"{doubt_of(accuracy, tested)}"
+        )
     observed = max(built.get("observed", [best]))
     if observed - best >= 0.0005:
         line += (
@@ -365,17 +400,31 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     exits = any(one["mean_cost"] < one["cost"] for one in at["skyline"])
     if exits:
         table.add_column("with early exits", justify="right")
-    table.add_column("accuracy", justify="right")
+    columns = quality_columns(at)
+    for name in columns.values():
+        table.add_column(name, justify="right")
     table.add_column("features, in computing order")
+    nothing = "none: the class prior"
+    if task_of(at["measure"]) == "regression":
+        nothing = "none: the mean"
     for candidate in at["skyline"]:
         mean = [show_cost(candidate["mean_cost"], at["unit"])] if exits else []
         table.add_row(
             show_cost(candidate["cost"], at["unit"]),
             *mean,
-            show_accuracy(candidate["accuracy"]),
-            ", ".join(candidate["features"]) or "none: the class prior",
+            *(show_accuracy(candidate[key]) for key in columns),
+            ", ".join(candidate["features"]) or nothing,
         )
     console.print(table)
+
+
+def quality_columns(at: dict[str, Any]) -> dict[str, str]:
+    """Name the columns that say how good a skyline's candidates are, by their keys."""
+    measure = at["measure"]
+    columns = {"quality": name_quality(measure)}
+    if measure != "accuracy" and task_of(measure) == "classes":
+        columns["accuracy"] = "accuracy"
+    return columns
 
 
 def show_race(race: dict[str, Any], console: "Console") -> None:

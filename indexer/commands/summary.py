@@ -4,16 +4,19 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from polydom.features.figures import show_accuracy, show_cost
+from polydom.features.figures import show_accuracy, show_cost, show_number
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
 
 from ..index.index import Index
+from ..index.quality import name_quality
 from .budget_table import show_budgets
 from .report import (
     UNREADABLE,
+    best_of,
     busy_words,
+    doubt_of,
     escaped,
     mean_coefficients,
     rounded,
@@ -29,7 +32,7 @@ SHOWN = 5  # of what was left out, or what learners remarked
 
 
 def show_summary(index: Index, facts: dict[str, Any], console: "Console") -> None:
-    """Print what was read, how accurate it is, what budgets buy, what went wrong."""
+    """Print what was read, how good it is, what budgets buy, what went wrong."""
     facts = escaped(facts)
     built = facts.get("build", {})
     whole = _print(console, _read_lines(facts, built))
@@ -39,7 +42,7 @@ def show_summary(index: Index, facts: dict[str, Any], console: "Console") -> Non
     console.print()
     show_budgets(escaped(skylines), [_size_words(index, s) for s in sizes], console)
     if whole:
-        _print(console, _later_lines(built))
+        _print(console, _later_lines(facts, built))
 
 
 def _print(console: "Console", lines: Iterator[str]) -> bool:
@@ -61,15 +64,16 @@ def _size_words(index: Index, size: Size) -> str:
 
 
 def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write what was read and how accurate a large budget is."""
+    """Write what was read and how good answers are with a large budget."""
     if not built:
         return
     labels, skipped = facts["labels"], built["skipped"]
     out = f"; {len(skipped):,} left out" if skipped else ""
     few = f": {', '.join(labels)}" if len(labels) <= SHOWN else ""
-    yield (
-        f"data: {built['items']:,} {facts['kind']}s in {len(labels)} classes{few}{out}"
-    )
+    labelled = f"in {len(labels)} classes{few}"
+    if facts["task"] == "regression":
+        labelled = _numbers_words(built)
+    yield f"data: {built['items']:,} {facts['kind']}s {labelled}{out}"
     exits = built.get("exits") or {}
     if exits.get("plans") and exits["confidence"] is not None:
         yield f"  {exits['calibrated']:,} more were kept to check early answers on"
@@ -82,35 +86,58 @@ def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         f"{len(names)} features to choose from: {listed(names)}; models by "
         f"{built['learner']['name']}"
     )
-    yield from _accuracy_lines(facts, built)
+    yield from _quality_lines(facts, built)
 
 
-def _accuracy_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write what accuracy a large budget reaches, and how sure that is."""
-    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
-    tested = built["tested"]
-    if best < 1:
-        doubt = math.sqrt(best * (1 - best) / tested)
-        sure = f" ± {show_accuracy(doubt)} (standard error)"
-        after = ""
-    else:
-        sure = ""
-        wrong = -math.expm1(math.log(0.05) / tested)  # as likely as 1 in 20
-        after = f"; none was wrong, though {wrong:.1%} of fresh ones may be"
+def _numbers_words(built: dict[str, Any]) -> str:
+    """Say what numbers the labels are."""
+    numbers = built.get("numbers")
+    if not numbers:
+        return "labelled with numbers"
+    mean, deviation = map(show_number, (numbers["mean"], numbers["deviation"]))
+    return f"labelled with numbers: {mean} on average, standard deviation {deviation}"
+
+
+def _quality_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write what quality a large budget reaches, and how sure that is."""
+    found, measure = best_of(facts), facts["measure"]
+    best, tested = found["quality"], built["tested"]
+    words, after = _sure_words(found, measure, built)
     yield (
-        f"accuracy with a large budget: {show_accuracy(best)}{sure}, measured on "
+        f"{name_quality(measure)} with a large budget: {words}, measured on "
         f"{tested:,} items that were not trained on{after}"
     )
     observed = max(built.get("observed", [best]))
     if show_accuracy(observed) != show_accuracy(best):
+        was = f"{show_accuracy(observed)} of them were right"
+        if measure != "accuracy":
+            was = f"on them it was {show_accuracy(observed)}"
         yield (
-            f"  {show_accuracy(observed)} of them were right; "
+            f"  {was}; "
             f"{show_accuracy(observed - best)} of that is taken for luck, since it is "
             "the best of many tries"
         )
 
 
-def _later_lines(built: dict[str, Any]) -> Iterator[str]:
+def _sure_words(
+    found: dict[str, Any], measure: str, built: dict[str, Any]
+) -> tuple[str, str]:
+    """Write how good the best is, and how sure that is; and what else is to be said."""
+    best, accuracy, after = show_accuracy(found["quality"]), found["accuracy"], ""
+    if accuracy is None:
+        numbers = built.get("numbers")
+        error = show_number(numbers["mae"][found["row"]]) if numbers else ""
+        return best + (f", typical error ±{error}" if error else ""), ""
+    sure = f" ± {doubt_of(accuracy, built['tested'])} (standard error)"
+    if accuracy >= 1:
+        wrong = -math.expm1(math.log(0.05) / built["tested"])  # as likely as 1 in 20
+        sure, after = "", f"; none was wrong, though {wrong:.1%} of fresh ones may be"
+    if measure == "accuracy":
+        return best + sure, after
+    return f"{best}, accuracy {show_accuracy(accuracy)}{sure}", after
+
+
+def _later_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write how the table is to be read, and what went less well than it might."""
     if not built:
         return
@@ -119,7 +146,7 @@ def _later_lines(built: dict[str, Any]) -> Iterator[str]:
             f"times are those that {built['quantile']:.0%} of items keep to, on the "
             "machine they were measured on, without HTTP"
         )
-    yield from _search_lines(built)
+    yield from _search_lines(facts, built)
     if exits := built.get("exits"):
         yield _exit_line(exits)
     if (measured := built.get("measured")) and measured["busy"]:
@@ -131,8 +158,9 @@ def _later_lines(built: dict[str, Any]) -> Iterator[str]:
         yield f"note: ... and {len(remarks) - SHOWN:,} more such remarks"
 
 
-def _search_lines(built: dict[str, Any]) -> Iterator[str]:
+def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write how many feature sets were tried, and what that means for the others."""
+    good = "accurate" if facts["measure"] == "accuracy" else "good"
     search = built["search"]
     line = (
         f"tried: models of {search['expanded']:,} of the {search['sets']:,} ways to "
@@ -142,7 +170,7 @@ def _search_lines(built: dict[str, Any]) -> Iterator[str]:
         yield line
     elif search["complete"]:
         alpha = search["alpha"]
-        better = f"more than {alpha:g} times as accurate" if alpha > 1 else "better"
+        better = f"more than {alpha:g} times as {good}" if alpha > 1 else "better"
         yield f"{line}; none of the others is expected to be {better} at its cost"
     else:
         yield f"{line}, the most promising first"
@@ -151,7 +179,7 @@ def _search_lines(built: dict[str, Any]) -> Iterator[str]:
             cure, limit = "trainings", "the number of trainings was reached"
         worth = ""
         if math.isfinite(search["alpha"]):
-            worth = f"; another may be up to {search['alpha']:.3g} times as accurate"
+            worth = f"; another may be up to {search['alpha']:.3g} times as {good}"
         yield (
             f"warning: {limit}{worth}. To try more, raise search.{cure} in "
             "PROJECT.toml and build again: what is done is kept"

@@ -24,7 +24,7 @@ from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.regressor import Regressor
 
-from .quality import OF_CLASSES, OF_NUMBERS, Task
+from .quality import OF_CLASSES, OF_NUMBERS, Task, task_of
 from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
@@ -121,12 +121,12 @@ class Package:
     @property
     def numeric(self) -> bool:
         """Whether answers are numbers, not classes."""
-        return self.measure in OF_NUMBERS
+        return self.task == "regression"
 
     @property
     def task(self) -> Task:
         """What its answers are."""
-        return "regression" if self.numeric else "classes"
+        return task_of(self.measure)
 
     @property
     def coverage(self) -> float | None:

@@ -15,6 +15,17 @@ OF_CLASSES: Final = {
 }
 OF_NUMBERS: Final = {"r2": "R2", "mae": "1 - relative MAE"}
 
+# What answers where no feature is computed.
+WITHOUT_FEATURES: Final[dict[Task, str]] = {
+    "classes": "the most frequent class",
+    "regression": "the mean",
+}
+
+
+def task_of(measure: str) -> Task:
+    """Return what answers are where quality is such a measure."""
+    return "regression" if measure in OF_NUMBERS else "classes"
+
 
 def name_quality(measure: str) -> str:
     """Return what people call the quality that a measure gives."""

@@ -12,12 +12,9 @@ from polydom.features.sizes import Size, read_size, show_size
 from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.quality import name_quality
+from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from .options import Budget, BudgetMs
-
-PRIOR = "no feature: the most frequent class answers"
-MEAN = "no feature: the mean answers"
 
 
 def plan(
@@ -134,7 +131,7 @@ def _buy(index: Index, package: Package, size: Size, amount: float) -> tuple[int
 
 def table_of(facts: dict[str, Any]) -> str:
     """Lay the facts out for people."""
-    nothing = MEAN if facts["task"] == "regression" else PRIOR
+    nothing = f"no feature: {WITHOUT_FEATURES[facts['task']]} answers"
     columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
     if facts["task"] == "classes" and facts["measure"] != "accuracy":
         columns["expected_accuracy"] = "accuracy"

@@ -16,7 +16,7 @@ from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.quality import name_quality
+from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from ..schema.predict import Answer, Reason, Terms
 from .options import Budget, BudgetMs, Exact, FeatureFiles
@@ -153,7 +153,7 @@ def _expected(answer: Answer, package: Package) -> str:
 
 def line_of(path: Path, answer: Answer, package: Package) -> str:
     """One line for people: the answer, and what it took."""
-    nothing = "the mean" if package.numeric else "the most frequent class"
+    nothing = WITHOUT_FEATURES[package.task]
     features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
     took = show_ms(answer.actual_us / 1e3)
     if isinstance(answer.predicted_us, float):

@@ -7,7 +7,7 @@ from msgspec import UnsetType
 
 from polydom.features.errors import printable
 from polydom.features.figures import show_accuracy, show_number
-from polydom.indexer.index.quality import name_quality
+from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from .facts import AtBudget, Confusion, Evaluation, Judged
 
@@ -186,8 +186,7 @@ def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _listed(features: Sequence[str], found: Evaluation) -> str:
-    nothing = "the most frequent class" if found.task == "classes" else "the mean"
-    return ", ".join(features) or f"no feature ({nothing})"
+    return ", ".join(features) or f"no feature ({WITHOUT_FEATURES[found.task]})"
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:

@@ -201,8 +201,12 @@ def test_inspect_shows_each_race_of_an_index_that_was_built_with_several() -> No
         **{"learner": {"name": "auto"}, "selection": {"levels": races}},
         "search": {"sequences": 1, "method": "greedy", "sets": 4, "expanded": 3},
     }
-    skyline = {"size": 1.0, "unit": "us", "skyline": [{"accuracy": 0.5}]}
-    facts = {"kind": "text", "labels": ["a"], "candidates": 2, "skylines": [skyline]}
+    best = {"quality": 0.5, "accuracy": 0.5}
+    facts = {
+        **{"kind": "text", "labels": ["a"], "candidates": 2},
+        **{"task": "classes", "measure": "accuracy"},
+        "skylines": [{"size": 1.0, "unit": "us", "skyline": [best]}],
+    }
     lines = [*build_lines(facts, built)]
     for sets in ("1 feature", "2 to 4 features"):
         assert any(

@@ -28,7 +28,7 @@ def skylines(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [
         {
             "cost": cost,
-            "accuracy": place / 10,
+            "quality": place / 10,
             "features": [] if prior and not place else [f"f{place}"],
         }
         for place, cost in enumerate(costs)
@@ -39,7 +39,7 @@ def best(line: list[dict[str, Any]], budget: float) -> int | None:
     """Place of the most accurate set within a budget, trying each; else the prior."""
     within = [k for k, one in enumerate(line) if one["cost"] <= budget]
     prior = [k for k, one in enumerate(line) if not one["features"]]
-    return max([*within, *prior], key=lambda k: line[k]["accuracy"], default=None)
+    return max([*within, *prior], key=lambda k: line[k]["quality"], default=None)
 
 
 @given(st.lists(skylines(), min_size=1, max_size=3))
@@ -61,16 +61,23 @@ def test_each_row_is_what_its_budget_buys(lines: list[list[dict[str, Any]]]) -> 
     assert len(rows) <= max(ROWS, len(decades) + 1)
 
 
-def shown(lines: list[list[dict[str, Any]]], unit: str, names: list[str]) -> list[str]:
+def shown(
+    lines: list[list[dict[str, Any]]],
+    unit: str,
+    names: list[str],
+    measure: str = "accuracy",
+) -> list[str]:
     console = Console(file=io.StringIO(), width=80)
-    facts = [{"unit": unit, "skyline": line} for line in lines]
+    facts = [{"unit": unit, "measure": measure, "skyline": line} for line in lines]
     show_budgets(facts, names, console)
     assert isinstance(console.file, io.StringIO)
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
 def line(*sets: tuple[float, float, list[str]]) -> list[dict[str, Any]]:
-    return [{"cost": c, "accuracy": a, "features": f} for c, a, f in sets]
+    return [
+        {"cost": c, "quality": a, "accuracy": a / 2, "features": f} for c, a, f in sets
+    ]
 
 
 def test_one_size_has_its_features_beside_what_they_cost() -> None:
@@ -109,3 +116,20 @@ def test_an_index_without_a_prior_buys_nothing_below_its_cheapest_set(
     said = shown([found] * len(names), "usd", names)
     assert said[2].startswith("less")
     assert "0.750" in said[3]
+
+
+def test_the_measure_is_named_and_accuracy_stands_beside_another() -> None:
+    found = line((1.0, 0.5, []), (52.0, 0.75, ["a"]))
+    assert shown([found], "us", ["records"], "macro_f1")[1:] == [
+        "budget macro F1 accuracy time features, in computing order",
+        "less 0.500 0.250 no feature: the most frequent class",
+        "answers",
+        "0.0600 ms 0.750 0.375 0.0520 ms a",
+    ]
+    assert shown([found], "us", ["records"], "r2")[1:3] == [
+        "budget R2 time features, in computing order",
+        "less 0.500 no feature: the mean answers",
+    ]
+    assert "a cell: features, expected R2, cost. The features:" in shown(
+        [found, found], "usd", ["1", "2"], "r2"
+    )

@@ -1,14 +1,16 @@
 """What is said of an index in plain words."""
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.report import facts_of
+from polydom.indexer.commands.report import facts_of, show
 from polydom.indexer.commands.summary import show_summary
-from tests.support import served
+from polydom.indexer.index.index import Index
+from tests.support import numbers, served
 
 SEARCH = {"sets": 8, "expanded": 8, "complete": True, "alpha": 1.05, "tolerance": 0.0}
 LATE = {"sets": 4096, "expanded": 12, "complete": False}
@@ -17,12 +19,14 @@ EXITS = {"alpha": 0.005, "confidence": 0.95, "calibrated": 700, "plans": [PLAN]}
 BUSY = {"busy": True, "lost": 0.5, "others": None}
 
 
-def said(built: dict[str, Any], best: float | None = None) -> str:
+def said(
+    built: dict[str, Any], best: float | None = None, index: Index | None = None
+) -> str:
     """Say what a build wrote of itself, on one line."""
-    index = served.make_index()
+    index = index or served.make_index()
     facts = facts_of(index)
     if best is not None:
-        facts["skylines"][-1]["skyline"][-1]["accuracy"] = best
+        facts["skylines"][-1]["skyline"][-1] |= {"quality": best, "accuracy": best}
     facts["build"] = {
         **{"items": 1200, "tested": 100, "skipped": [], "remarks": {}},
         **{"unit": "s", "quantile": 0.99, "learner": {"name": "tree"}},
@@ -103,3 +107,68 @@ def test_that_nothing_was_wrong_is_no_promise() -> None:
         "with a large budget: 1.000, measured on 30 items that were not trained on; "
         "none was wrong, though 9.5% of fresh ones may be"
     ) in said({"tested": 30}, best=1.0)
+
+
+NUMBERS = {"mean": 6.0, "deviation": 4.25, "mae": [3.5, 2.0, 1.25, 0.75]}
+
+
+def test_numbers_are_told_by_their_typical_error() -> None:
+    shown = said({"numbers": NUMBERS, "observed": [0.9]}, index=numbers.make_index())
+    for words in (
+        "texts labelled with numbers: 6 on average, standard deviation 4.25 3 features",
+        "R2 with a large budget: 0.900, typical error ±0.75, measured on 100 items",
+        "what a budget buys",
+        "a cell: features, expected R2, time",
+        "no feature: the mean answers",
+    ):
+        assert words in shown
+    assert "accuracy" not in shown
+    assert "classes" not in shown
+    bare = said({"observed": [0.95]}, index=numbers.make_index())
+    assert "texts labelled with numbers 3 features" in bare
+    assert "budget: 0.900, measured on" in bare
+    assert "on them it was 0.950; 0.050 of that is taken for luck" in bare
+
+
+def test_another_measure_is_told_beside_accuracy() -> None:
+    shown = said({"search": LATE}, index=numbers.make_balanced_index())
+    assert (
+        "balanced accuracy with a large budget: 0.800, accuracy 0.950 ± 0.022 "
+        "(standard error), measured on"
+    ) in shown
+    assert "may be up to 1.05 times as good" in shown
+    assert "a cell: features, expected balanced accuracy, time" in shown
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (
+            numbers.make_index,
+            ["R2 features, in", "none: the mean", "numbers; 1200 use"],
+        ),
+        (
+            numbers.make_balanced_index,
+            [
+                "balanced accuracy accuracy features",
+                "accuracy is 0.950, with a standard",
+            ],
+        ),
+        (served.make_index, ["predicted accuracy features", "none: the class prior"]),
+    ],
+)
+def test_the_details_name_the_measure(
+    make: Callable[[], Index], words: list[str]
+) -> None:
+    facts = facts_of(make())
+    facts["build"] = {
+        **{"items": 1200, "tested": 100, "skipped": [], "remarks": {}, "curves": []},
+        **{"learner": {"name": "tree"}, "search": SEARCH | {"method": "poly-dom"}},
+        "selection": {},
+    }
+    console = Console(file=io.StringIO(), width=200)
+    show(facts, console)
+    assert isinstance(console.file, io.StringIO)
+    shown = " ".join(console.file.getvalue().split())
+    for expected in words:
+        assert expected in shown

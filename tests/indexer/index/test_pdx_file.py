@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index import pdx_file
-from polydom.indexer.index.pdx_file import read_file, write_file
+from polydom.indexer.index.pdx_file import FORMAT_VERSION, read_file, write_file
 from tests.support.hostile_files import sealed
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
@@ -90,11 +90,12 @@ def test_file_cut_short_is_refused(tmp_path: Path, kept: int) -> None:
         read_file(tmp_path / "a.pdx")
 
 
-def test_file_of_another_version_says_what_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, FORMAT_VERSION + 1])
+def test_file_of_another_version_says_what_to_do(tmp_path: Path, version: int) -> None:
     content = written(tmp_path / "a.pdx")
-    content[8] = 9
+    content[8] = version
     (tmp_path / "a.pdx").write_bytes(content)
-    with pytest.raises(BadIndexFile, match=r"version 9; .* version 2: build"):
+    with pytest.raises(BadIndexFile, match=rf"version {version}; .* version 2: build"):
         read_file(tmp_path / "a.pdx")
 
 
