@@ -34,10 +34,10 @@ trainings show how its cost grows. So one flat stretch is not taken for a flat c
 
 *End.* All of it, with what the leader still needs to have all N, takes at most the
 share `SAFE` of what halving by 3 would by the costs seen so far: all learners on
-N / 3^r examples, a third of them on three times as many, and so on. But `SHORT_S`, and
-`STAY` times what it took to begin, are always allowed, so that a race in which
-beginning is dear does not end there. The leader is then trained on N and, if it still
-leads, is the answer.
+N / 3^r examples, the third of them with the least expected errors at N on three times
+as many, and so on. But `SHORT_S`, and `STAY` times what it took to begin, are always
+allowed, so that a race in which beginning is dear does not end there. The leader is
+then trained on N and, if it still leads, is the answer.
 
 *Variants.* Of learners of one family only the first begins. The others wait until
 nobody else is worth training; until then each counts as what its first was before N.
@@ -176,8 +176,12 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate what halving by 3 would take, were the standing its order."""
-        arms = sorted(self.race.active, key=lambda n: self.race.loss(self.race.like(n)))
+        """Estimate what halving by 3 would take, were expected errors its order.
+
+        Not the standing: who has had N stands above the dear, which have had little.
+        """
+        falls: dict[int, Fall | None] = {}
+        arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
         total_s = 0.0
         for left in reversed(range(rounds)):
@@ -185,6 +189,14 @@ class _Rule:
             total_s += sum(cost_at(self.points(name), amount) for name in arms)
             arms = arms[: math.ceil(len(arms) / THIRD)]
         return total_s
+
+    def _expected(self, name: str, falls: dict[int, Fall | None]) -> float:
+        """Return the log error that is expected at N, as far as falls are known."""
+        line = self.race.curves[self.race.like(name)][-1]
+        if line.amount == self.limit:
+            return self._log_error(line)
+        fall = self._known_fall(line.amount, falls)
+        return self._log_error(line) - (fall[0] if fall else 0.0)
 
     def left_s(self, steps: Sequence[_Step]) -> float:
         """Estimate the seconds to go, were every such step taken to the end."""
@@ -223,13 +235,17 @@ class _Rule:
             seconds = next(s for n, s in points if n == amount)
         if self.race.carries_on and self.race.curves[name]:
             seconds -= points[-1][1]
-        if before.amount not in falls:
-            falls[before.amount] = self._fall(before.amount)
-        gain = expected_gain(self._log_error(before), falls[before.amount], least)
+        fall = self._known_fall(before.amount, falls)
+        gain = expected_gain(self._log_error(before), fall, least)
         return _Step(name, amount, gain, seconds), cost_at(points, self.limit)
 
     def _least_error(self) -> float:
         return max(self.race.loss(self.race.leader()), LEAST_ERROR * self.unit)
+
+    def _known_fall(self, amount: int, falls: dict[int, Fall | None]) -> Fall | None:
+        if amount not in falls:
+            falls[amount] = self._fall(amount)
+        return falls[amount]
 
     def _fall(self, amount: int) -> Fall | None:
         """Return mean and deviation of falls from `amount` to N, None if unknown."""

@@ -15,10 +15,11 @@ from sklearn.base import clone
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,6 +33,7 @@ from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.mean import Mean
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
 
@@ -142,8 +144,17 @@ def test_copy_of_a_margin_exit_answers_to_the_bit(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_copy_of_a_regressor_answers_to_the_bit(way: str) -> None:
-    model = compile(RandomForestRegressor(9, random_state=0).fit(X, Y))
+@pytest.mark.parametrize(
+    "learner",
+    [
+        RandomForestRegressor(9, random_state=0),
+        HistGradientBoostingRegressor(loss="poisson", max_iter=5),
+        make_pipeline(StandardScaler(), Ridge()),
+    ],
+    ids=["forest", "counts", "ridge"],
+)
+def test_copy_of_a_regressor_answers_to_the_bit(learner: Any, way: str) -> None:
+    model = compile(learner.fit(X, Y))
     expected = model.predict(ROWS), [model.predict_one(row) for row in ROWS[:60]]
     made = COPIES[way](model)
     del model
@@ -151,6 +162,11 @@ def test_copy_of_a_regressor_answers_to_the_bit(way: str) -> None:
     np.testing.assert_array_equal(made.predict(ROWS), expected[0])
     assert [made.predict_one(row) for row in ROWS[:60]] == expected[1]
     assert len(held)
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copy_of_a_mean_is_the_mean(way: str) -> None:
+    assert COPIES[way](Mean.fit([1.0, 4.0])).value == 2.5
 
 
 def test_fitted_lattices_are_copied_with_their_estimator() -> None:

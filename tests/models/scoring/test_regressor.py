@@ -7,15 +7,20 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import (
     GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import PoissonRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models import Regressor, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
-from tests.support.agreement import bundled, edge_rows
+from polydom.models.importers.classifiers import compile_model
+from tests.support.agreement import bundled, edge_rows, stored_and_loaded
 from tests.support.boosters import lightgbm
 
 
@@ -114,6 +119,26 @@ def test_answer_is_the_value(regressor: Regressor) -> None:
         assert regressor.answer(row) == (0, [value])
         assert regressor.scores(row).tolist() == [value]
         assert regressor.choose(row) == 0
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "poisson"])
+def test_within_keeps_preparation_columns_and_link(loss: str) -> None:
+    X, y = bundled("wine")
+    last = HistGradientBoostingRegressor(loss=loss, max_iter=30, min_samples_leaf=5)
+    fitted = make_pipeline(SimpleImputer(), StandardScaler(), last).fit(X, y)
+    columns = np.arange(13, dtype=np.int32)[::-1].copy()
+    whole = compile_model(fitted, columns)
+    assert isinstance(whole, Regressor)
+    full = np.zeros((len(X), 13), np.float32)
+    full[:, columns] = X
+    less = whole.within(0.1)
+    assert 1 < less.size < whole.size
+    gap = np.abs(less.decision_function(full) - whole.decision_function(full))
+    assert gap.max() <= 0.1 + 1e-12
+    assert less.link == whole.link
+    again = stored_and_loaded(less, 13)
+    np.testing.assert_array_equal(again.predict(full), less.predict(full))
+    assert again.answer(full[3]) == (0, [less.predict(full[3:4])[0]])
 
 
 def test_linear_terms_are_neither_left_out_nor_bounded() -> None:

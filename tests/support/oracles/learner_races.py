@@ -111,7 +111,9 @@ def gain_rule_by_rule(
         return float(np.mean(falls)), float((squares + five) / (len(falls) + 4)) ** 0.5
 
     def standing(i: int) -> float:
-        return 1 - score(alike(i), had[alike(i)][-1])
+        n = had[alike(i)][-1]
+        known = None if n == limit else fall(n)
+        return error(alike(i), n) - (known[0] if known else 0.0)
 
     def halving_s() -> float:
         order, total_s = sorted(range(count), key=standing), 0.0
