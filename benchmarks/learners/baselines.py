@@ -139,8 +139,7 @@ def _linear_svm(seed: int) -> tuple[Any, dict[str, list[Any]]]:
 
 
 def _forest(seed: int) -> tuple[Any, dict[str, list[Any]]]:
-    forest = RandomForestClassifier(300, random_state=seed)
-    return forest, {"max_features": ["sqrt", 0.1]}
+    return RandomForestClassifier(random_state=seed), {"n_estimators": [30, 300]}
 
 
 def _image(make: Callable[[int], tuple[Any, dict[str, list[Any]]]]) -> Fit:

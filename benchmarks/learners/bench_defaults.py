@@ -23,7 +23,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +56,11 @@ GOAL_AT_SHARE = 0.01
 QUICK_ITEMS = 90
 QUICK_SEARCH_S = 0.2
 
+A_FIFTH, A_SECOND = "polydom, a fifth", "polydom, a second"
+BUDGETS = (A_FIFTH, "polydom, as long", A_SECOND)
+
 Kind = Literal["texts", "tables", "images"]
+Asked = tuple[NDArray[np.bool_], NDArray[np.float64]]  # whether right, milliseconds
 
 START = {"texts": "texts", "tables": "table", "images": "images"}  # for `init --kind`
 ENDINGS = {"texts": ".jsonl", "tables": ".csv", "images": ""}
@@ -160,7 +164,7 @@ def build_default(
 
 def ask_all(
     contenders: Sequence[Contender], items: list[LabelledItem], seed: int
-) -> list[tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+) -> list[Asked]:
     """Ask each for every item: whether it was right, and the milliseconds it took."""
     contest = Contest(items, contenders, seed=seed)
     contest.warm_up()
@@ -193,44 +197,54 @@ class Comparison:
 
     def run(self, seed: int) -> None:
         """Build, fit and ask."""
-        fitted = {}
-        for name, fit in BASELINES[self._kind].items():
-            began_s = time.perf_counter()
-            fitted[name] = fit(self._own, seed, self._quick)
-            self._account(name).prepared_s.append(time.perf_counter() - began_s)
+        fitted = self._fit(seed)
         with tempfile.TemporaryDirectory() as folder:
-            place = Path(folder)
-            began_s = time.perf_counter()
-            path = build_default(self._kind, self._own, seed, place, self._quick)
-            build_s = time.perf_counter() - began_s
-            index, package = load_index(path)
-            test = place / f"kept{ENDINGS[self._kind]}"
-            write_items(self._kind, self._kept, test)
-            items = read_labelled(test, index, package, whole=True).items
-            assert len(items) == len(self._kept)
-            asked = [Baseline(name, ask) for name, ask in fitted.items()]
-            found = ask_all(asked, items, seed)
-            best = max(range(len(found)), key=lambda k: found[k][0].mean())
-            median_ms = float(np.median(found[best][1]))
-            budgets = {
-                "polydom, a fifth": SHARE * median_ms,
-                "polydom, as long": median_ms,
-                "polydom, a second": LARGE_MS,
-            }
-            at_once = AtOnce(open_translator(index, []))
-            terms = [Terms(budget_ms=budget) for budget in budgets.values()]
-            within = [WithinBudget(at_once, one) for one in terms]
-            again = ask_all([asked[best], *within], items, seed)
-        found[best] = again[0]
-        for name, budget in budgets.items():
-            account = self._account(name)
-            account.budget_ms.append(budget)
-            account.prepared_s.append(build_s)
-        for name, (right, took_ms) in zip(
-            [*fitted, *budgets], [*found, *again[1:]], strict=True
-        ):
+            at_once, items = self._build(seed, Path(folder))
+            found = self._ask(fitted, at_once, items, seed)
+        for name, (right, took_ms) in found.items():
             self._account(name).right.append(right)
             self._account(name).took_ms.append(took_ms)
+
+    def _fit(self, seed: int) -> list[Baseline]:
+        fitted = []
+        for name, fit in BASELINES[self._kind].items():
+            began_s = time.perf_counter()
+            fitted.append(Baseline(name, fit(self._own, seed, self._quick)))
+            self._account(name).prepared_s.append(time.perf_counter() - began_s)
+        return fitted
+
+    def _build(self, seed: int, folder: Path) -> tuple[AtOnce, list[LabelledItem]]:
+        """Build the index, and read the kept items as it needs them."""
+        began_s = time.perf_counter()
+        path = build_default(self._kind, self._own, seed, folder, self._quick)
+        build_s = time.perf_counter() - began_s
+        for name in BUDGETS:
+            self._account(name).prepared_s.append(build_s)
+        index, package = load_index(path)
+        kept = folder / f"kept{ENDINGS[self._kind]}"
+        write_items(self._kind, self._kept, kept)
+        items = read_labelled(kept, index, package, whole=True).items
+        assert len(items) == len(self._kept)
+        return AtOnce(open_translator(index, [])), items
+
+    def _ask(
+        self,
+        fitted: list[Baseline],
+        at_once: AtOnce,
+        items: list[LabelledItem],
+        seed: int,
+    ) -> dict[str, Asked]:
+        """Ask the baselines, then the best of them and the index in turn."""
+        asked = ask_all(fitted, items, seed)
+        found = dict(zip(BASELINES[self._kind], asked, strict=True))
+        best = max(fitted, key=lambda one: found[one.name][0].mean())
+        median_ms = float(np.median(found[best.name][1]))
+        budgets = [SHARE * median_ms, median_ms, LARGE_MS]
+        within = [WithinBudget(at_once, Terms(budget_ms=one)) for one in budgets]
+        again = ask_all([best, *within], items, seed)
+        for name, budget in zip(BUDGETS, budgets, strict=True):
+            self._account(name).budget_ms.append(budget)
+        return found | dict(zip([best.name, *BUDGETS], again, strict=True))
 
     def _account(self, name: str) -> Account:
         return self.accounts.setdefault(name, Account())
@@ -244,9 +258,9 @@ class Comparison:
             lost = best.accuracy - one.accuracy
             if one is best:
                 table[name]["goal held?"] = "best"
-            elif name == "polydom, a fifth":
+            elif name == A_FIFTH:
                 table[name]["goal held?"] = _yes(lost < GOAL_AT_SHARE)
-            elif name == "polydom, a second":
+            elif name == A_SECOND:
                 table[name]["goal held?"] = _yes(lost <= max(GOAL, one.error))
         return table
 
@@ -254,7 +268,7 @@ class Comparison:
 def line(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Give the best baseline of a set's table, and the index beside it, in one line."""
     best = next(name for name in table if table[name].get("goal held?") == "best")
-    large, fifth = table["polydom, a second"], table["polydom, a fifth"]
+    large, fifth = table[A_SECOND], table[A_FIFTH]
     return {
         "best baseline": best,
         "accuracy": table[best]["accuracy"],
@@ -296,13 +310,21 @@ def compare(kind: Kind, given: DefaultSet, args: Any) -> tuple[str, dict[str, An
     return told + given.seen, comparison.table()
 
 
-def named(sets: Mapping[str, Mapping[str, DefaultSet]], args: Any) -> Iterable[Any]:
-    """Give the kinds, names and sets that were asked for."""
-    wanted = None if args.sets is None else args.sets.split(",")
-    for kind, own in sets.items():
-        for name, given in own.items():
-            if args.only in (None, kind) and (wanted is None or name in wanted):
-                yield kind, name, given
+def named(
+    sets: Mapping[str, Mapping[str, DefaultSet]], only: str | None, names: str | None
+) -> list[tuple[Any, str, DefaultSet]]:
+    """Give the sets that were asked for, each with its kind and its name."""
+    wanted = None if names is None else names.split(",")
+    found = [
+        (kind, name, given)
+        for kind, own in sets.items()
+        for name, given in own.items()
+        if only in (None, kind) and (wanted is None or name in wanted)
+    ]
+    if wanted is not None and len(found) < len(wanted):
+        known = ", ".join(name for own in sets.values() for name in own)
+        sys.exit(f"--sets {names}: not all of these are there; there are {known}")
+    return found
 
 
 def main() -> None:
@@ -314,10 +336,11 @@ def main() -> None:
     parser.add_argument("--items", type=int, help="build of so many")
     parser.add_argument("--quick", action="store_true", help="see that it all runs")
     args = parser.parse_args()
+    chosen = named(QUICK if args.quick else SETS, args.only, args.sets)
     facts: dict[str, Any] = {}
     lines: dict[str, dict[str, Any]] = {}
     with threadpool_limits(1):
-        for kind, name, given in named(QUICK if args.quick else SETS, args):
+        for kind, name, given in chosen:
             if given.shared:
                 report.need(DATA)
             began_s = time.perf_counter()
