@@ -15,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models import Regressor, compile
@@ -125,7 +126,8 @@ def test_answer_is_the_value(regressor: Regressor) -> None:
 def test_within_keeps_preparation_columns_and_link(loss: str) -> None:
     X, y = bundled("wine")
     last = HistGradientBoostingRegressor(loss=loss, max_iter=30, min_samples_leaf=5)
-    fitted = make_pipeline(SimpleImputer(), StandardScaler(), last).fit(X, y)
+    with threadpool_limits(1):
+        fitted = make_pipeline(SimpleImputer(), StandardScaler(), last).fit(X, y)
     columns = np.arange(13, dtype=np.int32)[::-1].copy()
     whole = compile_model(fitted, columns)
     assert isinstance(whole, Regressor)
