@@ -54,7 +54,9 @@ def _columns(found: Evaluation) -> dict[str, Callable[[Judged], str]]:
     }
     if found.measure != "r2":
         columns["R2"] = lambda one: _shown(one.r2)
-    columns["mean error"] = lambda one: _with_error(one.mae, show_number, one)
+    columns["mean error"] = lambda one: _with_error(
+        one.mae, one, show_number, "{:.2g}".format
+    )
     columns["RMSE"] = lambda one: _shown(one.rmse, show_number)
     promise = f" (of {found.coverage:.1%})" if found.coverage else ""
     columns[f"in interval{promise}"] = lambda one: _shown(one.covered, "{:.1%}".format)
@@ -146,14 +148,17 @@ def _expected(one: Judged) -> str:
 
 
 def _accuracy(one: Judged) -> str:
-    return _with_error(one.accuracy, show_accuracy, one)
+    return _with_error(one.accuracy, one, show_accuracy, show_accuracy)
 
 
 def _with_error(
-    number: float | UnsetType, show: Callable[[float], str], one: Judged
+    number: float | UnsetType,
+    one: Judged,
+    show: Callable[[float], str],
+    show_error: Callable[[float], str],
 ) -> str:
     error = one.standard_error
-    doubt = "" if error is None else f" ± {show(error)}"
+    doubt = "" if error is None else f" ± {show_error(error)}"
     return _shown(number, show) + doubt
 
 

@@ -22,6 +22,7 @@ from polydom.server.http.bearer_tokens import Access
 from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
+from tests.support import numbers
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 from tests.support.three_kinds import picture, save_three
@@ -45,7 +46,8 @@ def answering(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    paths = save_three(tmp_path_factory.mktemp("indexes"))
+    folder = tmp_path_factory.mktemp("indexes")
+    paths = save_three(folder) | {"numbers": numbers.save_index(folder)}
     models = [f"{name}={path}" for name, path in paths.items()]
     with answering(*models, "--budget-ms=900") as (_, address):
         yield address
@@ -65,6 +67,17 @@ def filled(name: str, datatype: str, array: Any) -> Any:
 
 def texts(*sent: str) -> list[Any]:
     return [filled("text", "BYTES", np.array([text.encode() for text in sent], object))]
+
+
+def test_numbers_come_as_values_and_intervals(client: Any) -> None:
+    reply = client.infer("numbers", texts(HAM, SPAM))
+    values, intervals = reply.as_numpy("value"), reply.as_numpy("interval")
+    assert (values.shape, intervals.shape) == ((2,), (2, 2))
+    assert intervals - values[:, None] == pytest.approx(
+        np.tile(numbers.INTERVALS[3], (2, 1))
+    )
+    metadata = client.get_model_metadata("numbers", as_json=True)
+    assert [one["name"] for one in metadata["outputs"]][:2] == ["value", "interval"]
 
 
 def test_triton_learns_what_is_served(client: Any) -> None:
@@ -88,6 +101,7 @@ def test_triton_learns_what_is_served(client: Any) -> None:
         ("texts", "READY"),
         ("records", "READY"),
         ("images", "READY"),
+        ("numbers", "READY"),
     ]
 
 
