@@ -25,7 +25,7 @@ from polydom.server.schema.predict import Answer, PredictRequest, encode
 from polydom.server.settings import Settings
 from tests.support import numbers, served
 from tests.support.commands import run
-from tests.support.planners import FAST, HALF, planner_of, typical_planner
+from tests.support.planners import FAST, HALF, planner_of, typical_planner, with_margins
 from tests.support.repositories import run as run_all
 from tests.support.repositories import started
 from tests.support.served import FEATURES_FILE, TEXTS
@@ -158,6 +158,18 @@ def test_any_time_plans_fall_back_on_what_is_cheaper() -> None:
     late = typical_planner((0.5e-3, 9.0, 9.0), replace(index, package=typical))
     outcome = execute(late, Request(text, Deadline(50.0, 2.5e-3)))
     assert (outcome.row, outcome.value) == (1, value_of(1, "x" * 100))
+
+
+def test_a_sure_answer_is_expected_to_be_as_good_as_the_plan() -> None:
+    """By both measures, where quality is another one than accuracy."""
+    margins = numbers.package_of(with_margins(0.0)).margins
+    index = numbers.make_balanced_index()
+    package = replace(numbers.package_of(index), margins=margins)
+    planner = planner_of(replace(index, package=package))
+    request = Request(text_item("hi"), Deadline(planner.now(), 9.0))
+    outcome = execute(planner, request)
+    assert (outcome.row, outcome.reason) == (1, "sure")
+    assert (outcome.quality, outcome.accuracy) == (0.8, 0.95)
 
 
 def test_the_protocol_has_tensors_of_numbers(client: TestClient) -> None:
