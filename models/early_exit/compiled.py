@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..importers.classifiers import compile_model, read_file
+from ..importers.estimators import compile_model, read_file
 from ..scoring.classifier import Classifier
 from ..scoring.known_classes import find_class
 from ..scoring.scorer import SumOfTerms

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.wording import nearest
 
-from ..importers.classifiers import compilable, is_regressor
+from ..importers.estimators import compilable, is_regressor
 
 Task = Literal["classes", "regression"]
 # The estimator, what is put before it, and the parameters that differ from

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile
 from polydom.models.early_exit.remaining_scores import exact_schedule
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadProject, PolydomError
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.support.agreement import bundled
 

@@ -22,8 +22,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from polydom.features.errors import BadModel
 from polydom.models import compile
-from polydom.models.importers.classifiers import COMPILERS, compilable, compile_model
 from polydom.models.importers.comparison import ROWS, draw_rows
+from polydom.models.importers.estimators import COMPILERS, compilable, compile_model
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
 from polydom.models.scoring.known_classes import find_class
 from polydom.models.scoring.preparation import TRANSFORMERS

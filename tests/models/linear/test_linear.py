@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.scoring.preparation import Preparation, compile_preparation
 from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 

@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model

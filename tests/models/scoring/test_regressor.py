@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models import Regressor, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from tests.support.agreement import bundled, edge_rows, stored_and_loaded
 from tests.support.boosters import lightgbm
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel, BadProject
 from polydom.models import make_learner
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.selection.learners import CLASSIFIERS, LEARNERS, REGRESSORS, Task
 from tests.support.agreement import assert_agrees, assert_values_agree, bundled
 

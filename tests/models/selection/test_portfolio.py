@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.selection import portfolio
 from polydom.models.selection.arms import last_step
 from polydom.models.selection.portfolio import (

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel
-from polydom.models.importers.classifiers import compile_model
+from polydom.models.importers.estimators import compile_model
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import (
     MISSING_LEFT,
