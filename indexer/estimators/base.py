@@ -265,7 +265,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        `features` in the order they are computed, `cost` and `unit`, `accuracy`, and
+        `features` in the order they are computed, `cost` and `unit`, `quality`, and
         the `row` of the index.
 
         Raises
@@ -283,7 +283,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             "features": list(self._package.names(best.row)),
             "cost": best.cost_s * factor,
             "unit": unit,
-            "accuracy": best.quality,
+            "quality": best.quality,
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
