@@ -6,7 +6,8 @@ BIN = $(VENV)/bin
 LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
-ONCE = tests/system tests/benchmarks tests/server/client tests/server/evaluation tests/server/oip tests/server/ops \
+ONCE = tests/system tests/benchmarks tests/pairs tests/server/cli tests/server/client tests/server/evaluation \
+	tests/server/http tests/server/offline_scoring tests/server/oip tests/server/ops tests/server/v1 \
 	tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py
 
 .PHONY: demo test compiled interpreted long check install clean
@@ -26,8 +27,8 @@ demo: install
 
 # Everything that must hold before a change lands.
 # The runs are of one process each, so two go side by side.
-test: check
-	$(MAKE) -j2 compiled interpreted long
+test: install
+	$(MAKE) -j2 check compiled interpreted long
 
 compiled:
 	$(BIN)/pytest -q $(LONG:%=--ignore=%)

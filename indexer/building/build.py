@@ -170,6 +170,8 @@ class Builder:
         }
         if table.dataset.numbers is not None:
             report |= self._of_numbers(masks)
+        if self._judge.costs is not None:
+            report["confusion_costs"] = self._judge.costs.tolist()
         if self.terms.costs.weights.get("s"):
             pair = self.terms.costs.pair
             served = replace(self._measurer, extractor=self._final.features.extractor)

@@ -134,6 +134,12 @@ class Package:
         return float(self.meta["coverage"]) if self.numeric else None
 
     @property
+    def confusion_costs(self) -> NDArray[np.float64] | None:
+        """(K, K) what each answer costs by the right class; None where nothing does."""
+        costs = self.meta.get("confusion_costs")
+        return np.array(costs, np.float64) if costs else None
+
+    @property
     def checked_s(self) -> NDArray[np.float64]:
         """(C,) seconds of each model evaluated whole, as at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
@@ -169,6 +175,7 @@ class MetaFacts(msgspec.Struct):
     samples: list[Any] = []
     exits: dict[str, Any] = {}
     coverage: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.9
+    confusion_costs: list[list[Annotated[float, msgspec.Meta(ge=0)]]] = []
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -435,6 +442,15 @@ def _check(package: Package) -> None:
         _check_row(package, row, owner)
 
 
+def _check_costs(costs: list[list[float]] | None, classes: int) -> None:
+    """Check what wrong answers cost, where that is said."""
+    if not costs:
+        return
+    shaped = len(costs) == classes and all(len(row) == classes for row in costs)
+    if not (shaped and 0 < max(map(max, costs)) < np.inf):
+        raise BadIndexFile("damaged: costs of answers are not its classes'")
+
+
 def _check_answers(package: Package) -> None:
     """Check what is said of answers, classes or numbers, and how good they are."""
     count, measure = len(package.masks), package.measure
@@ -456,6 +472,7 @@ def _check_answers(package: Package) -> None:
         raise BadIndexFile("damaged: an accuracy outside [0, 1]")
     if intervals.shape != (count if package.numeric else 0, 2):
         raise BadIndexFile("damaged: its intervals are not its candidates'")
+    _check_costs(package.meta.get("confusion_costs"), len(labels))
     if not (intervals[:, 0] <= intervals[:, 1]).all():
         raise BadIndexFile("damaged: an interval ends before it begins")
     if package.numeric and "coverage" not in package.meta:

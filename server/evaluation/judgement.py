@@ -155,6 +155,8 @@ class ClassJudge(Judge):
         The index's classes.
     measure
         What quality is.
+    costs : (K, K)
+        With "cost": what it costs to answer class j for an item of class i.
     """
 
     within = "right_inside"
@@ -166,8 +168,10 @@ class ClassJudge(Judge):
         unit: str,
         labels: Sequence[str],
         measure: str = "accuracy",
+        costs: Floats | None = None,
     ) -> None:
         super().__init__(contest, contenders, unit)
+        self._costs = costs
         self._known = len(labels)
         self._codes = {label: code for code, label in enumerate(labels)}
         self._own = self._coded([one.item.label for one in self._rounds])
@@ -213,12 +217,21 @@ class ClassJudge(Judge):
         quality = found.get(self._measure)
         if self._measure == "log_loss" and loss is not None:
             quality = exp(-loss)
+        if self._costs is not None:
+            quality = self._saved(self._costs, answered)
         return {
             **self._timed(place),
             **found,
             "quality": quality,
             "standard_error": self._standard_error(self._rights(place)),
         }
+
+    def _saved(self, costs: Floats, answered: Codes) -> float:
+        """1 - mean cost / largest cost, which no answer costs, or an unknown class."""
+        known = self._known
+        whole = np.full((len(self._codes) + 1,) * 2, costs.max())
+        whole[:known, :known] = costs
+        return float(1 - whole[self._own, answered].mean() / costs.max())
 
     def _within(self, place: int, inside: Flags) -> float:
         """Say which share of answers is right, and inside the budget."""

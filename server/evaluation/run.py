@@ -204,7 +204,8 @@ class EvaluationRun:
         common = self.contest, self._contenders, self.unit
         if prior is not None:
             return NumericJudge(*common, package.measure, prior)
-        return ClassJudge(*common, package.labels, package.measure)
+        costs = package.confusion_costs
+        return ClassJudge(*common, package.labels, package.measure, costs)
 
     def remarks(self) -> list[str]:
         """Say what of the items is not asked for, or cannot be right."""

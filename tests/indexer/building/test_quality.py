@@ -1,5 +1,6 @@
 """Indexes built for another quality than accuracy: sets, weights, what is promised."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadIndexFile, BadProject
 from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
@@ -91,6 +92,17 @@ def test_index_is_ordered_by_what_is_asked_for(tmp_path: Path, measure: str) -> 
     assert again.package.measure == measure
     assert again.package.accuracies.tolist() == package.accuracies.tolist()
     assert again.qualities.tolist() == index.qualities.tolist()
+    costs = again.package.confusion_costs
+    assert (costs is not None) == (measure == "cost")
+    if costs is not None:
+        assert costs.tolist() == [[0, 20, 1], [1, 0, 1], [1, 1, 0]]
+        packed = package.meta["confusion_costs"]
+        for damaged in (packed[:2], [[0.0] * 3] * 3, [[np.inf] * 3] * 3):
+            meta = {**package.meta, "confusion_costs": damaged}
+            broken = replace(index, package=replace(package, meta=meta))
+            broken.save(tmp_path / "b.pdx")
+            with pytest.raises(BadIndexFile, match="damaged"):
+                Index.load(tmp_path / "b.pdx")
 
 
 def defined(

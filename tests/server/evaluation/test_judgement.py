@@ -18,6 +18,7 @@ from tests.support.oracles import evaluation as oracle
 
 KNOWN = ["ham", "spam", "eggs"]
 BUDGET_MS = 3.0
+COSTS = np.array([[0.0, 5.0, 1.0], [1.0, 0.0, 2.0], [0.5, 1.0, 0.0]])
 
 
 class Anyone:
@@ -66,7 +67,8 @@ def judge_of(
     contenders: list[Contender] = [Anyone()]
     contest = Contest([], contenders)
     contest.rounds = rounds
-    return ClassJudge(contest, contenders, unit, KNOWN, measure)
+    costs = COSTS if measure == "cost" else None
+    return ClassJudge(contest, contenders, unit, KNOWN, measure, costs)
 
 
 @st.composite
@@ -94,6 +96,13 @@ def drawn_replies(draw: st.DrawFn) -> list[oracle.Plain]:
     return replies
 
 
+def cost_of(label: str, answer: str | None) -> float:
+    """What an answer costs; what the index does not know costs most."""
+    if label not in KNOWN or answer not in KNOWN:
+        return 5.0
+    return float(COSTS[KNOWN.index(label), KNOWN.index(answer)])
+
+
 @given(drawn_replies(), st.sampled_from([*OF_CLASSES]))
 def test_judgement_is_that_of_counting_one_by_one(
     replies: list[oracle.Plain], measure: str
@@ -104,6 +113,9 @@ def test_judgement_is_that_of_counting_one_by_one(
     quality = expected.get(measure)
     if measure == "log_loss" and quality is not None:
         quality = np.exp(-quality)
+    if measure == "cost":
+        paid = [cost_of(one.label, one.answer) for one in replies]
+        quality = 1 - np.mean(paid) / 5
     assert found.quality == (None if quality is None else pytest.approx(quality))
     for name, value in oracle.judged(replies, KNOWN).items():
         assert getattr(found, name) == (
