@@ -26,6 +26,7 @@ from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_lear
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
+from ..index.quality import Task
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
@@ -61,13 +62,13 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
-from .project import ExitGoal, Project, Task
-from .training.class_weights import class_weights, costs_by_code, takes_weights
+from .project import ExitGoal, Project
+from .training.class_weights import class_weights, costs_by_code
 from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit
 from .training.search_sets import SearchedSets, search_sets
 from .training.selection_bias import expected_qualities
-from .training.train_sets import Trainer, TrainingTask, weighing
+from .training.train_sets import Trainer, TrainingTask, takes_weights, weighing
 
 Rows = NDArray[np.int64]
 

@@ -13,10 +13,11 @@ from typing import Any, Self
 
 from polydom.models.selection.portfolio import installed
 
+from ..index.quality import Task
 from ..index.stored_features import StoredFeature
 from .cache import digest
 from .data.dataset import Dataset
-from .project import Project, Task
+from .project import Project
 
 
 @cache

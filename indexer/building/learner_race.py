@@ -13,11 +13,12 @@ from polydom.models.selection.race import Race
 from polydom.models.selection.scores import Score
 from polydom.models.selection.select import Running, Selection, select
 
+from ..index.quality import Task
 from ..progress import Progress
 from .cache import Cache
-from .project import Task
-from .training.class_weights import Weighed, takes_weights
+from .training.class_weights import Weighed
 from .training.quality import Answers, Judge
+from .training.train_sets import takes_weights
 
 AUTO = "auto"
 DEFAULT_STRATEGY = "gain-per-second"

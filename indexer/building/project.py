@@ -16,7 +16,7 @@ from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
 from polydom.features.wording import describe_decode_error, nearest
 
-from ..index.quality import OF_NUMBERS
+from ..index.quality import OF_NUMBERS, Task
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -24,7 +24,6 @@ Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 # A tuple of tuples or floats would be exact, but msgspec 0.22 crashes on its type.
 Bound = Above | list[Above]
-Task = Literal["classes", "regression"]
 Measure = Literal[
     "accuracy",
     "balanced_accuracy",

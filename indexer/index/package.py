@@ -137,7 +137,9 @@ class Package:
     def confusion_costs(self) -> NDArray[np.float64] | None:
         """(K, K) what each answer costs by the right class; None where nothing does."""
         costs = self.meta.get("confusion_costs")
-        return np.array(costs, np.float64) if costs else None
+        if self.measure != "cost" or not costs:
+            return None
+        return np.array(costs, np.float64)
 
     @property
     def checked_s(self) -> NDArray[np.float64]:

@@ -15,7 +15,8 @@ from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
 from polydom.features.tables.records import Records, take
 
-from ..project import Data, Task
+from ...index.quality import Task
+from ..project import Data
 from .kernels.divide_groups import divide_in_order
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
@@ -213,11 +214,14 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
-    """Give labels (N,) back where they are to be predicted as numbers; say so."""
+    """Give labels (N,) back where they are to be predicted as numbers; say so.
+
+    `wanted` is "regression", or None where the labels decide.
+    """
     different, counts = np.unique(values, return_counts=True)
     found = looks_like_numbers(different, counts)
-    if wanted == "classes" or not (found or wanted):
-        if wanted is None and len(different) > MOST_NUMBERS:
+    if wanted is None and not found:
+        if len(different) > MOST_NUMBERS:
             log.warning(
                 "the labels are %d whole numbers, taken for classes; with "
                 'task = "regression" they are predicted as numbers',
@@ -246,7 +250,7 @@ def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
     BadProject
         If they are to be numbers, and one is none, or not finite.
     """
-    if dataset.numbers is not None or wanted == "classes":
+    if wanted == "classes":
         return dataset
     values = np.empty(len(dataset.labels))
     for code, label in enumerate(dataset.labels):

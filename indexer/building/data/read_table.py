@@ -13,8 +13,9 @@ from polydom.features.tables.cells import Cells, Numbers, Rows, Words, all_rows,
 from polydom.features.tables.records import Records
 from polydom.features.wording import hint
 
+from ...index.quality import Task
 from ...progress import OnProgress
-from ..project import Data, Project, Task
+from ..project import Data, Project
 from .dataset import Dataset, RowNames, number_in_turn, numbers_of
 
 OPTIONS = {"label": "[data] label names the column of classes"}

@@ -14,7 +14,7 @@ from polydom.features.wording import hint
 from ..data.dataset import Dataset
 from ..project import Quality
 from .quality import Judge
-from .train_sets import last_step, weighing
+from .train_sets import weighing
 
 Floats = NDArray[np.float64]
 
@@ -78,13 +78,6 @@ def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | No
     by_class = np.maximum(by_class, 1e-6 * by_class.max())
     shares: Floats = by_class / np.average(by_class[codes], weights=weights)
     return shares
-
-
-def takes_weights(estimator: Any) -> bool:
-    """Say whether an estimator, or a pipeline's last step, can be fitted with any."""
-    from sklearn.utils.validation import has_fit_parameter
-
-    return bool(has_fit_parameter(last_step(estimator)[1], "sample_weight"))
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

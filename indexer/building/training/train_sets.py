@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -22,9 +22,11 @@ from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
+from polydom.models.selection.arms import last_step
 from polydom.models.selection.learners import make_learner
 
 from ...exits.checkpoints import answers_of
+from ...index.quality import Task
 from ..cache import Cache, digest
 from ..parallel import in_processes
 from .quality import Answers, Judge
@@ -84,9 +86,14 @@ class TrainingTask:
         return self.codes if self.numbers is None else self.numbers
 
     @property
-    def kind(self) -> Literal["classes", "regression"]:
+    def kind(self) -> Task:
         """What labels are."""
         return "classes" if self.numbers is None else "regression"
+
+    @property
+    def tested(self) -> Rows:
+        """Positions of the N items that quality is measured on, as they come there."""
+        return np.concatenate([test for _, test in self.splits])
 
     def estimator(self) -> Any:
         """Make what is to be fitted."""
@@ -199,7 +206,7 @@ class Trainer:
     @property
     def tested(self) -> Rows:
         """Positions of the N items that quality is measured on, as they come there."""
-        return np.concatenate([test for _, test in self.task.splits])
+        return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
         """Say which of the N items tested each trained set decides right: (E, N)."""
@@ -310,7 +317,7 @@ def _judge(
     """Judge what was answered for all items tested; with what is kept of it."""
     if not given:
         return math.nan, {}
-    tested = np.concatenate([test for _, test in task.splits])
+    tested = task.tested
     targets = task.targets[tested]
     chosen = np.concatenate([one.chosen for one in given])
     scores = [one.scores for one in given if one.scores is not None]
@@ -326,7 +333,7 @@ def _judge(
 
 
 @lru_cache(maxsize=1)
-def _warm(learner: bytes, kind: Literal["classes", "regression"]) -> None:
+def _warm(learner: bytes, kind: Task) -> None:
     """Import and compile what training needs, once a process: no training takes that.
 
     Some learners cannot do with so few rows and columns; they compile when they must.
@@ -381,21 +388,20 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
     """
     if weights is None:
         return {}
+    if not takes_weights(estimator):
+        raise BadProject(
+            f"weights: {type(last_step(estimator)).__name__} takes none; another "
+            "learner, or neither [data] weight nor [quality] class_weights, is needed"
+        )
+    step = f"{estimator.steps[-1][0]}__" if hasattr(estimator, "steps") else ""
+    return {f"{step}sample_weight": weights}
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Say whether an estimator, or a pipeline's last step, is fitted with any."""
     from sklearn.utils.validation import has_fit_parameter
 
-    name, last = last_step(estimator)
-    if not has_fit_parameter(last, "sample_weight"):
-        raise BadProject(
-            f"weights: {type(last).__name__} takes none; another learner, or neither "
-            "[data] weight nor [quality] class_weights, is needed"
-        )
-    return {f"{name}__sample_weight" if name else "sample_weight": weights}
-
-
-def last_step(estimator: Any) -> tuple[str, Any]:
-    """Give an estimator, or a pipeline's last step, and its name there."""
-    name, last = getattr(estimator, "steps", [("", estimator)])[-1]
-    return name, last
+    return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:

@@ -13,6 +13,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
+from polydom.indexer.building.remeasure import remeasure
 from polydom.indexer.progress import Silence
 
 pytestmark = pytest.mark.jit  # trains, and compiles nothing of its own
@@ -202,3 +203,17 @@ def test_what_is_for_classes_makes_numbers_classes(tmp_path: Path) -> None:
             _ = builder(tmp_path, **more).table
     made = builder(tmp_path, quality={"measure": "mae"})
     assert made.table.dataset.numbers is not None
+
+
+def test_numbers_go_with_greedy_and_are_measured_anew(tmp_path: Path) -> None:
+    table(tmp_path, 300)
+    made = builder(tmp_path, search={"method": "greedy"})
+    first = made.index()
+    assert first.best(1, 10.0).quality > 0.5
+    assert made.searched.facts["method"] == "greedy"
+    second = remeasure(first, made.table.dataset.items[:6], Silence())
+    assert first.package is not None
+    assert second.package is not None
+    assert second.qualities.tolist() == first.qualities.tolist()
+    assert second.package.measure == "r2"
+    assert second.package.intervals.tolist() == first.package.intervals.tolist()

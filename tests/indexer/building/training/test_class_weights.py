@@ -17,9 +17,9 @@ from polydom.indexer.building.training.class_weights import (
     Weighed,
     class_weights,
     costs_by_code,
-    takes_weights,
 )
 from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.train_sets import takes_weights
 from polydom.models.selection.learners import make_learner
 
 LABELS = ("a", "b", "c")

@@ -1,18 +1,21 @@
 """Measures against their definitions, and what items add against nudged weights."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn import metrics
 
 from polydom.features.errors import BadProject
+from polydom.indexer.building.project import Measure
 from polydom.indexer.building.training.quality import (
     MEASURES,
     Answers,
     Judge,
     residual_interval,
 )
-from polydom.indexer.index.quality import OF_NUMBERS
+from polydom.indexer.index.quality import OF_CLASSES, OF_NUMBERS
 from polydom.models import measures
 from polydom.models.scoring.model import Rows
 from polydom.models.scoring.prior import Prior
@@ -66,6 +69,10 @@ def defined(measure: str, answers: Answers, targets: object, weights: Floats) ->
     error = metrics.mean_absolute_error(targets, chosen, sample_weight=weights)
     around = min(np.average(abs(targets - c), weights=weights) for c in targets)  # type: ignore[attr-defined]
     return float(1 - error / around)
+
+
+def test_every_measure_that_a_project_may_name_is_judged_and_has_words() -> None:
+    assert {*get_args(Measure)} == {*MEASURES} == OF_CLASSES.keys() | OF_NUMBERS.keys()
 
 
 @pytest.mark.parametrize("seed", range(3))
