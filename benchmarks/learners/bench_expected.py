@@ -17,6 +17,7 @@ it is trained on all rows, which is the one that is served.
 import gzip
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset, RowNames
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.quality import OF_NUMBERS
 from polydom.indexer.progress import Silence
@@ -142,7 +144,7 @@ def _judge(
 
         builder, index = built(False)
         full = (1 << min(X.shape[1], FEATURES)) - 1
-        whole = builder.trainer.model(full)
+        whole = _whole_model(builder, full)
         _, refitted = built(True)
     package, judge = index.package, builder.trainer.task.judge
     assert package is not None
@@ -167,6 +169,15 @@ def _judge(
         "refitted": 100 * (refitted.qualities[best] - served),
         "sets": len(builder.searched.qualities),
     }
+
+
+def _whole_model(builder: Builder, full: int) -> Model:
+    """Give the model of all features, trained on as many rows as those of plans."""
+    if builder.terms.search.folds is None:
+        return builder.trainer.model(full)
+    everything = Trainer(replace(builder.trainer.task, splits=[], key="all"), 1)
+    _ = [*everything.qualities([full])]
+    return everything.model(full)
 
 
 def _quality(

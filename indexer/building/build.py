@@ -35,7 +35,6 @@ from .data.dataset import (
     Dataset,
     draw_groups,
     newest_groups,
-    parts_of,
     rare_classes,
     split,
     treat_rare_classes,
@@ -62,7 +61,7 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
-from .project import ExitGoal, Project
+from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .training.class_weights import class_weights, costs_by_code
 from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit
@@ -220,12 +219,35 @@ class Builder:
 
     @cached_property
     def terms(self) -> Project:
+        """The project as it is meant for these items."""
+        project = self._unfolded
+        return project.in_folds() if self._few else project
+
+    @cached_property
+    def _unfolded(self) -> Project:
         """The project as it is meant for these labels."""
         project = self.project
         if self._whole.numbers is not None:
             project = project.of_numbers()
         project.quality.measure_of(self._task)
         return project
+
+    @cached_property
+    def _few(self) -> str:
+        """Say why items are few enough to cross-validate, if nothing is against it.
+
+        So they are where no early exits could be promised, which that goes without.
+        """
+        whole, project = self._whole, self._unfolded
+        rare, most = rare_classes(whole, FOLDS), 0
+        if self._trains_rare:
+            most = len(whole.labels) - 1
+        enough = len(np.unique(whole.groups)) >= FOLDS and len(rare) <= most
+        if not (project.divides_as_fits and enough):
+            return ""
+        share = 1 / (2 * project.search.parts)
+        aside = draw_groups(whole.groups, share, project.seed)
+        return lacking_items(ExitGoal(ALPHA, CONFIDENCE), whole.groups[aside])
 
     @cached_property
     def _drawn(self) -> NDArray[np.bool_]:
@@ -238,7 +260,7 @@ class Builder:
         whole, seed = self._whole, self.terms.seed
         goal, share = self.terms.exit_goal, 0.0
         if goal is not None and goal.confidence is not None:
-            share = 1 / (2 * parts_of(self.terms.search.held_out))
+            share = 1 / (2 * self.terms.search.parts)
         if whole.times is not None:
             return newest_groups(whole.groups, whole.times, share)
         if whole.tested is None:
@@ -255,7 +277,7 @@ class Builder:
             return ""
         if lacking := lacking_items(goal, whole.groups[self._drawn]):
             return lacking
-        count = parts_of(self.terms.search.held_out)
+        count = self.terms.search.parts
         rest = whole.only(np.flatnonzero(~self._drawn))
         fewest = self._fewest(_parts_beside(count))
         rare = rare_classes(rest, fewest)
@@ -279,6 +301,8 @@ class Builder:
     def lacking(self) -> str:
         """Say what there is too little of for early exits; else empty."""
         goal, fresh = self.terms.exit_goal, self.fresh
+        if self._few and self._unfolded.exit_goal is not None:
+            return self._few
         if goal is None or fresh is None:
             return self._lacks_items
         return lacking_items(goal, fresh.dataset.groups)  # some may be unusable
@@ -334,7 +358,8 @@ class Builder:
     @cached_property
     def _final(self) -> FeatureTable:
         """The same for the models that are kept: learned from all the items."""
-        if not (self._computed.features.recipes and self.terms.refits):
+        learns = bool(self._computed.features.recipes) and self.terms.refits
+        if not learns or self.terms.search.folds is not None:  # learned from all
             return self.table
         every = np.arange(len(self._computed.dataset.items))
         return self._learned([(every, np.empty(0, np.int64))])
@@ -387,7 +412,7 @@ class Builder:
 
     @property
     def _trains_rare(self) -> bool:
-        return self.terms.data.on_rare_class == "train"
+        return self.project.data.on_rare_class == "train"
 
     @property
     def _parts(self) -> int:
@@ -396,8 +421,7 @@ class Builder:
         Where items were set aside to calibrate exits on, they are half of what the
         project holds out.
         """
-        search = self.terms.search
-        count = search.folds or parts_of(search.held_out)
+        count = self.terms.search.parts
         return _parts_beside(count) if self.items[1].items else count
 
     def _fewest(self, parts: int) -> int:

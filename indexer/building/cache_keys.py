@@ -77,5 +77,5 @@ class Keys:
     def _split(self) -> str:
         """Items, features and how they are divided: all that any training needs."""
         search = self.project.search
-        terms = [self.project.seed, search.held_out, search.folds]
+        terms = [self.project.seed, search.parts, search.folds]
         return digest(self.data, self.features, terms)

@@ -37,6 +37,8 @@ Measure = Literal[
 OF_SCORES = ("auc", "log_loss")  # measures that look at more than the choice
 # Of early exits: changes that nobody minds, and the confidence that they are no more.
 ALPHA, CONFIDENCE = 0.005, 0.95
+HELD_OUT = 0.25  # share of the items, where the project names none
+FOLDS = 5  # instead, where items are few
 # Of a progressive search: seconds at most, at least, and trainings on all features.
 SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
@@ -230,14 +232,19 @@ class Search(Part, frozen=True):
         slower machine serves, begin as much lower. For sizes of one number; what exits
         cost is not known yet, and added afterwards.
     held_out
-        Share of the items (whole groups) that accuracy is measured on.
+        Share of the items (whole groups) that accuracy is measured on; a quarter where
+        neither this nor `folds` is given.
     folds
-        Cross-validate over this many folds instead.
+        Cross-validate over this many folds instead. By default over five where so few
+        items are divided at random that no early exits could be promised (below 4,780
+        independent ones, if each class comes in five of them), unless `[exits]` asks
+        for some.
     covering
         Also use the covering rule, sound only where returns diminish (ICSP, 3.4).
     refit
         Train the models that are kept again on all items, but those set aside for
-        exits. Their accuracy is that of the models measured.
+        exits. Their accuracy is that of the models measured. With folds they always
+        are, as far as a progressive search leaves time.
     budget_s
         Seconds of training that the search may spend. A progressive one has two
         minutes by default; or, where one training on all features takes so little,
@@ -256,12 +263,17 @@ class Search(Part, frozen=True):
     tolerance: Annotated[float, Meta(ge=0, le=1)] | None = None
     sizes: list[Bound] | None = None
     budgets: list[Above] | UnsetType = UNSET  # unlike None not written into an index
-    held_out: Share = 0.25
+    held_out: Share | None = None
     folds: Annotated[int, Meta(ge=2)] | None = None
     covering: bool = False
     refit: bool = True
     trainings: Annotated[int, Meta(ge=2)] | None = None
     budget_s: Above | None = None
+
+    @property
+    def parts(self) -> int:
+        """Parts of equal size that items are divided into, to test on one at a time."""
+        return self.folds or parts_of(self.held_out or HELD_OUT)
 
     def limit_s(self, whole_s: float) -> float:
         """Seconds of a progressive search, where all features take that many."""
@@ -516,14 +528,29 @@ class Project(Part, frozen=True):
     def refits(self) -> bool:
         """Whether kept models are trained again on what was held out.
 
-        With folds they are trained on all items anyway; a test split of their own is
-        not for that. Exits that nothing is promised of are fitted on what was held out,
+        With folds no item is without a part in both. A test split of their own is not
+        for training. Exits that nothing is promised of are fitted on what was held out,
         which then must stay unseen.
         """
+        if self.search.folds is not None:
+            return True
         goal = self.exit_goal
         unseen = goal is not None and goal.confidence is None
         own = self.data.test is not None
-        return self.search.refit and not (self.search.folds or own or unseen)
+        return self.search.refit and not (own or unseen)
+
+    @property
+    def divides_as_fits(self) -> bool:
+        """Whether it is left to the build to hold items out, or to cross-validate."""
+        search, exits = self.search, self.exits
+        named = search.held_out is not None or search.folds is not None
+        exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
+        return self.data.divided and not (named or exiting)
+
+    def in_folds(self) -> Self:
+        """Say the same with cross-validation."""
+        search = msgspec.structs.replace(self.search, folds=FOLDS)
+        return msgspec.structs.replace(self, search=search)
 
     def _check(self) -> None:
         """Refuse values that the keys' types allow, in a BadProject."""
@@ -666,6 +693,11 @@ class Project(Part, frozen=True):
                         f"features.columns {group.name!r} costs {unit!r}, for which "
                         "costs.weights has no weight"
                     )
+
+
+def parts_of(held_out: float) -> int:
+    """Parts of equal size that items are divided into to hold out a share of them."""
+    return max(2, round(1 / held_out))
 
 
 POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budget_s")

@@ -191,14 +191,21 @@ def doubt_of(accuracy: float, tested: int) -> str:
     return show_accuracy((accuracy * (1 - accuracy) / tested) ** 0.5)
 
 
+def tested_items(built: dict[str, Any]) -> str:
+    """Write how many items quality was measured on, and by which models."""
+    if built.get("testing", {}).get("folds"):
+        return f"{built['tested']:,} items, each by a model that was not trained on it"
+    return f"{built['tested']:,} items that were not trained on"
+
+
 def _quality_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write how good the best is, how sure that is, and who was trained on what."""
     found, tested = best_of(facts), built["tested"]
     best, accuracy = found["quality"], found["accuracy"]
     measure = facts["measure"]
     line = (
-        f"{name_quality(measure)} is measured on {tested} items that were not trained "
-        f"on: the best's {show_accuracy(best)}"
+        f"{name_quality(measure)} is measured on {tested_items(built)}: the best's "
+        f"{show_accuracy(best)}"
     )
     if measure == "accuracy":
         line += f" has a standard error of {doubt_of(best, tested)}"

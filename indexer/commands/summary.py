@@ -22,6 +22,7 @@ from .report import (
     rounded,
     sizes_between,
     skyline_facts,
+    tested_items,
 )
 
 if TYPE_CHECKING:
@@ -101,11 +102,11 @@ def _numbers_words(built: dict[str, Any]) -> str:
 def _quality_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write what quality a large budget reaches, and how sure that is."""
     found, measure = best_of(facts), facts["measure"]
-    best, tested = found["quality"], built["tested"]
+    best = found["quality"]
     words, after = _sure_words(found, measure, built)
     yield (
         f"{name_quality(measure)} with a large budget: {words}, measured on "
-        f"{tested:,} items that were not trained on{after}"
+        f"{tested_items(built)}{after}"
     )
     observed = max(built.get("observed", [best]))
     if show_accuracy(observed) != show_accuracy(best):

@@ -51,7 +51,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         "alpha": [Interval(Real, 1, None, closed="left")],
         "search_budget_s": [Interval(Real, 0, None, closed="neither"), None],
         "costs": [dict, None],
-        "held_out": [Interval(Real, 0, 1, closed="neither")],
+        "held_out": [Interval(Real, 0, 1, closed="neither"), None],
         "kind": [StrOptions({"image", "text", "record"}), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -64,7 +64,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     alpha: float
     search_budget_s: float | None
     costs: Mapping[str, Any] | None
-    held_out: float
+    held_out: float | None
     kind: Kind | None
     random_state: Any
     n_jobs: int | None
@@ -136,9 +136,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         """Write down what PROJECT.toml would say of labels and answers."""
         raise NotImplementedError
 
-    def _held_out(self, dataset: Dataset) -> float:
-        """Share of the items to measure quality on."""
-        return float(self.held_out)
+    def _held_out(self, dataset: Dataset) -> float | None:
+        """Share of the items to measure quality on; None for as it is usual."""
+        return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
         """Write down what PROJECT.toml would say."""
@@ -149,10 +149,12 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         content: dict[str, Any] = {
             "features": features,
             "learner": self.learner,
-            "search": {"alpha": float(self.alpha), "held_out": self._held_out(dataset)},
+            "search": {"alpha": float(self.alpha)},
             "seed": self._seed(),
             "workers": effective_n_jobs(self.n_jobs),
         }
+        if (held_out := self._held_out(dataset)) is not None:
+            content["search"]["held_out"] = held_out
         if self.search_budget_s is not None:
             content["search"]["budget_s"] = float(self.search_budget_s)
         if self.costs is not None:

@@ -20,7 +20,8 @@ from sklearn.utils.validation import (
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
 
-from ..building.data.dataset import Dataset, groups_of_classes, parts_of
+from ..building.data.dataset import Dataset, groups_of_classes
+from ..building.project import HELD_OUT, parts_of
 from ..index.quality import OF_CLASSES
 from .base import BudgetEstimator
 
@@ -54,7 +55,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         such as `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit; None where
         costs are the seconds that are measured.
     held_out
-        Share of the items that accuracy is measured on, in (0, 1).
+        Share of the items that quality is measured on, in (0, 1). None for a quarter,
+        or five-fold cross-validation where items are few, as in PROJECT.toml.
     measure
         What is to be good: "accuracy", "balanced_accuracy", "macro_f1", "auc",
         "log_loss" or "cost". Class weights follow it where the learner takes any; see
@@ -114,7 +116,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,
-        held_out: float = 0.25,
+        held_out: float | None = None,
         measure: str = "accuracy",
         confusion_costs: Mapping[Any, Mapping[Any, float]] | None = None,
         exits: bool = True,
@@ -198,13 +200,14 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
             "exits": {} if self.exits else "off",
         }
 
-    def _held_out(self, dataset: Dataset) -> float:
+    def _held_out(self, dataset: Dataset) -> float | None:
         """Hold out what the project does, or more where a class is small."""
-        parts = parts_of(self.held_out)
+        share = super()._held_out(dataset)
+        parts = parts_of(HELD_OUT if share is None else share)
         counts = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
         # a class of one item is trained on and never tested
         least = int(counts[counts >= FEWEST_PARTS].min(initial=parts))
-        return 1 / least if least < parts else float(self.held_out)
+        return 1 / least if least < parts else share
 
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None

@@ -66,7 +66,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,
-        held_out: float = 0.25,
+        held_out: float | None = None,
         measure: str = "r2",
         coverage: float = 0.9,
         kind: Kind | None = None,

@@ -16,7 +16,7 @@ from polydom.features.items import Item, Kind
 from polydom.features.tables.records import Records, take
 
 from ...index.quality import Task
-from ..project import Data
+from ..project import Data, parts_of
 from .kernels.divide_groups import divide_in_order
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
@@ -421,11 +421,6 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
         "leave such classes out with [data] on_rare_class = 'skip', make them one with "
         "'merge', or train on them and never test with 'train'"
     )
-
-
-def parts_of(held_out: float) -> int:
-    """Parts of equal size that items are divided into to hold out a share of them."""
-    return max(2, round(1 / held_out))
 
 
 def treat_rare_classes(

@@ -129,8 +129,8 @@ class Trainer:
     """Trains feature sets of one task and remembers their quality and model.
 
     Quality is that of the compiled model, which is what will be served, on items it
-    was not trained on: those held out, or all of them fold by fold. With held-out items
-    the model kept is the one measured; with folds it is trained on all items.
+    was not trained on: those held out, or all of them fold by fold. The model kept is
+    the one measured; with folds that of the last.
 
     Attributes
     ----------
@@ -286,7 +286,7 @@ def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
             given.append(task.judge.answers(model, _map(task.values)[test]))
-        if len(task.splits) != 1:
+        if not task.splits:
             model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
         raise

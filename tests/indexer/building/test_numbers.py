@@ -52,7 +52,11 @@ def builder(folder: Path, **more: Any) -> Builder:
 def test_index_of_numbers_keeps_what_was_measured(tmp_path: Path, measure: str) -> None:
     table(tmp_path)
     quality = {} if measure == "r2" else {"measure": "mae"}
-    made = builder(tmp_path, quality=quality, search={"budget_s": 2.0, "refit": False})
+    made = builder(
+        tmp_path,
+        quality=quality,
+        search={"budget_s": 2.0, "held_out": 0.25, "refit": False},
+    )
     index = made.index()
     package = index.package
     assert package is not None
@@ -148,7 +152,7 @@ def test_numbers_are_learned_from_texts(tmp_path: Path) -> None:
     )
     index = made.index()
     best = index.best(made._middle, 10.0)
-    assert best.quality > 0.8
+    assert best.quality > 0.7
     assert index.package is not None
     assert "learned_words" in index.package.names(best.row)
 

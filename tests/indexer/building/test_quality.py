@@ -40,7 +40,7 @@ def project(folder: Path, quality: dict[str, Any], **more: Any) -> Project:
         "data": {"table": "rows.csv"},
         "learner": {"name": "logistic"},
         "quality": quality,
-        "search": {"budget_s": 2.0},
+        "search": {"budget_s": 2.0, "held_out": 0.25},
         "workers": 1,
         **more,
     }

@@ -7,7 +7,7 @@ import pytest
 
 from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import RECIPES
-from polydom.indexer.building.project import Project
+from polydom.indexer.building.project import FOLDS, HELD_OUT, Project
 from polydom.indexer.building.template import LEARNERS, TEMPLATE, template
 
 
@@ -27,8 +27,10 @@ def test_project_template_shows_every_key_with_its_default() -> None:
     known = Project.from_mapping({"data": {"images": "photos"}})
     for name in ("data", "features", "quality", "search", "costs"):
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
-    for name in ("method", "alpha", "held_out"):
+    for name in ("method", "alpha"):
         assert shown["search"][name] == getattr(known.search, name)
+    assert shown["search"]["held_out"] == HELD_OUT
+    assert shown["search"]["folds"] == FOLDS
     for name in set(known.costs.__struct_fields__) - {"size"}:
         assert shown["costs"][name] == getattr(known.costs, name)
 

@@ -27,6 +27,7 @@ def builder(folder: Path, learner: Any, **data: Any) -> Builder:
     content = {
         "data": {"table": "a.csv", **data},
         "learner": learner,
+        "search": {"held_out": 0.25},
         "exits": "off",
         "workers": 1,
     }
