@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem, PolydomError
 from .feature import Feature, Function, Node, Step
 from .items import Item, Kind, ReadRecord
+from .tables.columns import Columns
 
 Row = NDArray[np.float32]
 FLOAT32 = np.dtype(np.float32)
@@ -65,6 +67,8 @@ class Extractor:
         The union of what the features need; what a step needs lies before it.
     needs : tuple of m tuples of int
         Positions in `steps` of all that each feature needs, also indirectly, ascending.
+    whole : bool
+        Whether all features are columns of a record, so that one is read at once.
 
     Raises
     ------
@@ -82,6 +86,7 @@ class Extractor:
                 f"{list(self.widths)} came"
             )
         self.width = sum(self.widths)
+        self.whole = all(isinstance(one.function, Columns) for one in self.features)
         self.steps = with_needs(self.features)
         positions = {step: position for position, step in enumerate(self.steps)}
         self.needs = tuple(
@@ -170,6 +175,15 @@ class Extractor:
         for position in range(len(self.features)):
             extraction.compute(position)
         return row
+
+    def read(self, item: Item) -> Item:
+        """Read a record at once, as a server does, where columns are the `whole`.
+
+        Any other item is given back.
+        """
+        if not self.whole or isinstance(item.payload, ReadRecord):
+            return item
+        return replace(item, payload=ReadRecord(self.extract(item)))
 
     def check(self, item: Item, where: str = "the item") -> None:
         """Compute an item twice, in opposite orders, and compare.

@@ -138,7 +138,7 @@ def time_features(
     def calls() -> Iterator[TimedCall]:
         for sample, item in enumerate(items):
             yield TimedCall(sample, 0, begin, item)
-            extraction = extractor.begin(item, row)
+            extraction = extractor.begin(extractor.read(item), row)
             for step in range(steps):
                 yield TimedCall(sample, 1 + step, extraction.compute_step, step)
             for position, feature in enumerate(extractor.features):

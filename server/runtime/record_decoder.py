@@ -42,7 +42,7 @@ class RecordDecoder:
     def __init__(self, extractor: Extractor) -> None:
         functions = [feature.function for feature in extractor.features]
         features = [one for one in functions if isinstance(one, Columns)]
-        self.whole = len(features) == len(functions)
+        self.whole = extractor.whole
         known: dict[str, type] = {}
         codes: list[Codes | None] = []
         order: list[str] = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
-from polydom.features.items import Item, record_item, text_item
+from polydom.features.items import Item, ReadRecord, record_item, text_item
 from polydom.features.samples import sample_items
 from polydom.features.tables.columns import columns
 from tests.support.oracles.extract import feature_value
@@ -340,3 +340,16 @@ def test_sample_items_are_of_their_kind(kind: str) -> None:
     items = sample_items(kind)  # type: ignore[arg-type]
     assert all(item.kind == kind for item in items)
     assert bool(items) == (kind != "record")
+
+
+def test_records_of_columns_alone_are_read_at_once() -> None:
+    both = Extractor([columns("x", ["a", "b"]), columns("y", ["c"])], [2, 1])
+    item = record_item({"a": 1.0, "b": None, "c": 3.0})
+    read = both.read(item)
+    assert type(read.payload) is ReadRecord
+    np.testing.assert_array_equal(read.payload.row, [1.0, np.nan, 3.0])
+    assert both.read(read) is read
+    np.testing.assert_array_equal(both.extract(read), both.extract(item))
+    with pytest.raises(BadItem, match="'a'"):
+        both.read(record_item({"a": "word"}))
+    assert THREE.read(ITEM) is ITEM

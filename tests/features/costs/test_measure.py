@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from polydom.features.costs.measure import Timings, measure, shuffled
 from polydom.features.costs.stopwatch import Stopwatch
 from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
-from polydom.features.feature import feature, step
-from polydom.features.items import text_item
+from polydom.features.feature import Feature, feature, step
+from polydom.features.items import record_item, text_item
+from polydom.features.tables.columns import Columns, columns
 from tests.support.clock import Clock
 
 CLOCK = Clock(0.0)
@@ -332,3 +334,28 @@ def test_measure_computes_the_steps_that_a_doubtful_one_needs() -> None:
     assert np.isnan(timings.step_s[18:, 0]).all()
     assert not np.isnan(timings.step_s[:, 1]).any()
     assert len(timings.items) > 18
+
+
+class SlowColumns(Columns):
+    """Columns that take a second to read."""
+
+    def __call__(self, record):  # type: ignore[no-untyped-def]
+        CLOCK.now_s += 1.0
+        return super().__call__(record)
+
+
+def slow(name: str) -> Feature:
+    return replace(columns(name, [name]), function=SlowColumns((name,), {}))
+
+
+def test_records_of_columns_alone_are_read_before_anything_is_timed() -> None:
+    items = [record_item({"a": 1.0, "b": 2.0}), record_item({"a": 3.0, "b": None})]
+    records = Extractor([slow("a"), slow("b")], [1, 1])
+    assert records.whole
+    found = measure(records, items, repeats=2, now=CLOCK)
+    assert found.feature_s.tolist() == [[0.0, 0.0]] * 4
+    own = feature(lambda record: [record["a"]], kind="record", name="own")
+    mixed = Extractor([slow("a"), own], [1, 1])
+    assert not mixed.whole
+    found = measure(mixed, items, repeats=2, now=CLOCK)
+    assert found.feature_s.tolist() == [[1.0, 0.0]] * 4
