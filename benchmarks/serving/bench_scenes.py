@@ -2,6 +2,7 @@
 
 python -m benchmarks.serving.bench_scenes         builds, serves, asks, prints two tables
 python -m benchmarks.serving.bench_scenes --json  one JSON object, for the record
+python -m benchmarks.serving.bench_scenes --plot scenes.png  what `polydom evaluate` draws
 
 The index is built, and its sets are chosen, on three quarters of the images; the others
 are sent to a real server over one connection, one at a time, at every budget.
@@ -11,6 +12,8 @@ Whether an answer was inside it is told by the server, and by the client's own c
 import argparse
 import http.client
 import json
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -75,7 +78,6 @@ def project(arguments: argparse.Namespace) -> Project:
             "search": {
                 "alpha": arguments.alpha,
                 "tolerance": arguments.tolerance,
-                "held_out": 0.25,
             },
             "seed": arguments.seed,
         },
@@ -134,6 +136,19 @@ def summary(asked: Asked) -> dict[str, float]:
     }
 
 
+def draw(index: Path, labelled: list[tuple[bytes, str]], plot: Path) -> None:
+    """Let `polydom evaluate` draw accuracy and share in time against budget."""
+    with tempfile.TemporaryDirectory() as name:
+        for number, (image, label) in enumerate(labelled):
+            place = Path(name, label, f"{number}.jpg")
+            place.parent.mkdir(exist_ok=True)
+            place.write_bytes(image)
+        budgets = ",".join(f"{budget:g}" for budget in BUDGETS_MS)
+        command = ["evaluate", str(index), name, "--budgets", budgets]
+        given = [sys.executable, "-m", "polydom", *command, "--plot", str(plot)]
+        subprocess.run(given, check=True, stdout=sys.stderr)
+
+
 def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
     """Build, serve, ask."""
     plan, stages = project(arguments), Stages()
@@ -148,6 +163,8 @@ def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
     with serving(path) as (_, port):
         ask_all(items[:50], labels[:50], 50.0, port)
         asked = [ask_all(items, labels, budget, port) for budget in BUDGETS_MS]
+    if arguments.plot is not None:
+        draw(path, [(given[row][0], given[row][1]) for row in rows], arguments.plot)
     fits = np.concatenate([one.fits for one in asked])
     met = np.concatenate([one.met for one in asked])
     assert index.package is not None
@@ -171,6 +188,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--asked", type=int, default=ASKED)
     parser.add_argument("--cache", type=Path, help="keep the build's cache here")
+    parser.add_argument("--plot", type=Path, help="draw to this file, too")
     arguments = parser.parse_args()
     report.need(FOLDER)
     with tempfile.TemporaryDirectory() as folder:
