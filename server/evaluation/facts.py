@@ -13,6 +13,9 @@ class Judged(msgspec.Struct, kw_only=True):
     ----------
     quality
         By the index's own measure; None where that is not known of these answers.
+    quality_error
+        Standard error of the quality, from so many items; None of a single one, or
+        where there is no quality without some of them.
     standard_error
         How exactly the accuracy, or of numbers the mean absolute error, is known from
         so many items; None of a single one.
@@ -36,6 +39,7 @@ class Judged(msgspec.Struct, kw_only=True):
 
     name: str
     quality: float | None
+    quality_error: float | None
     standard_error: float | None
     accuracy: float | UnsetType = UNSET
     balanced_accuracy: float | UnsetType = UNSET

@@ -60,14 +60,14 @@ def _import_figure() -> Any:
 def _draw_quality(panel: Any, found: Evaluation) -> None:
     """Draw the index's curve, and others at their own median time or mean cost.
 
-    Accuracy stands in where quality is not known of every answer; it alone has errors.
+    Accuracy stands in where quality is not known of every answer.
     """
     everybody: list[Judged] = [*found.budgets, *found.beside]
     by = "quality" if all(one.quality is not None for one in everybody) else "accuracy"
     measure = found.measure if by == "quality" else by
 
     def error(one: Judged) -> float:
-        return (one.standard_error or 0.0) if measure == "accuracy" else 0.0
+        return (one.quality_error if by == "quality" else one.standard_error) or 0.0
 
     panel.errorbar(
         [own.amount for own in found.budgets],

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import exp
 from typing import Any, ClassVar
 
@@ -18,10 +19,12 @@ from .contest import Contest, Reply
 from .facts import AtBudget, Beside, Bought, Confusion, Pair
 
 COMMONEST = 5  # feature sets that are named
+PARTS = 20  # of the items, each left out once to see what quality owes to it
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Measure = Callable[[Floats], float | None]  # of rounds that weigh so much
 
 
 class Judge(ABC):
@@ -143,6 +146,26 @@ class Judge(ABC):
             return None
         return float(means.std(ddof=1) / np.sqrt(len(means)))
 
+    def _measured(self, measure: Measure) -> dict[str, float | None]:
+        """Give `quality`, and its error by the delete-a-group jackknife.
+
+        Of g parts of the items each is left out once: (g - 1) / g times the squares of
+        what that changes, added up, is the variance (Wu, Annals of Statistics, 1986).
+        """
+        rounds = np.array([one.position for one in self._rounds])
+        _, own = np.unique(rounds, return_inverse=True)
+        count = int(own.max()) + 1
+        parts = min(PARTS, count)
+        part = (np.random.default_rng(0).permutation(count) % parts)[own]
+        quality, error = measure(np.ones(len(own))), None
+        if parts > 1:
+            left = [measure((part != one).astype(float)) for one in range(parts)]
+            known = np.array([one for one in left if one is not None])
+            if len(known) == parts:
+                spread = np.square(known - known.mean()).sum()
+                error = float(np.sqrt(spread * (parts - 1) / parts))
+        return {"quality": quality, "quality_error": error}
+
 
 class ClassJudge(Judge):
     """Reads the rounds of a contest whose labels are classes.
@@ -206,32 +229,44 @@ class ClassJudge(Judge):
     def _judged(self, place: int) -> dict[str, Any]:
         """Fields of `Judged`."""
         own, answered = self._own, self._answered(place)
-        area, loss = self._scored(self._replies(place))
-        found = {
+        scores = self._scores(self._replies(place))
+        every = np.ones(len(own))
+        error = self._standard_error(self._rights(place))
+        measured = self._measured(partial(self._quality, answered, scores))
+        if self._measure == "accuracy":
+            measured["quality_error"] = error
+        return {
+            **self._timed(place),
+            **measured,
+            "standard_error": error,
             "accuracy": measures.accuracy(own, answered),
             "balanced_accuracy": measures.balanced_accuracy(own, answered),
             "macro_f1": measures.macro_f1(own, answered),
-            "auc": area,
-            "log_loss": loss,
-        }
-        quality = found.get(self._measure)
-        if self._measure == "log_loss" and loss is not None:
-            quality = exp(-loss)
-        if self._costs is not None:
-            quality = self._saved(self._costs, answered)
-        return {
-            **self._timed(place),
-            **found,
-            "quality": quality,
-            "standard_error": self._standard_error(self._rights(place)),
+            "auc": self._area(scores, every),
+            "log_loss": self._loss(scores, every),
         }
 
-    def _saved(self, costs: Floats, answered: Codes) -> float:
+    def _quality(
+        self, answered: Codes, scores: Floats | None, weights: Floats
+    ) -> float | None:
+        """Say how good answers are by the index's own measure."""
+        if self._costs is not None:
+            return self._saved(self._costs, answered, weights)
+        if self._measure == "auc":
+            return self._area(scores, weights)
+        if self._measure == "log_loss":
+            loss = self._loss(scores, weights)
+            return None if loss is None else exp(-loss)
+        measure = getattr(measures, self._measure)
+        return float(measure(self._own, answered, weights))
+
+    def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
         """1 - mean cost / largest cost, which no answer costs, or an unknown class."""
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
         whole[:known, :known] = costs
-        return float(1 - whole[self._own, answered].mean() / costs.max())
+        paid = np.average(whole[self._own, answered], weights=weights)
+        return float(1 - paid / costs.max())
 
     def _within(self, place: int, inside: Flags) -> float:
         """Say which share of answers is right, and inside the budget."""
@@ -255,23 +290,28 @@ class ClassJudge(Judge):
         rights: Flags = self._answered(place) == self._own
         return rights
 
-    def _scored(self, replies: Sequence[Reply]) -> tuple[float | None, float | None]:
-        """AUC and log loss, where all answers have scores."""
+    def _scores(self, replies: Sequence[Reply]) -> Floats | None:
+        """Give the scores of all answers (N, K), if all have some."""
         given = [None if one.answer is None else one.answer.scores for one in replies]
         scores: Floats = np.zeros((len(given), self._known))
         for row, named in zip(scores, given, strict=True):
             if named is None:
-                return None, None
+                return None
             for label, score in named.items():
                 if self._codes.get(label, self._known) < self._known:
                     row[self._codes[label]] = score
         if self._known < 2 or not np.isfinite(scores).all():
-            return None, None
-        area = measures.auc(self._own, scores)
-        loss = None
-        if measures.are_probabilities(scores):
-            loss = measures.log_loss(self._own, scores)
-        return None if np.isnan(area) else area, loss
+            return None
+        return scores
+
+    def _area(self, scores: Floats | None, weights: Floats) -> float | None:
+        area = None if scores is None else measures.auc(self._own, scores, weights)
+        return None if area is None or np.isnan(area) else area
+
+    def _loss(self, scores: Floats | None, weights: Floats) -> float | None:
+        if scores is None or not measures.are_probabilities(scores):
+            return None
+        return measures.log_loss(self._own, scores, weights)
 
 
 def _is_early(answer: Answer) -> bool:

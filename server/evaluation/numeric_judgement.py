@@ -1,6 +1,7 @@
 """What a contest says of answers that are numbers, as plain data."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class NumericJudge(Judge):
         given = self._given(replies)
         return {
             **self._timed(place),
-            "quality": self._measure(own, given),
+            **self._measured(partial(self._measure, own, given)),
             "standard_error": self._standard_error(np.abs(own - given)),
             "r2": measures.r2(own, given),
             "mae": measures.mae(own, given),

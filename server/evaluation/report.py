@@ -55,7 +55,7 @@ def _columns(found: Evaluation) -> dict[str, Callable[[Judged], str]]:
     if found.measure != "r2":
         columns["R2"] = lambda one: _shown(one.r2)
     columns["mean error"] = lambda one: _with_error(
-        one.mae, one, show_number, "{:.2g}".format
+        one.mae, one.standard_error, show_number, "{:.2g}".format
     )
     columns["RMSE"] = lambda one: _shown(one.rmse, show_number)
     promise = f" (of {found.coverage:.1%})" if found.coverage else ""
@@ -140,7 +140,7 @@ def _named(one: Judged, unit: str) -> str:
 
 
 def _quality(one: Judged) -> str:
-    return _shown(one.quality)
+    return _with_error(one.quality, one.quality_error, show_accuracy, show_accuracy)
 
 
 def _expected(one: Judged) -> str:
@@ -148,16 +148,15 @@ def _expected(one: Judged) -> str:
 
 
 def _accuracy(one: Judged) -> str:
-    return _with_error(one.accuracy, one, show_accuracy, show_accuracy)
+    return _with_error(one.accuracy, one.standard_error, show_accuracy, show_accuracy)
 
 
 def _with_error(
-    number: float | UnsetType,
-    one: Judged,
+    number: float | UnsetType | None,
+    error: float | None,
     show: Callable[[float], str],
     show_error: Callable[[float], str],
 ) -> str:
-    error = one.standard_error
     doubt = "" if error is None else f" ± {show_error(error)}"
     return _shown(number, show) + doubt
 

@@ -142,5 +142,6 @@ def test_another_measure_leads(
     expected = own["expected_quality"], own["expected_accuracy"]
     assert expected == pytest.approx((0.8, 0.95))
     assert lines[4].startswith(
-        f"polydom, 900 ms {own['quality']:.3f} 0.800 {own['accuracy']:.3f} ± "
+        f"polydom, 900 ms {own['quality']:.3f} ± {own['quality_error']:.3f} 0.800 "
+        f"{own['accuracy']:.3f} ± {own['standard_error']:.3f}"
     )

@@ -1,5 +1,6 @@
 """What replies say of a contender, against counting them one by one."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,20 +104,31 @@ def cost_of(label: str, answer: str | None) -> float:
     return float(COSTS[KNOWN.index(label), KNOWN.index(answer)])
 
 
+def quality_of(measure: str, replies: list[oracle.Plain]) -> float | None:
+    """What a measure says of replies."""
+    if measure == "cost":
+        paid = [cost_of(one.label, one.answer) for one in replies]
+        return float(1 - np.mean(paid) / 5)
+    quality: float | None = oracle.judged(replies, KNOWN)[measure]
+    if measure == "log_loss" and quality is not None:
+        return float(np.exp(-quality))
+    return quality
+
+
 @given(drawn_replies(), st.sampled_from([*OF_CLASSES]))
 def test_judgement_is_that_of_counting_one_by_one(
     replies: list[oracle.Plain], measure: str
 ) -> None:
     judge = judge_of(replies, measure=measure)
     found = judge.at_budget(0, BUDGET_MS)
-    expected = oracle.judged(replies, KNOWN)
-    quality = expected.get(measure)
-    if measure == "log_loss" and quality is not None:
-        quality = np.exp(-quality)
-    if measure == "cost":
-        paid = [cost_of(one.label, one.answer) for one in replies]
-        quality = 1 - np.mean(paid) / 5
+    quality = quality_of(measure, replies)
     assert found.quality == (None if quality is None else pytest.approx(quality))
+    error = oracle.error_by_parts(replies, partial(quality_of, measure))
+    if measure == "accuracy":
+        error = oracle.judged(replies, KNOWN)["standard_error"]
+    assert found.quality_error == (
+        None if error is None else pytest.approx(error, abs=1e-9)
+    )
     for name, value in oracle.judged(replies, KNOWN).items():
         assert getattr(found, name) == (
             value if value is None else pytest.approx(value)

@@ -76,6 +76,12 @@ def test_judgement_is_that_of_counting_one_by_one(
     how = {"absolute": measure == "mae"}
     given = oracle.in_time_or_mean(replies, MEAN, np.inf)
     assert found.quality == close(oracle.explained(labels, given, **how))
+
+    def explained(some: list[oracle.PlainNumber]) -> float:
+        answers = oracle.in_time_or_mean(some, MEAN, np.inf)
+        return oracle.explained([one.label for one in some], answers, **how)
+
+    assert found.quality_error == close(oracle.error_by_parts(replies, explained))
     inside = [
         oracle.explained(labels, oracle.in_time_or_mean(replies, MEAN, ms), **how)
         for ms in (1.0, BUDGET_MS)

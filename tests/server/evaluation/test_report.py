@@ -23,6 +23,7 @@ from polydom.server.evaluation.report import show
 
 JUDGED: dict[str, Any] = {
     "quality": 0.75,
+    "quality_error": 0.0125,
     "accuracy": 0.75,
     "standard_error": 0.0125,
     "balanced_accuracy": 0.5,

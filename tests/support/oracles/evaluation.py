@@ -1,8 +1,9 @@
 """What replies say of a contender, counted one by one and by scikit-learn."""
 
+import math
 import statistics
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,27 @@ def scored(
         share = (one.scores or {}).get(one.label, 0.0)
         losses.append(-np.log(max(share, 2.0**-52)))
     return (float(np.mean(areas)) if areas else None), float(np.mean(losses))
+
+
+def error_by_parts(
+    replies: Sequence[Any], quality: Callable[[list[Any]], float | None]
+) -> float | None:
+    """Standard error of a quality: the jackknife over at most 20 parts of the items."""
+    positions = sorted({one.position for one in replies})
+    parts = min(20, len(positions))
+    order = np.random.default_rng(0).permutation(len(positions)).tolist()
+    part = {position: order[k] % parts for k, position in enumerate(positions)}
+    found = [
+        quality([one for one in replies if part[one.position] != left])
+        for left in range(parts)
+        if parts > 1
+    ]
+    if not found or None in found or quality([*replies]) is None:
+        return None
+    known = [one for one in found if one is not None]
+    mean = statistics.fmean(known)
+    spread = sum((one - mean) ** 2 for one in known)
+    return math.sqrt(spread * (parts - 1) / parts)
 
 
 class PlainNumber(NamedTuple):
