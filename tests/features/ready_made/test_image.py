@@ -316,7 +316,7 @@ def test_a_hog_of_a_flat_image_is_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("shape", [(8, 8), (3, 3), (3, 21), (33, 20)])
 def test_a_hog_agrees_with_sharing_out_every_pixel(shape: tuple[int, int]) -> None:
-    grey = GREY[: shape[0], : shape[1]] / np.float32(255)
+    grey = np.asarray(GREY[: shape[0], : shape[1]] / 255, np.float32)
     grey[: shape[0] // 2] *= np.float32(0.01)
     sizes = (image.GRID, image.FINE, image.SECTORS, image.FAINT)
     expected = gradient_cells(grey, *sizes)
