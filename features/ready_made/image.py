@@ -165,16 +165,16 @@ def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
     """Strength of change by direction in 16 sectors and place in 4 x 4 cells.
 
     After Dalal and Triggs, Histograms of Oriented Gradients (2005). A pixel counts in
-    the nearest cells of each side, by how near they are, and a cell relative to those
-    around it. scikit-image's has neither that nor directions, only orientations, and
-    takes several times as long.
+    the nearest cells each way, by how near they are, and a cell relative to those
+    around it. scikit-image's shares out no pixel, takes opposite directions for one,
+    and takes several times as long.
     """
     return in_soft_cells(*gradients)
 
 
 @feature(needs=[small])
 def small_hog(small: Bytes) -> Doubles:
-    """Take the same of 64 x 64 pixels, which are decoded the cheap way."""
+    """Do as hog, from 64 x 64 colours: 16 sectors in 4 x 4 cells, the cheap way."""
     # Three passes over strided bytes take less than one weighted sum of three.
     grey = small[:, :, 1].astype(np.float32)
     grey += grey
