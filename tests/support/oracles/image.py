@@ -1,6 +1,7 @@
 """Slow twins of features of images."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,3 +42,31 @@ def likeness_of_blocks(values: NDArray[np.float32], side: int) -> list[list[floa
             pairs[min(max(int((value + 1) * 8), 0), 15)] += 1 / len(blocks) ** 2
         nearest[min(max(int((max(alike) + 1) * 8), 0), 15)] += 1 / len(blocks)
     return [pairs, nearest]
+
+
+def gradient_cells(
+    grey: NDArray[np.float32], grid: int, fine: int, sectors: int, faint: float
+) -> list[float]:
+    """Normalised strength of change in grid x grid cells and so many directions."""
+    height, width = (side - 2 for side in grey.shape)
+    sums = np.zeros((grid, grid, sectors))
+    for y, x in itertools.product(range(height), range(width)):
+        down = float(grey[y + 2, x + 1] - grey[y, x + 1])
+        right = float(grey[y + 1, x + 2] - grey[y + 1, x])
+        sector = round(math.atan2(down, right) * sectors / (2 * math.pi)) % sectors
+        places = []
+        for place, length in ((y, height), (x, width)):
+            middle = (place * fine // length + 0.5) * grid / fine - 0.5
+            places.append([max(0.0, 1 - abs(middle - cell)) for cell in range(grid)])
+        for i, j in itertools.product(range(grid), repeat=2):
+            weight = places[0][i] * places[1][j] * grid**2 / (height * width)
+            sums[i, j, sector] += weight * math.hypot(down, right)
+    found = []
+    for i, j in itertools.product(range(grid), repeat=2):
+        energy = 0.0
+        for a, b in itertools.product((-1, 0, 1), repeat=2):
+            y, x = min(max(i + a, 0), grid - 1), min(max(j + b, 0), grid - 1)
+            energy += (0.5 ** (abs(a) + abs(b))) * (sums[y, x] ** 2).sum()
+        loud = math.sqrt(energy + faint**2)
+        found += [math.sqrt(value / loud) for value in sums[i, j].tolist()]
+    return found
