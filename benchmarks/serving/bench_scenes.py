@@ -27,12 +27,12 @@ import numpy as np
 from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
+from polydom.indexer.building.template import default_features
 from polydom.indexer.progress import OnProgress
 from tests.support.servers import serving
 
 from .. import report
 from ..data.kept_items import KEPT
-from ..data.recording import FEATURES
 from ..data.scenes import FOLDER
 from ..places import ROOT
 
@@ -73,7 +73,7 @@ def project(arguments: argparse.Namespace) -> Project:
     return Project.from_mapping(
         {
             "data": {"items": "benchmarks.data.kept_items:build_scenes"},
-            "features": {"use": list(FEATURES)},
+            "features": {"use": default_features("image")},
             "learner": {"name": arguments.learner},
             "search": {
                 "alpha": arguments.alpha,
