@@ -7,7 +7,7 @@ LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer
 	tests/models/importers/test_every_row.py tests/models/selection/test_select.py
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
-ONCE = tests/system tests/benchmarks tests/pairs tests/server/cli tests/server/client tests/server/evaluation \
+ONCE = tests/system tests/benchmarks tests/features tests/pairs tests/server/cli tests/server/client tests/server/evaluation \
 	tests/server/http tests/server/offline_scoring tests/server/oip tests/server/ops tests/server/v1 \
 	tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py tests/models/selection \
 	tests/indexer/commands tests/indexer/building/test_build.py tests/indexer/building/test_cache_keys.py \
@@ -32,6 +32,9 @@ demo: install
 # The runs are of one process each, so two go side by side.
 test: install
 	$(MAKE) -j2 check compiled interpreted long
+
+# Libraries' threads wait for one another by spinning, where two runs share the cores.
+compiled long interpreted: export OMP_NUM_THREADS = 1
 
 compiled:
 	$(BIN)/pytest -q $(LONG:%=--ignore=%)
