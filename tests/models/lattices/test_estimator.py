@@ -130,7 +130,7 @@ def test_scores_follow_the_inputs_that_they_must_to_the_last_bit(
 ) -> None:
     fitted = monotonic(*kind)
     draw = np.random.default_rng(data.draw(st.integers(0, 9999)))
-    X = TWO[0][draw.integers(0, len(TWO[0]), 60)]
+    X = TWO[0][draw.integers(0, len(TWO[0]), few(60))]
     higher = X.copy()
     moved = [c for c in SIGNS if draw.random() < 0.5]
     for column in moved:
