@@ -4,14 +4,15 @@ BIN = $(VENV)/bin
 
 # Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
 LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building/test_build.py \
-	tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+	tests/models/importers/test_every_row.py tests/models/selection/test_isolation.py tests/models/selection/test_select.py
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
-ONCE = tests/system tests/benchmarks tests/pairs tests/server/cli tests/server/client tests/server/evaluation \
-	tests/server/http tests/server/offline_scoring tests/server/oip tests/server/ops tests/server/v1 \
-	tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py tests/models/selection \
-	tests/indexer/commands tests/indexer/building/test_build.py tests/indexer/building/test_cache_keys.py \
-	tests/indexer/building/test_learner_race.py tests/indexer/building/test_parallel.py tests/indexer/building/training
+ONCE = tests/system tests/benchmarks tests/features tests/pairs tests/server/batch tests/server/cli \
+	tests/server/client tests/server/evaluation tests/server/http tests/server/offline_scoring tests/server/oip \
+	tests/server/ops tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
+	tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
+	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
+	tests/indexer/building/test_parallel.py tests/indexer/building/training
 
 .PHONY: demo test compiled interpreted long check install clean
 
@@ -32,6 +33,11 @@ demo: install
 # The runs are of one process each, so two go side by side.
 test: install
 	$(MAKE) -j2 check compiled interpreted long
+
+# Threads of libraries wait for one another by spinning, for minutes where two runs share the cores.
+# LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
+compiled long interpreted: export OMP_NUM_THREADS = 1
+compiled long interpreted: export OMP_WAIT_POLICY = passive
 
 compiled:
 	$(BIN)/pytest -q $(LONG:%=--ignore=%)

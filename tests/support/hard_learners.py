@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,10 +13,6 @@ from sklearn.dummy import DummyClassifier
 
 def end_by_exit() -> None:
     os._exit(3)
-
-
-def end_by_kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def end_by_segfault() -> None:

@@ -53,14 +53,14 @@ def spin(times):
 @feature(kind="image")
 def rows(data):
     width, height = open_picture(data).size
-    spin(300 * height)
+    spin(100 * height)
     return [height / width]
 
 
 @feature(kind="image")
 def columns(data):
     width, height = open_picture(data).size
-    spin(300 * width)
+    spin(100 * width)
     return [width]
 """
 

@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
-from polydom.models.measures import are_probabilities
+from polydom.models.measures import SURE, are_probabilities
 from polydom.models.scoring.model import Model
 
 from ..project import OF_SCORES
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-
-SURE = float(np.finfo(np.float64).eps)  # the least probability that log loss sees
 
 
 class Answers(NamedTuple):

@@ -82,7 +82,7 @@ def pickled(thing: Any) -> Any:
 
 
 ENSEMBLES = ensembles()
-X_TWO = bundled("breast_cancer")[0]
+X_TWO = bundled("breast_cancer")[0][: few(1000)]
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)

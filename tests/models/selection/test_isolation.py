@@ -110,7 +110,6 @@ def test_a_learner_that_ends_its_process_costs_only_itself(
 ) -> None:
     learners = {
         "exits": Does(hard.end_by_exit),
-        "killed": Does(hard.end_by_kill),
         "bayes": GaussianNB(),
         "segfault": Does(hard.end_by_segfault),
         "orphans": Does(hard.exit_and_leave_a_child),
@@ -121,7 +120,6 @@ def test_a_learner_that_ends_its_process_costs_only_itself(
     assert chosen.model.score(X, y) > 0.5
     assert chosen.failed == {
         "exits": "TrainingDied: its process ended with code 3",
-        "killed": "TrainingDied: its process ended with code -9",
         "segfault": "TrainingDied: its process ended with code -11",
         "orphans": "TrainingDied: its process ended with code 4",
         "awkward": "RuntimeError: Awkward: one and two",
@@ -140,7 +138,7 @@ def test_a_worker_killed_while_idle_costs_nobody(
                 os.kill(process.pid, signal.SIGKILL)
         return race.leader()
 
-    learners = {str(x): GaussianNB(var_smoothing=10.0**-x) for x in range(3)}
+    learners = {str(x): GaussianNB(var_smoothing=10.0**-x) for x in range(2)}
     chosen = choose(learners, jobs, limit_s, strategy=train_and_kill)
     assert chosen.failed == {}
     assert chosen.model is not None
@@ -159,10 +157,10 @@ def test_the_winner_is_not_trained_again(
 
 def test_a_last_training_that_overruns_does_not_lose_the_race() -> None:
     """With folds the winner is trained on all rows at the end: 120, after 80."""
-    chosen = choose({"slow": Does(hard.hang, rows=100)}, 1, 6.0, validation=3)
+    chosen = choose({"slow": Does(hard.hang, rows=100)}, 1, 3.0, validation=3)
     assert chosen.name == "slow"
     assert chosen.model is None
-    assert chosen.error == "TrainingDied: stopped after its 6 s"
+    assert chosen.error == "TrainingDied: stopped after its 3 s"
     assert [line.amount for line in chosen.log] == [40, 80]
 
 
