@@ -95,7 +95,8 @@ def measure_build(table: Path, columns: int) -> dict[str, float]:
     builder = _builder(table, columns, watched)
     index = builder.index()
     facts = watched.facts()
-    feature_table, ((train, _),) = builder.table, builder.splits(builder.table.dataset)
+    feature_table = builder.table
+    (train, _), *_ = builder.splits(feature_table.dataset)
     learner = make_learner(LEARNER, 0)
     began = time.perf_counter()
     values = feature_table.values[train].astype(np.float64)

@@ -56,7 +56,7 @@ def project(arguments: argparse.Namespace) -> Project:
             "data": {"items": "benchmarks.data.scenes:load"},
             "features": {"use": list(arguments.features)},
             "learner": {"name": "lda"},
-            "search": {"alpha": 1.05, "held_out": 0.25},
+            "search": {"alpha": 1.05, "held_out": 0.25, "refit": False},
             "seed": 0,
         },
         folder=ROOT,
