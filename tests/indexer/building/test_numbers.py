@@ -108,7 +108,7 @@ def test_expected_quality_and_intervals_hold_for_fresh_rows(tmp_path: Path) -> N
     low, high = package.intervals[best.row]
     missed = fresh[:, 4] - answers
     assert np.mean((low <= missed) & (missed <= high)) == pytest.approx(0.9, abs=0.03)
-    assert package.names(best.row)[0] == "a"
+    assert {"a", "b", "c"} <= {*package.names(best.row)}
 
 
 def test_numbers_go_with_folds_time_weights_and_a_test_split(tmp_path: Path) -> None:
