@@ -31,7 +31,7 @@ from polydom.features.tables.records import Records
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset, RowNames
-from polydom.indexer.building.project import Project
+from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.index.index import Index
@@ -43,6 +43,7 @@ from .. import report
 from ..data.tables import load_adult, load_covtype, load_higgs
 
 FEATURES = 8
+FEW = 4780  # rows below which a build cross-validates
 FRESH = 20_000
 SEARCH_S = 3.0
 MEASURES = {"classes": ("accuracy", "balanced_accuracy", "auc"), "numbers": ("r2",)}
@@ -137,7 +138,7 @@ def _judge(
     with tempfile.TemporaryDirectory() as folder:
 
         def built(refit: bool) -> tuple[Builder, Index]:
-            project = _project(X.shape[1], measure, seed, refit)
+            project = _project(X.shape[1], measure, seed, refit, count)
             dataset = _dataset(X[own], y[own], labels, numeric)
             builder = Builder(project, Cache(Path(folder)), Silence(), given=dataset)
             return builder, builder.index()
@@ -192,7 +193,11 @@ def _dealt(columns: int) -> list[range]:
     return [range(f, columns, FEATURES) for f in range(min(columns, FEATURES))]
 
 
-def _project(columns: int, measure: str, seed: int, refit: bool) -> Project:
+def _project(columns: int, measure: str, seed: int, refit: bool, count: int) -> Project:
+    """Divide as a build does by itself, which would not with `refit` false."""
+    search = {"budget_s": SEARCH_S, "refit": refit}
+    if count < FEW:
+        search["folds"] = FOLDS
     groups = [
         {"name": f"f{f}", "columns": [f"x{c}" for c in own]}
         for f, own in enumerate(_dealt(columns))
@@ -201,7 +206,7 @@ def _project(columns: int, measure: str, seed: int, refit: bool) -> Project:
         "features": {"columns": groups},
         "learner": {"name": "tree"},
         "quality": {"measure": measure},
-        "search": {"budget_s": SEARCH_S, "refit": refit},
+        "search": search,
         "exits": "off",
         "seed": seed,
         "workers": 1,

@@ -238,7 +238,7 @@ class Search(Part, frozen=True):
         Cross-validate over this many folds instead. By default over five where so few
         items are divided at random that no early exits could be promised (below 4,780
         independent ones, if each class comes in five of them), unless `[exits]` asks
-        for some.
+        for some or `refit` is false.
     covering
         Also use the covering rule, sound only where returns diminish (ICSP, 3.4).
     refit
@@ -544,6 +544,7 @@ class Project(Part, frozen=True):
         """Whether it is left to the build to hold items out, or to cross-validate."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
+        named = named or not search.refit  # which folds would not go without
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
         return self.data.divided and not (named or exiting)
 

@@ -42,6 +42,7 @@ def builder(folder: Path, rows: int, *, rare: int = 0, **more: Any) -> Builder:
         (200, {"quality": {"measure": "auc"}}, FOLDS),
         (200, {"search": {"folds": 3}}, 3),
         (200, {"search": {"held_out": 0.25}}, None),
+        (200, {"search": {"refit": False}}, None),
         (200, {"exits": {"alpha": 0.1}}, None),
         (200, {"exits": {"confidence": 0}}, None),
         (200, {"data": {"time": "t", "split": "time", "ignore": ["pair"]}}, None),
