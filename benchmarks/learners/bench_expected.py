@@ -5,12 +5,12 @@ python -m benchmarks.learners.bench_expected [--sets adult drawn] [--seeds 10]
 
 Indexes are built of few rows, drawn anew for each seed, of columns dealt to at most 8
 features, by trees; all other rows of the set, at most 20,000, are fresh. "held out" is
-what the rows that were held out showed, less what fresh ones show; "expected" is what
-the index says, less that: both in points, the mean over seeds with its standard error,
-of the best plan and of the mean of all plans on the skyline. What all features
-together are off by is taken from both: nobody chose them, so their mean error is none,
-and what the held-out rows are like by chance weighs less. Models are those that were
-measured. "refitted" is what the index says, less what the best plan's model shows once
+what the rows tested showed, held out or in turn as a build divides by itself, less what
+fresh ones show; "expected" is what the index says, less that: both in points, the mean
+over seeds with its standard error, of the best plan and of the mean of all plans on the
+skyline. What all features together are off by is taken from both: nobody chose them, so
+their mean error is none, and what the rows tested are like by chance weighs less.
+Models are those that were measured, or with folds trained on all rows. "refitted" is what the index says, less what the best plan's model shows once
 it is trained on all rows, which is the one that is served.
 """
 

@@ -272,7 +272,7 @@ def quiet() -> Iterator[None]:
     from threadpoolctl import threadpool_limits
 
     collecting = gc.isenabled()
-    gc.disable()  # to collect before would take a third of a small table's build
+    gc.disable()  # a collection before would take much of a small table's build
     try:
         with threadpool_limits(1):
             yield

@@ -544,9 +544,9 @@ class Project(Part, frozen=True):
         """Whether it is left to the build to hold items out, or to cross-validate."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
-        named = named or not search.refit  # which folds would not go without
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
-        return self.data.divided and not (named or exiting)
+        # folds would train again on all items
+        return self.data.divided and search.refit and not (named or exiting)
 
     def in_folds(self) -> Self:
         """Say the same with cross-validation."""

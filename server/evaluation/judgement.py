@@ -232,14 +232,15 @@ class ClassJudge(Judge):
         scores = self._scores(self._replies(place))
         every = np.ones(len(own))
         error = self._standard_error(self._rights(place))
-        measured = self._measured(partial(self._quality, answered, scores))
-        if self._measure == "accuracy":
-            measured["quality_error"] = error
+        right = measures.accuracy(own, answered)
+        measured = {"quality": right, "quality_error": error}
+        if self._measure != "accuracy":
+            measured = self._measured(partial(self._quality, answered, scores))
         return {
             **self._timed(place),
             **measured,
             "standard_error": error,
-            "accuracy": measures.accuracy(own, answered),
+            "accuracy": right,
             "balanced_accuracy": measures.balanced_accuracy(own, answered),
             "macro_f1": measures.macro_f1(own, answered),
             "auc": self._area(scores, every),
@@ -249,7 +250,7 @@ class ClassJudge(Judge):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Say how good answers are by the index's own measure."""
+        """Say how good answers are by the index's own measure, if not accuracy."""
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
         if self._measure == "auc":

@@ -88,6 +88,9 @@ def test_models_of_few_items_are_judged_in_turn_and_trained_on_all(
             tree.fit(values[train], dataset.codes[train])
             right[test] = tree.predict(values[test]) == dataset.codes[test]
         whole = DecisionTreeClassifier(random_state=0).fit(values, dataset.codes)
+    # where time is up, a model of the last fold serves
+    judged = made.trainer.model(1).predict(made.table.values)
+    assert judged.tolist() == tree.predict(values).tolist()
     best = int(np.flatnonzero(package.masks == 1)[0])
     assert package.meta["observed"][best] == pytest.approx(right.mean())
     assert package.meta["tested"] == 300
