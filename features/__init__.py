@@ -1,6 +1,25 @@
-"""Items, the features that describe them, and what those cost."""
+"""Items, the features that describe them, and what those cost.
 
-from .costs.curve import CostCurve
+What fits curves is imported when it is first asked for: errors and items are for
+clients too, which compute nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .feature import feature, step
 
+if TYPE_CHECKING:
+    from .costs.curve import CostCurve
+
 __all__ = ["CostCurve", "feature", "step"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CostCurve":
+        return import_module(".costs.curve", __name__).CostCurve
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,18 +1,18 @@
 """The offline build, and the index it makes.
 
-`Index` and `Candidate` are light; the rest is imported when it is first asked for.
+What is offered is imported when it is first asked for, so that a command which only
+says what it can do does not wait for compilers and learners.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from .index.index import Candidate, Index
 
 if TYPE_CHECKING:
     from .building.build import build
     from .building.project import Project
     from .estimators.classifier import BudgetClassifier
     from .estimators.regressor import BudgetRegressor
+    from .index.index import Candidate, Index
     from .set_search.poly_dom import search
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
 _LAZY = {
     "BudgetClassifier": ".estimators.classifier",
     "BudgetRegressor": ".estimators.regressor",
+    "Candidate": ".index.index",
+    "Index": ".index.index",
     "Project": ".building.project",
     "build": ".building.build",
     "search": ".set_search.poly_dom",

@@ -1,8 +1,6 @@
 """``python -m polydom``: the same as the ``polydom`` command."""
 
-import sys
-
-from polydom.server.__main__ import main
+from polydom.server.__main__ import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

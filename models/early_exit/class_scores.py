@@ -1,18 +1,18 @@
 """Class scores of a row from its sums, and what they can come to where it stopped."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import exp
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.classifier import Classifier, Head
+from ..scoring.classifier import Classifier, Head, logistic
 from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
 from ..scoring.kernels.native import entry
-from ..scoring.kernels.score_bounds import bound_scores, choose_whole
+from ..scoring.kernels.score_bounds import bound_scores
 from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
 from ..scoring.scorer import BaseModels, SumOfTerms
@@ -21,7 +21,6 @@ Bounds = list[tuple[float, float]]  # of each class: least and most
 Scores = list[float]
 
 EPSILON = float(np.finfo(np.float64).eps)
-choose_entry, bound_entry = entry(choose_whole), entry(bound_scores)
 
 
 def bound_sums(
@@ -67,23 +66,15 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
     if head.link == LOGISTIC and head.inputs == 1:
 
         def scores(apart: float) -> Scores:
-            share = _logistic(gain * apart)
+            share = logistic(gain * apart)
             return [1.0 - share, share]
 
         return scores
     if head.link == SOFTMAX:
-        return lambda apart: [_logistic(-gain * apart), _logistic(gain * apart)]
+        return lambda apart: [logistic(-gain * apart), logistic(gain * apart)]
     if head.link == MARGIN and isinstance(scorer, SumOfTerms) and scorer.gives_shares():
         return lambda apart: [0.5 - 0.5 * apart, 0.5 + 0.5 * apart]
     return None
-
-
-def _logistic(margin: float) -> float:
-    """Logistic function, as in `kernels/link.py`: to enter that takes twice as long."""
-    if margin >= 0.0:
-        return 1.0 / (1.0 + exp(-margin))
-    power = exp(margin)
-    return power / (1.0 + power)
 
 
 def bound_by_difference(
@@ -121,8 +112,8 @@ def _bound_logistic(
     """Bound shares of two classes, which are logistic functions of their difference."""
 
     def bounds(used: int, total: float) -> Bounds:
-        low = _logistic(gain * (total + least[used - 1])) - wide
-        high = _logistic(gain * (total + most[used - 1])) + wide
+        low = logistic(gain * (total + least[used - 1])) - wide
+        high = logistic(gain * (total + most[used - 1])) + wide
         low = low if low > 0.0 else 0.0
         high = high if high < 1.0 else 1.0
         return [(1.0 - high, 1.0 - low), (low, high)]
@@ -142,18 +133,24 @@ class ClassBounds:
         Makes class scores of whole sums.
     rounding : (3,)
         As `rounding_of` gives it.
+    bound
+        Compiled function that bounds scores.
     """
 
     least: Floats
     most: Floats
     head: Head
     rounding: Floats
+    bound: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", entry(bound_scores))
 
     def of(self, used: int, totals: Floats) -> Bounds:
         """Bounds of each class after `used` >= 1 base models."""
         out, head = np.empty(2 * len(totals)), self.head
         sums = totals, self.least, self.most
-        bound_entry(*sums, used - 1, head.link, head.gain, self.rounding, out)
+        self.bound(*sums, used - 1, head.link, head.gain, self.rounding, out)
         pairs = iter(out.tolist())
         return list(zip(pairs, pairs, strict=True))
 

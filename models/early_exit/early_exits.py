@@ -12,6 +12,8 @@ from polydom.features.errors import BadRow
 
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
+from ..scoring.kernels.native import entry
+from ..scoring.kernels.score_bounds import choose_whole
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
 from ..scoring.scorer import BaseModels, PackedTerms
@@ -24,7 +26,6 @@ from .class_scores import (
     Scores,
     bound_by_class,
     bound_by_difference,
-    choose_entry,
     scores_by_difference,
 )
 from .model_digest import digest_model
@@ -258,11 +259,13 @@ class MarginExit(_Evaluator):
 
     stops: Margins
     bounds: ClassBounds | None = field(init=False)
+    choose_whole: Any = field(init=False)
 
     def __post_init__(self) -> None:
         _Evaluator.__post_init__(self)
         bounds = bound_by_class(self.classifier, self.terms, self.schedule.order)
         object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "choose_whole", entry(choose_whole))
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -310,7 +313,8 @@ class MarginExit(_Evaluator):
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
         """Class of whole sums (K,), below 0 near a tie, and else their scores (K,)."""
         head, scores = self.classifier.head, np.empty(len(totals))
-        return choose_entry(totals, head.link, head.rule, head.gain, scores), scores
+        chosen = self.choose_whole(totals, head.link, head.rule, head.gain, scores)
+        return chosen, scores
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
         chosen, whole = self.stops.chosen(totals, codes), codes & 3 == UNDECIDED

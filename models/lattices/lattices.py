@@ -12,7 +12,7 @@ from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Never, Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
-from .packed import pack_lattices, raw_entry
+from .packed import pack_lattices
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
@@ -99,7 +99,7 @@ class Lattices(SumOfTerms):
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
         total = np.empty(1)
-        raw_entry(row, packed.at, total)
+        packed.enter(row, packed.at, total)
         return float(total[0] + self.bias[0])
 
     def with_packed(self) -> "Lattices":

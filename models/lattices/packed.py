@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from ..scoring.address_table import LINE, lay_table
 from ..scoring.kernels.cached_njit import COMPILED
-from ..scoring.kernels.native import entry
 from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Stops
 from .kernels.simd_steps import LANES, STEP
@@ -30,11 +29,10 @@ MOST_COLUMNS = 4096  # what is written of them lies on the stack
 # the first ones are smaller.
 MOST_GROUPS = 16
 
-raw_entry, by_margin_entry = entry(raw), entry(early_by_margin)
 KERNELS = {
-    "never": (None, raw_many, None),
-    "limits": (entry(decide), early_many, entry(early_one)),
-    "margins": (by_margin_entry, early_by_margin_many, None),
+    "never": (raw, raw_many, None),
+    "limits": (decide, early_many, early_one),
+    "margins": (early_by_margin, early_by_margin_many, None),
 }
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ..scoring.address_table import lay_table
 from ..scoring.cuts import ascends, find_last
 from ..scoring.kernels.cached_njit import COMPILED
-from ..scoring.kernels.native import entry
 from ..scoring.kernels.preparation import (
     AFFINE,
     BINARISE,
@@ -206,6 +205,6 @@ def lay_blocks(
 
 
 KERNELS = {
-    "limits": (entry(decide), early_many, entry(early_one)),
-    "margins": (entry(early_by_margin), early_by_margin_many, None),
+    "limits": (decide, early_many, early_one),
+    "margins": (early_by_margin, early_by_margin_many, None),
 }

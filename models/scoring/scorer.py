@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from .address_table import AddressTable, NotCopied
+from .kernels.native import entry
 from .model import Floats, Rows
 from .preparation import Preparation
 from .rows import DENSE, SINGLE
@@ -165,16 +166,16 @@ class PackedTerms(NotCopied):
     start : (R,) float64
         Sums before the first base model.
     enter
-        Compiled function of one row, of `at`, and of totals (R,) where it writes them.
-        It gives the answer, by limits; the code, by margins (see `stopping_rule.py`);
-        of whole sums the raw score, if there is one. None where only many rows have a
-        kernel.
+        Kernel of one row, of `at`, and of totals (R,) where it writes them; compiled
+        here. It gives the answer, by limits; the code, by margins (see
+        `stopping_rule.py`); of whole sums the raw score, if there is one. None where
+        only many rows have a kernel.
     many
         Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).
     follow_one
-        By limits, compiled function of one row and of `at`. It gives the row's sum and
-        its code, in which UNDECIDED is a whole sum only where it is near the threshold.
-        Else None.
+        By limits, kernel of one row and of `at`, compiled here. It gives the row's sum
+        and its code, in which UNDECIDED is a whole sum only where it is near the
+        threshold. Else None.
     at
         Address of the table.
     """
@@ -189,6 +190,8 @@ class PackedTerms(NotCopied):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", self.table.address)
+        for name in ("enter", "follow_one"):
+            object.__setattr__(self, name, entry(getattr(self, name)))
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""

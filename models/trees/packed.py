@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
-from ..scoring.kernels.native import entry
 from ..scoring.model import Floats
 from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Codes, Stops
@@ -59,10 +58,10 @@ class PackedTrees(PackedTerms):
 
 
 KERNELS = {
-    "margin": (entry(margin), margins, None),
+    "margin": (margin, margins, None),
     "scores": (None, raw_scores, None),
-    "limits": (entry(decide), early_many, entry(early_one)),
-    "margins": (entry(early_by_margin), early_by_margin_many, None),
+    "limits": (decide, early_many, early_one),
+    "margins": (early_by_margin, early_by_margin_many, None),
 }
 
 

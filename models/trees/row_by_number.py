@@ -15,8 +15,6 @@ from ..scoring.stopping_rule import UNDECIDED
 from .kernels.row_by_number import TABLE, decide_bound, simd_decide_bound
 from .packed import PackedTrees
 
-PORTABLE, VECTOR = entry(decide_bound), entry(simd_decide_bound)
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundRows(NotCopied):
@@ -78,7 +76,7 @@ def bind_rows(
     if X.shape[1] < packed.width:
         raise BadInput(f"rows of {X.shape[1]} columns; {packed.width} are needed")
     fill_table(table, X, packed)
-    enter = VECTOR if packed.vector else PORTABLE
+    enter = entry(simd_decide_bound if packed.vector else decide_bound)
     address = table.ctypes.data
 
     def choose_at(i: int) -> int:

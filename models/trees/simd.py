@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
-from ..scoring.kernels.native import entry
 from ..scoring.stopping_rule import Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
 from .kernels.simd import (
@@ -50,10 +49,10 @@ MOST_VALUES = 2**21
 STEPS_PER_TEST = 3
 
 KERNELS = {
-    "margin": (entry(simd_margin), simd_margins, None),
+    "margin": (simd_margin, simd_margins, None),
     "scores": (None, simd_scores, None),
-    "limits": (entry(simd_decide), simd_early_many, entry(simd_early_one)),
-    "margins": (entry(simd_early_by_margin), simd_early_by_margin_many, None),
+    "limits": (simd_decide, simd_early_many, simd_early_one),
+    "margins": (simd_early_by_margin, simd_early_by_margin_many, None),
 }
 
 

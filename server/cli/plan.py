@@ -1,7 +1,7 @@
 """What a budget buys at some size, and what is cheaper and dearer: `polydom plan`."""
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +10,13 @@ from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size, show_size
 from polydom.indexer.commands.app import AsJson, IndexFile
-from polydom.indexer.index.index import Index
-from polydom.indexer.index.package import Package
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from .options import Budget, BudgetMs
+
+if TYPE_CHECKING:
+    from polydom.indexer.index.index import Index
+    from polydom.indexer.index.package import Package
 
 
 def plan(
@@ -39,7 +41,7 @@ def plan(
     typer.echo(json.dumps(facts) if as_json else table_of(facts))
 
 
-def _size_for(index: Index, text: str | None) -> Size:
+def _size_for(index: "Index", text: str | None) -> Size:
     """Read the size of an item; a record's is 1, and need not be said."""
     if text is not None:
         return _read_size(text)
@@ -62,7 +64,7 @@ def _read_size(text: str) -> Size:
 
 
 def explain(
-    index: Index, size: Size, budget_ms: float | None, budget: float | None
+    index: "Index", size: Size, budget_ms: float | None, budget: float | None
 ) -> dict[str, Any]:
     """Describe the choice as plain data.
 
@@ -121,7 +123,9 @@ def explain(
     }
 
 
-def _buy(index: Index, package: Package, size: Size, amount: float) -> tuple[int, bool]:
+def _buy(
+    index: "Index", package: "Package", size: Size, amount: float
+) -> tuple[int, bool]:
     """Row that answers, and whether it fits; the prior's where nothing does."""
     try:
         return index.best(size, amount).row, True

@@ -15,13 +15,14 @@ from polydom.features.figures import show_accuracy, show_ms, show_number
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
-from polydom.indexer.index.package import Package
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from ..schema.predict import Answer, Reason, Terms
 from .options import Budget, BudgetMs, Exact, FeatureFiles
 
 if TYPE_CHECKING:
+    from polydom.indexer.index.package import Package
+
     from ..runtime.translator import Translator
 
 STDIN = Path("-")
@@ -119,7 +120,7 @@ def read_payload(path: Path, kind: Kind) -> Any:
         raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error
 
 
-def _words_of(answer: Answer, package: Package) -> str:
+def _words_of(answer: Answer, package: "Package") -> str:
     """Write what was answered, and how sure that is."""
     if answer.value is not UNSET and answer.interval is not UNSET:
         low, high = map(show_number, answer.interval)
@@ -141,7 +142,7 @@ def _score_of(answer: Answer) -> str:
     return "no score"
 
 
-def _expected(answer: Answer, package: Package) -> str:
+def _expected(answer: Answer, package: "Package") -> str:
     """Write the expected quality, and the accuracy where that is something else."""
     name = name_quality(package.measure)
     words = f"expected {name} {show_accuracy(answer.expected_quality)}"
@@ -151,7 +152,7 @@ def _expected(answer: Answer, package: Package) -> str:
     return f"{words}, accuracy {show_accuracy(accuracy)}"
 
 
-def line_of(path: Path, answer: Answer, package: Package) -> str:
+def line_of(path: Path, answer: Answer, package: "Package") -> str:
     """One line for people: the answer, and what it took."""
     nothing = WITHOUT_FEATURES[package.task]
     features = printable(", ".join(answer.features)) or f"no feature ({nothing})"

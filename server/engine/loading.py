@@ -9,6 +9,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..settings import Settings
+from .compile_ahead import compile_ahead
 from .planner import Planner
 
 _AnyPath = str | os.PathLike[str]
@@ -48,7 +49,7 @@ def load_planner(
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
 ) -> Planner:
-    """Make the planner of an index, or of its file.
+    """Make the planner of an index, or of its file, with its kernels compiled.
 
     `features` are Python files with the operator's own features.
 
@@ -64,4 +65,6 @@ def load_planner(
     else:
         index, package = load_index(index)
     extractor = package.extractor(features)
-    return Planner(index, extractor, corrects=settings.correct, audit=settings.audit)
+    planner = Planner(index, extractor, corrects=settings.correct, audit=settings.audit)
+    compile_ahead(planner, rescales=settings.rescale)
+    return planner

@@ -18,8 +18,8 @@ from tests.support.places import ROOT
 ROOMS = ("features", "models", "indexer", "server")
 COMPILES = """
 from polydom.models.scoring.kernels.link import logistic
-assert logistic.signatures
 assert logistic(0.0) == 0.5
+assert logistic.signatures
 """
 
 

@@ -6,7 +6,7 @@ from numba.types import Tuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLAGS, FLOATS, FLOATS_2D
+from polydom.models.scoring.kernels.native import FLAGS, FLOATS, FLOATS_2D, copy
 
 from .crossings import FLOATS_OUT, INTS_OUT, UNIT, certain_order, compare, ever_cheaper
 
@@ -75,7 +75,7 @@ def undominated(
                 stay += 1
         kept[stay] = row
         end = stay + 1
-    return np.sort(kept[:end])
+    return kept[:end]
 
 
 PIECES = Tuple((FLOATS_OUT, INTS_OUT))
@@ -88,7 +88,8 @@ def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
     if size <= held:
         return starts, owners
     more_starts, more_owners = np.empty(2 * size), np.empty(2 * size, np.int64)
-    more_starts[:held], more_owners[:held] = starts, owners
+    copy(starts, more_starts)
+    copy(owners, more_owners)
     return more_starts, more_owners
 
 

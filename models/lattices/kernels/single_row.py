@@ -329,7 +329,8 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
     sums = np.empty(totals.shape[1])
     for i in range(X.shape[0]):
         raw(X[i], address, sums)
-        totals[i] += sums
+        for r in range(totals.shape[1]):
+            totals[i, r] += sums[r]
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)

@@ -10,7 +10,7 @@ from numba import boolean, float64, int64, types, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS, copy
 
 
 @njit(
@@ -80,7 +80,7 @@ def follow_margins(
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
     for i in range(scores.shape[0]):
-        sums[:] = bias
+        copy(bias, sums)
         r = 0
         while r < last:
             for k in range(sums.shape[0]):
@@ -90,7 +90,7 @@ def follow_margins(
                 break
             r += 1
         if r == last:
-            sums[:] = bias
+            copy(bias, sums)
             for t in range(last):
                 for k in range(sums.shape[0]):
                     sums[k] += scores[i, t, k]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..model import Floats
 from .cached_njit import OPTIONS, njit
-from .native import frozen
+from .native import copy, frozen
 
 RAW = frozen(float64, 2)
 RAW_ROW = frozen(float64)
@@ -76,7 +76,7 @@ def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
         if link == SOFTMAX:
             softmax(raw[i], gain, out[i])
         elif link == MARGIN and raw.shape[1] == out.shape[1]:
-            out[i] = raw[i]
+            copy(raw[i], out[i])
         elif link == EACH:  # one against the rest, as they are
             for k in range(raw.shape[1]):
                 out[i, k] = logistic(gain * raw[i, k])

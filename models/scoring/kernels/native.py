@@ -35,7 +35,7 @@ from numba import boolean, carray, float32, float64, int64, types
 from numba.core.types import Array
 from numba.extending import intrinsic
 
-from .cached_njit import njit
+from .cached_njit import Kernel, njit
 
 ADDRESS = types.uint64
 INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
@@ -91,6 +91,17 @@ def table_at(address: int, kind: Any) -> Any:
     return carray(pointer(address), (1,), kind)[0]
 
 
+@njit(inline="always")
+def copy(source: Any, out: Any) -> None:
+    """Copy one axis into another as long, or longer.
+
+    To assign one array to another brings in all that numba knows of shapes and of
+    their errors, whose compilation takes longer than most kernels'.
+    """
+    for k in range(source.shape[0]):
+        out[k] = source[k]
+
+
 @in_llvm(types.voidptr(types.int64))
 def on_stack(builder: Any, count: Any) -> Any:
     """Reserve room for `count` int32 until the calling kernel returns."""
@@ -103,8 +114,9 @@ def entry(kernel: Any) -> Any:
     Its dispatcher would look at the types of the arguments; this takes them for what
     they must be. What is not compiled is its own.
     """
-    if not hasattr(kernel, "overloads"):
+    if not isinstance(kernel, Kernel):
         return kernel
+    kernel.compile_declared()
     return kernel.overloads[kernel.signatures[0]].entry_point
 
 

@@ -22,7 +22,7 @@ from .link import (
     shares,
     softmax,
 )
-from .native import FLOATS, FLOATS_2D
+from .native import FLOATS, FLOATS_2D, copy
 from .stopping_rule import margin_of
 
 # Sums of shares below it are rounded by too much, or are of shares too small to add.
@@ -45,7 +45,7 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
     if link == SOFTMAX:
         softmax(raw, gain, out)
     elif link == MARGIN:
-        out[:] = raw
+        copy(raw, out)
     elif link == EACH:
         for k in range(raw.shape[0]):
             out[k] = logistic(gain * raw[k])
@@ -113,7 +113,8 @@ def bound_scores(
             low[k] = probability(gain * low[k], link)
             high[k] = probability(gain * high[k], link)
     if link in (MARGIN, EACH):
-        out[::2], out[1::2] = low, high
+        for k in range(count):
+            out[2 * k], out[2 * k + 1] = low[k], high[k]
     else:
         bound_shares(low, high, out)
     for k in range(count):

@@ -15,9 +15,7 @@ from polydom.models.lattices.kernels.simd_steps import LANES
 from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.lattices.packed import (
     MOST_KEYPOINTS,
-    by_margin_entry,
     pack_lattices,
-    raw_entry,
     sorting_network,
 )
 from polydom.models.scoring.preparation import plain
@@ -180,7 +178,7 @@ def test_whole_sums_are_those_of_the_plain_kernel_to_the_bit(sizes: Sizes) -> No
     out = np.empty(sizes.R)
     for row, sums in zip(X, expected, strict=True):
         assert packed.takes(row)
-        raw_entry(row, packed.at, out)
+        packed.enter(row, packed.at, out)
         np.testing.assert_array_equal(out, sums)
     np.testing.assert_array_equal(
         lattices.with_packed().raw(X), expected + lattices.bias
@@ -237,7 +235,7 @@ def test_rows_stop_where_the_plain_margin_is(
         assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
         sums_of_row = lattices.bias.copy()
-        assert by_margin_entry(X[i], packed.at, sums_of_row) == codes[i]
+        assert packed.enter(X[i], packed.at, sums_of_row) == codes[i]
         np.testing.assert_array_equal(sums_of_row, totals[i])
 
 

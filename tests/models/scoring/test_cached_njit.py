@@ -1,16 +1,20 @@
-"""A cached kernel is compiled again when anything that it imports has changed."""
+"""A kernel is compiled when it is needed, once, and anew when its imports change."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numba import float64, int64
 
-from polydom.models.scoring.kernels import cached_njit
+from polydom.models.scoring.kernels import cached_njit, compiling, kernel_cache
+from polydom.models.scoring.kernels.cached_njit import njit
 from tests.support.places import ROOT
 
 PACKAGE = {
@@ -63,7 +67,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "kept").mkdir()
     for name, source in PACKAGE.items():
         (tmp_path / "kept" / name).write_text(source)
-    shutil.copy(cached_njit.__file__, tmp_path / "kept")
+    for module in (cached_njit, compiling, kernel_cache):
+        shutil.copy(str(module.__file__), tmp_path / "kept")
     return tmp_path
 
 
@@ -93,6 +98,47 @@ def test_kernels_that_check_indices_are_others(folder: Path) -> None:
     assert answer(folder) == (14, True)
 
 
+@pytest.mark.jit
+def test_processes_that_start_together_compile_once(folder: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(answer, 4 * [folder]))
+    assert sorted(answers) == [(14, False), *3 * [(14, True)]]
+
+
+@pytest.mark.jit
+def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same(
+    folder: Path,
+) -> None:
+    file = folder / "no-folder"
+    file.touch()
+    for _ in range(2):
+        assert answer(folder, NUMBA_CACHE_DIR=str(file)) == (14, False)
+    assert answer(folder, NUMBA_CACHE_DIR=str(folder / "own")) == (14, False)
+    assert answer(folder, NUMBA_CACHE_DIR=str(folder / "own")) == (14, True)
+    assert any((folder / "own" / "polydom").glob("outer.double-*.nbi"))
+
+
+@pytest.mark.jit
+def test_nothing_is_compiled_before_it_is_called() -> None:
+    @njit(int64(int64), nogil=True)
+    def half(a: int) -> int:
+        return a // 2
+
+    @njit([int64(int64), float64(float64)], nogil=True)
+    def quarter(a: Any) -> Any:
+        return half(int64(a)) / 2
+
+    assert not half.signatures
+    assert not quarter.signatures
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(quarter, 64 * [9])) == {2}
+    assert quarter(9.5) == 2.0
+    assert half.signatures == [(int64,)]
+    assert quarter.signatures == [(int64,), (float64,)]
+    with pytest.raises(TypeError, match="No matching definition"):
+        quarter("9")
+
+
 def test_every_kernel_is_compiled_so() -> None:
     numba_import = re.compile(r"^from numba import (\([^)]*\)|.*)$", re.MULTILINE)
     files = [
@@ -108,11 +154,11 @@ def test_every_kernel_is_compiled_so() -> None:
 
 def test_a_digest_is_that_of_sources_alone() -> None:
     import_module("polydom.models.trees.kernels.simd")
-    one = cached_njit.digest("polydom.models.trees.kernels.simd")
+    one = kernel_cache.digest("polydom.models.trees.kernels.simd")
     assert re.fullmatch("[0-9a-f]{16}", one)
-    assert one != cached_njit.digest("polydom.models.trees.kernels.packed")
+    assert one != kernel_cache.digest("polydom.models.trees.kernels.packed")
     found: dict[str, bytes] = {}
-    cached_njit._collect("polydom.models.trees.kernels.simd", found)
+    kernel_cache._collect("polydom.models.trees.kernels.simd", found)
     assert {
         "polydom.models.trees.kernels.packed",
         "polydom.models.trees.kernels.avx512",

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import carray, float64, int32, int64, njit, types, uint64, void
+from numba import carray, float64, int32, int64, types, uint64, void
 from numba.extending import intrinsic
 
 from polydom.models.scoring.address_table import LINE, aligned, lay_table
-from polydom.models.scoring.kernels.cached_njit import ONE_ROW
+from polydom.models.scoring.kernels.cached_njit import ONE_ROW, njit
 from polydom.models.scoring.kernels.native import (
     constant,
     entry,

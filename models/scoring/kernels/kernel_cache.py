@@ -1,0 +1,164 @@
+"""Compiled kernels on disk, named by all that they were compiled from.
+
+numba takes a file for fresh while the source file of its kernel is the same. But the
+constants and kernels that a kernel imports are in its code too, and so are the checks
+that `NUMBA_BOUNDSCHECK` asks for. Where sources lie and when they were written does not
+matter here, so what is compiled stays of use where they are installed again.
+"""
+
+import functools
+import hashlib
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import resolve_name
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+from filelock import FileLock
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.misc.appdirs import AppDirs
+
+# At the beginning of a line: what is imported for types alone is indented.
+_IMPORT = re.compile(rb"^from ([.\w]+) import", re.MULTILINE)
+_OWN = __name__.partition(".")[0]
+# What is imported by all kernels, and in the code of none.
+_UNINVOLVED = {__name__, f"{__package__}.compiling"}
+
+
+class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
+    """Finds the folder of a kernel's files, and names them by its sources."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file = file  # which numba names in warnings
+        self._digest = digest(function.__module__)
+        folders = _folders(Path(file))
+        name = f"{Path(file).stem}.{function.__qualname__}-{self._digest}.*nbi"
+        kept = [folder for folder in folders if any(folder.glob(name))]
+        self._folder = next(iter(kept or filter(_is_writable, folders)), None)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> "_BySources | None":
+        """Say where; None where nothing can be kept."""
+        located = cls(py_func, py_file)
+        return located if located._folder else None
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Return what files are compared by; their name says all."""
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        """Return what tells versions of a kernel apart in their files' names."""
+        return self._digest
+
+
+class _Files(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_BySources]  # noqa: RUF012  numba's
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """What one kernel was compiled to, shared by processes.
+
+    It is beside the sources, as Python's own compiled files are; where that folder can
+    be neither read from nor written to, in the user's folder for such things; or where
+    the environment variable `NUMBA_CACHE_DIR` says.
+
+    Raises
+    ------
+    RuntimeError
+        If it can be kept nowhere.
+    """
+
+    _impl_class = _Files
+
+    def holds(self, signature: Any, target: Any) -> bool:
+        """Whether there is code for this signature and this processor."""
+        key = self._index_key(signature, target.codegen())
+        return key in self._cache_file._load_index()
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep code; where that cannot be, as on a full disk, it is compiled again."""
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from compiling meanwhile, or wait for one that does.
+
+        Where no file can be locked all compile.
+        """
+        lock = _lock_of(self._cache_path)
+        try:
+            lock.acquire()
+        except OSError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _folders(file: Path) -> list[Path]:
+    """List where the kernels of a source file may be kept, the best first."""
+    if numba.config.CACHE_DIR:
+        return [Path(numba.config.CACHE_DIR, "polydom")]
+    own = AppDirs(appname="polydom", appauthor=False).user_cache_dir
+    return [file.parent / "__pycache__", Path(own, "kernels")]
+
+
+@functools.cache
+def _lock_of(folder: str) -> FileLock:
+    """Give the one lock of a folder, which its holder may take again."""
+    return FileLock(Path(folder, "kernels.lock"))
+
+
+@functools.cache
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def digest(name: str) -> str:
+    """Hash a module's source, and those of what it imports from its package or ours."""
+    found: dict[str, bytes] = {}
+    _collect(name, found)
+    sources = sorted(hashlib.sha256(source).digest() for source in found.values())
+    settings = f"{numba.__version__} {numba.config.BOUNDSCHECK!r}".encode()
+    return hashlib.sha256(b"".join([settings, *sources])).hexdigest()[:16]
+
+
+def _collect(name: str, found: dict[str, bytes]) -> None:
+    """Put the source of a module, and of those that it imports, into `found`."""
+    module = sys.modules.get(name)
+    if name in found or module is None or name in _UNINVOLVED:
+        return
+    source = found[name] = _source(module)
+    tops = {_OWN, name.partition(".")[0]}
+    names = {
+        resolve_name(n.decode(), module.__package__) for n in _IMPORT.findall(source)
+    }
+    names |= {v.__name__ for v in vars(module).values() if isinstance(v, ModuleType)}
+    for other in names:
+        if other.partition(".")[0] in tops:
+            _collect(other, found)
+
+
+@functools.cache
+def _source(module: ModuleType) -> bytes:
+    spec = module.__spec__
+    read = getattr(spec and spec.loader, "get_data", None)
+    return read(spec.origin) if read and spec and spec.origin else b""

@@ -1,0 +1,48 @@
+"""The command that compiles before anybody waits for it: `polydom warm`."""
+
+import pkgutil
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import FeatureFiles
+
+
+def warm(
+    indexes: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[INDEX]...", help="Files that are to be served here."),
+    ] = None,
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+) -> None:
+    """Compile what indexes need on this processor, or everything where none is named.
+
+    Every command does so when it needs to, once. This is for images and machines that
+    are to answer at once when they start.
+    """
+    began_s = time.monotonic()
+    if indexes:
+        from ..runtime.warm_up import open_translator
+
+        for index in indexes:
+            open_translator(index, features)
+    else:
+        _compile_everything()
+    typer.echo(f"ready after {time.monotonic() - began_s:.1f} s")
+
+
+def _compile_everything() -> None:
+    from polydom import indexer, models
+    from polydom.models.scoring.kernels.cached_njit import DECLARED
+
+    for room in (models, indexer):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if ".kernels." in module.name:
+                import_module(module.name)
+    for number, kernel in enumerate(DECLARED):
+        typer.echo(f"\r{number + 1} of {len(DECLARED)} kernels", err=True, nl=False)
+        kernel.compile_declared()
+    typer.echo(err=True)

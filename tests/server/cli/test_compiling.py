@@ -1,0 +1,50 @@
+"""What is said of kernels that are compiled."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polydom.server.cli.compiling import EVERY_S, CompilingNotice
+from tests.support.clock import Clock
+from tests.support.served import FEATURES_FILE, save_index
+
+
+def test_a_notice_comes_at_once_and_then_now_and_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = Clock()
+    notice = CompilingNotice(clock)
+    for kernel in "abcde":
+        notice(kernel)
+        clock.now_s += 0.6 * EVERY_S
+    said, other = capsys.readouterr().err, "polydom: 2 kernels after 4 s\n"
+    assert said.startswith("polydom: compiling for this processor, once")
+    assert said.endswith(f"{other}polydom: 4 kernels after 7 s\n")
+
+
+@pytest.mark.jit
+def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) -> None:
+    index, text = save_index(tmp_path), tmp_path / "a.txt"
+    text.write_text("win a prize")
+    features = ["--features", str(FEATURES_FILE)]
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    said = []
+    for command in (
+        ["warm", str(index), *features],
+        ["warm", str(index), *features],
+        ["predict", str(index), str(text), *features],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "polydom", *command],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+        said.append("compiling for this processor" in done.stderr)
+    assert said == [True, False, False]
+    assert "ready after" not in done.stdout

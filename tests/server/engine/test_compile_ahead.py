@@ -1,0 +1,82 @@
+"""Nothing is compiled while a request waits: all that an index calls is ready before."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import stopping_records, zoo
+from tests.support.places import ROOT
+
+# Each index is asked in a process that has loaded no kernel for another.
+ASK = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from polydom.models.scoring.kernels.cached_njit import Kernel
+from polydom.server.engine.loading import load_planner
+from polydom.server.offline_scoring.scorer import score_items
+from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.translator import Translator
+from polydom.server.runtime.warm_up import WarmUp
+from polydom.server.schema.predict import Terms
+from polydom.server.settings import Settings
+from tests.support import served
+from tests.support.exercise import item_of, sizes_of
+
+def ask(path):
+    planner = load_planner(path, [served.FEATURES_FILE])
+    compile_declared = Kernel.compile_declared
+
+    def late(kernel):
+        if kernel._can_compile:
+            print(path, kernel.py_func.__name__)
+        compile_declared(kernel)
+
+    Kernel.compile_declared = late
+    index, package = planner.index, planner.package
+    WarmUp(planner).run()
+    for size in sizes_of(index, np.random.default_rng(0)):
+        index.skyline(size)
+        for budget in (0.0, 1e-3, 1e9):
+            index.lookup.best(size, budget)
+    timed = planner.unit == "s"
+    translator = Translator(planner, Settings())
+    payload = [*package.meta["samples"], item_of(index).payload][0]
+    for amount in (0.0, 0.05, 20.0, 2000.0):
+        for exact in (False, True):
+            budget_ms, budget = (amount, None) if timed else (None, amount)
+            terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
+            AtOnce(translator).answer(terms, payload)
+        spent = {"total_budget_s" if timed else "total_budget": amount}
+        files = [served.FEATURES_FILE]
+        list(score_items(index, 3 * [payload], features=files, **spent))
+
+for path in map(Path, sys.argv[1:]):
+    process = os.fork()
+    if not process:
+        ask(path)
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == 0, path
+"""
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_no_kernel_is_missing_once_an_index_is_loaded(tmp_path: Path) -> None:
+    paths = zoo.save_zoo(tmp_path)
+    stopping = tmp_path / "stopping.pdx"
+    stopping_records.make_index().save(stopping)
+    asked = [path for name, path in paths.items() if not name.startswith("bare")]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, *map(str, asked), str(stopping)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
