@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from polydom.features.errors import BadFeature, BadItem, BadRow
 from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
+from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
 
@@ -101,6 +102,7 @@ class Execution(ABC):
         "_audits",
         "_others",
         "_planner",
+        "_reached",
         "_request",
         "_row",
         "choice",
@@ -115,7 +117,7 @@ class Execution(ABC):
         request: Request,
         choice: Choice,
         started_s: float,
-        others: Callable[[], int],
+        others: Callable[[], int] = int,
         audits: bool = True,
     ) -> None:
         self._audits = audits
@@ -131,6 +133,7 @@ class Execution(ABC):
         self.longest = choice.cost
         self.started_s = started_s
         self.stopped = False
+        self._reached: Any = COMPLETE[0]
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.
@@ -221,8 +224,10 @@ class Execution(ABC):
     def _is_drawn(self, plan: Plan) -> bool:
         """Let the audit draw an answer of a plan that could come early."""
         planner = self._planner
+        if not (self._audits and planner.audit.share):
+            return False
         stops = planner.early_exits[plan.row] is not None and not self._request.exact
-        return (plan.exits or stops) and self._audits and planner.audit.due()
+        return (plan.exits or stops) and planner.audit.due()
 
     def _check_exit(self, plan: Plan, done: int, extraction: Extraction) -> bool | None:
         """Compute the rest of a plan that was sure, and say whether its answer changes.
@@ -282,26 +287,25 @@ class Execution(ABC):
                 early, drawn = code, False
                 code, scores = self._ask(row)
                 audit, used, bounds = code != early, size, None
-        labels = planner.labels[row]
+        labels, choice = planner.labels[row], self.choice
+        # In the order of its fields: to name them takes three times as long.
         return Outcome(
-            label=labels[code],
-            scores=None if scores is None else dict(zip(labels, scores, strict=True)),
-            row=row,
-            predicted=self.choice.cost,
-            started_s=self.started_s,
-            finished_s=planner.now(),
-            reason="sure" if scores is None and reason is None else reason,
-            quality=planner.qualities[promised],
-            accuracy=planner.accuracies[promised],
-            charged=charged,
-            drift=self.choice.drift,
-            audit=audit,
-            passed=drawn,
-            score_bounds=None
-            if bounds is None
-            else dict(zip(labels, bounds, strict=True)),
-            base_models_used=used,
-            base_models=size,
+            labels[code],
+            None if scores is None else dict(zip(labels, scores)),  # noqa: B905
+            row,
+            choice.cost,
+            self.started_s,
+            planner.now(),
+            "sure" if scores is None and reason is None else reason,
+            planner.qualities[promised],
+            planner.accuracies[promised],
+            charged,
+            choice.drift,
+            audit,
+            drawn,
+            None if bounds is None else dict(zip(labels, bounds)),  # noqa: B905
+            used,
+            size,
         )
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
@@ -357,7 +361,8 @@ class Reached(NamedTuple):
     uncharged: bool = False
 
 
-NOTHING = Reached()
+# After each number of features, where nothing else is to be said.
+COMPLETE = tuple(map(Reached, range(MOST_BITS + 1)))
 
 
 class PlanExecution(Execution):
@@ -366,25 +371,13 @@ class PlanExecution(Execution):
     `audits` says whether exits may be checked; none are where others wait.
     """
 
-    __slots__ = ("_reached",)
-
-    def __init__(
-        self,
-        planner: Planner,
-        request: Request,
-        choice: Choice,
-        started_s: float,
-        others: Callable[[], int] = int,
-        *,
-        audits: bool = True,
-    ) -> None:
-        super().__init__(planner, request, choice, started_s, others, audits)
-        self._reached = NOTHING
+    __slots__ = ()
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
         plan, choice = self.choice.plan, self.choice
-        reached = self._reached  # read once: the thread that computes may go on
+        # read once: the thread that computes may go on
+        reached: Reached = self._reached
         row, whole = plan.answers[reached.done], reached.done == len(plan.features)
         reason: Reason | None = choice.reason if whole else "overrun"
         promised = row
@@ -409,7 +402,9 @@ class PlanExecution(Execution):
         if type(request.item.payload) is ReadRecord and not plan.exits:
             self._refuse_in_vain()
             # its row was read as a whole
-            self._reached = Reached(len(plan.features), drawn=self._is_drawn(plan))
+            self._reached = COMPLETE[len(plan.features)]
+            if self._is_drawn(plan):
+                self._reached = self._reached._replace(drawn=True)
             return
         late, size = self.choice.late, request.item.size
         extraction = self._planner.extractor.begin(request.item, self._row)
@@ -418,13 +413,14 @@ class PlanExecution(Execution):
             if not (late or plan.worth_going_on(k, size, self._left())):
                 return
             extraction.compute(feature)
-            self._reached = Reached(k + 1)
+            self._reached = COMPLETE[k + 1]
             if self._is_sure(plan, k + 1):
                 self._reached = Reached(k + 1, sure=True)
                 if self._is_drawn(plan):
                     self._audit_exit(plan, k + 1, extraction)
                 return
-        self._reached = self._reached._replace(drawn=self._is_drawn(plan))
+        if self._is_drawn(plan):
+            self._reached = self._reached._replace(drawn=True)
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
         """Go on with a plan that is sure, and see whether its answer changes."""
@@ -474,7 +470,6 @@ class AnytimeExecution(Execution):
         "_computed",
         "_costs",
         "_next",
-        "_reached",
         "_yielded",
     )
 
