@@ -1,6 +1,6 @@
 """Raw scores that are weighted sums of the inputs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from ..scoring.kernels.native import entry
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
+from ..scoring.rows import DENSE, SINGLE
 from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
-from .kernels.sums import linear
+from .kernels.sums import linear, linear_one
 from .packed import pack_linear
 
 
@@ -33,12 +35,18 @@ class Linear(SumOfTerms):
     weights : (d, R) float64
         R = 1 for a binary margin, else one column per class.
     intercepts : (R,) float64
+    enter
+        The kernel `linear_one`, compiled.
     """
 
     preparation: Preparation
     weights: Floats
     intercepts: Floats
     kind: ClassVar[str] = "linear"
+    enter: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "enter", entry(linear_one))
 
     @property
     def outputs(self) -> int:
@@ -62,6 +70,21 @@ class Linear(SumOfTerms):
         if not linear(Z, self.weights, self.intercepts, out):
             self.preparation.refuse_gaps(X, Z, out)
         return out
+
+    def raw_one(self, row: Rows) -> Floats:
+        """Raw scores (R,) of one full row, which are those that `raw` gives."""
+        preparation = self.preparation
+        if (
+            type(row) is np.ndarray
+            and row.dtype is SINGLE
+            and row.strides == DENSE
+            and len(row) >= preparation.width
+        ):
+            out = np.empty(len(self.intercepts))
+            steps = preparation.columns, preparation.operations, preparation.table
+            if self.enter(row, *steps, self.weights, self.intercepts, out):
+                return out
+        return SumOfTerms.raw_one(self, row)
 
     def margin(self) -> "Linear":
         """Give the same sums as one raw score: the difference where there are two."""

@@ -1,6 +1,6 @@
 """A compiled classifier: something that gives raw scores, and a head."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any
 
@@ -18,11 +18,13 @@ from .kernels.link import (
     NOT_NEGATIVE,
     POSITIVE,
     SOFTMAX,
+    answer_one,
     choices,
     class_scores,
 )
+from .kernels.native import entry
 from .model import Floats, Rows
-from .rows import take_row, take_rows
+from .rows import take_rows
 from .scorer import Scorer
 from .stored_arrays import Stored
 
@@ -44,6 +46,8 @@ class Head:
         R, the number of raw scores: 1 for a binary margin, else K.
     gain
         What raw scores are multiplied by before the link function.
+    enter
+        The kernel `answer_one`, compiled.
     """
 
     classes: NDArray[Any]
@@ -51,8 +55,10 @@ class Head:
     rule: int
     inputs: int
     gain: float = 1.0
+    enter: Any = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "enter", entry(answer_one))
         flaw = find_flaw(self.classes, self.link, self.rule, self.inputs, self.gain)
         if flaw:
             raise BadModel(f"head of a model: {flaw}")
@@ -80,6 +86,12 @@ class Head:
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
+
+    def answer(self, raw: Floats) -> tuple[int, list[float]]:
+        """Position of the chosen class, and (K,) class scores, of raw scores (R,)."""
+        out = np.empty(len(self.classes))
+        code = self.enter(raw, self.link, self.rule, self.gain, out)
+        return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
         """Class scores (2,) of one row with one raw score."""
@@ -196,26 +208,21 @@ class Classifier:
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return np.array(self.head.scores_by(margin))
-        scores: Floats = self.head.scores(self._raw_one(row))[0]
-        return scores
+        return np.array(self.head.answer(self.scorer.raw_one(row))[1])
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
-        return int(self.head.choose(self._raw_one(row))[0])
+        return self.head.answer(self.scorer.raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Position of the chosen class, and (K,) class scores, of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin), self.head.scores_by(margin)
-        raw = self._raw_one(row)
-        return int(self.head.choose(raw)[0]), self.head.scores(raw)[0].tolist()
-
-    def _raw_one(self, row: Rows) -> Floats:
-        return self.scorer.raw(take_row(row)[None])
+        return self.head.answer(self.scorer.raw_one(row))
 
     def predict_scores(self, X: Rows) -> Floats:
         """(N, K) class scores."""

@@ -1,7 +1,7 @@
 """What stands between a row and a model: its inputs taken out, filled and scaled."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,17 @@ class Preparation:
     table : (S, 7, d) float64
         Of an affine operation: what fills a gap (NaN: the gap stays), center, scale,
         gain, offset, low, high. Of a binarising one: the threshold, as its center.
+    width
+        Columns that a full row must have.
     """
 
     columns: NDArray[np.int32]
     operations: NDArray[np.int64]
     table: Floats
+    width: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", int(self.columns.max(initial=-1)) + 1)
 
     def __repr__(self) -> str:
         return (
@@ -71,11 +77,6 @@ class Preparation:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return load_preparation, (Stored("preparation", self.arrays()), self.width)
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-        return int(self.columns.max(initial=-1)) + 1
 
     def apply(self, X: Rows) -> Floats:
         """Make the inputs (N, d) of the full rows X (N, width)."""

@@ -14,7 +14,7 @@ from .address_table import AddressTable, NotCopied
 from .kernels.native import entry
 from .model import Floats, Rows
 from .preparation import Preparation
-from .rows import DENSE, SINGLE
+from .rows import DENSE, SINGLE, take_row
 from .stopping_rule import Codes, Stops
 from .stored_arrays import Stored
 
@@ -56,6 +56,11 @@ class Scorer(ABC):
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and it is to be had faster."""
         return None
+
+    def raw_one(self, row: Rows) -> Floats:
+        """Raw scores (R,) of one full row, which are those that `raw` gives."""
+        raw: Floats = self.raw(take_row(row)[None])[0]
+        return raw
 
     @abstractmethod
     def reach(self) -> float:

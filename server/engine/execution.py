@@ -133,7 +133,7 @@ class Execution(ABC):
         self.longest = choice.cost
         self.started_s = started_s
         self.stopped = False
-        self._reached: Any = COMPLETE[0]
+        self._reached: Any = COMPLETE[0]  # or `Halfway`
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.
@@ -377,7 +377,7 @@ class PlanExecution(Execution):
         """Answer with the best model whose features are complete."""
         plan, choice = self.choice.plan, self.choice
         # read once: the thread that computes may go on
-        reached: Reached = self._reached
+        reached = self._reached
         row, whole = plan.answers[reached.done], reached.done == len(plan.features)
         reason: Reason | None = choice.reason if whole else "overrun"
         promised = row
@@ -568,12 +568,13 @@ class AnytimeExecution(Execution):
     def _high_s(self) -> float:
         """High seconds of all that is computed and of the next feature."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
-        return self._reached.high_s + next_s
+        return float(self._reached.high_s + next_s)
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
         qualities = self._planner.qualities
-        return qualities[self._reached.row] >= qualities[self.choice.plan.row]
+        reached: int = self._reached.row
+        return qualities[reached] >= qualities[self.choice.plan.row]
 
     def _reason(self, quality: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""

@@ -4,12 +4,13 @@ Requests only add to plain numbers, without the locks of the Prometheus library'
 """
 
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 from weakref import ref
+
+import numpy as np
 
 from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
@@ -24,6 +25,8 @@ SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
 Samples = dict[str, list[tuple[str, dict[str, str], float]]]
 # features, why it is not the best or "", and whether the budget was met
 AnswerKind = tuple[tuple[str, ...], str, bool]
+# So many values are counted together.
+AT_ONCE = 256
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
 
 log = logging.getLogger("polydom")
@@ -35,23 +38,41 @@ class Histogram:
     Attributes
     ----------
     bounds : (B,)
-    counts : (B + 1,)
-        The last is of values above all bounds.
-    total
-        Sum of all values.
+    add
+        Notes one value; whoever adds many calls `count` now and then.
+    latest
+        What was noted and is not counted yet.
     """
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("_counts", "_total", "add", "bounds", "latest")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self._counts = np.zeros(len(bounds) + 1, np.int64)
+        self._total = 0.0
+        self.latest: list[float] = []
+        self.add = self.latest.append
 
-    def add(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+    def count(self) -> None:
+        """Count what was noted: many at once take a tenth of the time of each."""
+        if self.latest:
+            places = np.searchsorted(self.bounds, self.latest)
+            self._counts += np.bincount(places, minlength=len(self._counts))
+            self._total += sum(self.latest)
+            self.latest.clear()
+
+    @property
+    def counts(self) -> list[int]:
+        """(B + 1,), the last of values above all bounds."""
+        self.count()
+        counts: list[int] = self._counts.tolist()
+        return counts
+
+    @property
+    def total(self) -> float:
+        """Sum of all values."""
+        self.count()
+        return self._total
 
 
 class PlannerTotals(NamedTuple):
@@ -170,6 +191,9 @@ class Metrics:
         elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
         self.answers[features, outcome.reason or "", met] += 1
+        if len(self.plan.latest) >= AT_ONCE:
+            for one in (self.request, self.queue, self.plan, self.encode, self.ratio):
+                one.count()
 
     def failed(
         self, error: Exception, what: str = "a request failed"

@@ -6,11 +6,14 @@ do.
 
 import math
 
+import numpy as np
 from numba import boolean, float64
+from numpy.typing import NDArray
 
-from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import FLOATS, FLOATS_2D
-from ...scoring.model import Floats
+from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, ROW
+from ...scoring.kernels.preparation import CODES, COLUMNS, prepare_row
+from ...scoring.model import Floats, Rows
 
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)
@@ -28,28 +31,54 @@ def dot(z: Floats, weights: Floats) -> float:
     return (a + b) + (c + d)
 
 
+@njit(inline="always")
+def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
+    """Do for one row what `linear` does for many: `out` is (R,)."""
+    outputs = weights.shape[1]
+    finite = True
+    if outputs == 1:
+        out[0] = dot(z, weights) + intercepts[0]
+        return math.isfinite(out[0])
+    for r in range(outputs):
+        out[r] = 0.0
+    for j in range(z.shape[0]):
+        for r in range(outputs):
+            out[r] += z[j] * weights[j, r]
+    for r in range(outputs):
+        out[r] += intercepts[r]
+        finite &= math.isfinite(out[r])
+    return finite
+
+
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
     """Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
 
     Says whether all of `out` is finite, as it cannot be where Z is not.
     """
-    outputs = weights.shape[1]
     finite = True
     for i in range(Z.shape[0]):
-        if outputs == 1:
-            out[i, 0] = dot(Z[i], weights) + intercepts[0]
-            finite &= math.isfinite(out[i, 0])
-            continue
-        for r in range(outputs):
-            out[i, r] = 0.0
-        for j in range(Z.shape[1]):
-            for r in range(outputs):
-                out[i, r] += Z[i, j] * weights[j, r]
-        for r in range(outputs):
-            out[i, r] += intercepts[r]
-            finite &= math.isfinite(out[i, r])
+        finite &= add_row(Z[i], weights, intercepts, out[i])
     return finite
+
+
+@njit(
+    boolean(ROW, COLUMNS, CODES, FLOATS_3D, FLOATS_2D, FLOATS, float64[::1]),
+    **ONE_ROW,
+)
+def linear_one(
+    row: Rows,
+    columns: NDArray[np.int32],
+    operations: NDArray[np.int64],
+    table: Floats,
+    weights: Floats,
+    intercepts: Floats,
+    out: Floats,
+) -> bool:
+    """`prepare` and `linear` of one full row, at once: `out` (R,)."""
+    z = np.empty(columns.shape[0])
+    prepare_row(row, columns, operations, table, z)
+    return bool(add_row(z, weights, intercepts, out))
 
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)

@@ -11,7 +11,7 @@ from numba import float64, int64, void
 from numpy.typing import NDArray
 
 from ..model import Floats
-from .cached_njit import OPTIONS, njit
+from .cached_njit import ONE_ROW, OPTIONS, njit
 from .native import copy, frozen
 
 RAW = frozen(float64, 2)
@@ -69,25 +69,30 @@ def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
         out[k] = 1.0 / raw.shape[0] if total == 0.0 else out[k] / total
 
 
+@njit(inline="always")
+def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
+    """Class scores `out` (K,) of `raw` (R,); a binary margin gives two."""
+    if link == SOFTMAX:
+        softmax(raw, gain, out)
+    elif link == MARGIN and raw.shape[0] == out.shape[0]:
+        copy(raw, out)
+    elif link == EACH:  # one against the rest, as they are
+        for k in range(raw.shape[0]):
+            out[k] = logistic(gain * raw[k])
+    elif link == MARGIN:
+        out[0], out[1] = -raw[0], raw[0]
+    elif raw.shape[0] == 1:
+        out[1] = probability(gain * raw[0], link)
+        out[0] = 1.0 - out[1]
+    else:
+        shares(raw, link, gain, out)
+
+
 @njit(void(RAW, int64, float64, float64[:, ::1]), **OPTIONS)
 def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
     """Class scores `out` (N, K) of `raw` (N, R); a binary margin gives two columns."""
     for i in range(raw.shape[0]):
-        if link == SOFTMAX:
-            softmax(raw[i], gain, out[i])
-        elif link == MARGIN and raw.shape[1] == out.shape[1]:
-            copy(raw[i], out[i])
-        elif link == EACH:  # one against the rest, as they are
-            for k in range(raw.shape[1]):
-                out[i, k] = logistic(gain * raw[i, k])
-        elif link == MARGIN:
-            out[i, 0] = -raw[i, 0]
-            out[i, 1] = raw[i, 0]
-        elif raw.shape[1] == 1:
-            out[i, 1] = probability(gain * raw[i, 0], link)
-            out[i, 0] = 1.0 - out[i, 1]
-        else:
-            shares(raw[i], link, gain, out[i])
+        score_row(raw[i], link, gain, out[i])
 
 
 @njit(int64(RAW_ROW), **OPTIONS)
@@ -102,15 +107,27 @@ def first_largest(values: Floats) -> int:
     return best
 
 
+@njit(inline="always")
+def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
+    """Position of the chosen class of one row."""
+    if rule == POSITIVE:
+        return int(raw[0] > 0.0)
+    if rule == NOT_NEGATIVE:
+        return int(raw[0] >= 0.0)
+    if rule == LARGEST:
+        return int(first_largest(raw))
+    return int(first_largest(scores))
+
+
 @njit(void(RAW, RAW, int64, int64[::1]), **OPTIONS)
 def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
     """Position of the chosen class of each row: `out` (N,)."""
     for i in range(raw.shape[0]):
-        if rule == POSITIVE:
-            out[i] = int(raw[i, 0] > 0.0)
-        elif rule == NOT_NEGATIVE:
-            out[i] = int(raw[i, 0] >= 0.0)
-        elif rule == LARGEST:
-            out[i] = first_largest(raw[i])
-        else:
-            out[i] = first_largest(scores[i])
+        out[i] = choose_row(raw[i], scores[i], rule)
+
+
+@njit(int64(RAW_ROW, int64, int64, float64, float64[::1]), **ONE_ROW)
+def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
+    """Class scores of one row, `out` (K,), and the class chosen."""
+    score_row(raw, link, gain, out)
+    return int(choose_row(raw, out, rule))

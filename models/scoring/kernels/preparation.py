@@ -56,6 +56,28 @@ def normalise(z: Floats, operation: int) -> None:
             z[j] /= norm
 
 
+@njit(inline="always")
+def prepare_row(
+    row: Rows,
+    columns: NDArray[np.int32],
+    operations: NDArray[np.int64],
+    table: Floats,
+    out: Floats,
+) -> None:
+    """Do for one row what `prepare` does for many: `out` is (d,)."""
+    for j in range(columns.shape[0]):
+        out[j] = row[columns[j]]
+    for s in range(operations.shape[0]):
+        if operations[s] == AFFINE:
+            rescale(out, table[s])
+        elif operations[s] == BINARISE:
+            for j in range(columns.shape[0]):
+                if not math.isnan(out[j]):
+                    out[j] = 1.0 if out[j] > table[s, CENTER, j] else 0.0
+        else:
+            normalise(out, operations[s])
+
+
 @njit(
     [
         void(ROWS, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
@@ -76,14 +98,4 @@ def prepare(
     one stands in its CENTER row. `out` is (N, d).
     """
     for i in range(X.shape[0]):
-        for j in range(columns.shape[0]):
-            out[i, j] = X[i, columns[j]]
-        for s in range(operations.shape[0]):
-            if operations[s] == AFFINE:
-                rescale(out[i], table[s])
-            elif operations[s] == BINARISE:
-                for j in range(columns.shape[0]):
-                    if not math.isnan(out[i, j]):
-                        out[i, j] = 1.0 if out[i, j] > table[s, CENTER, j] else 0.0
-            else:
-                normalise(out[i], operations[s])
+        prepare_row(X[i], columns, operations, table, out[i])

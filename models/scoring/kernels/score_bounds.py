@@ -11,18 +11,8 @@ from numba import float64, int64, void
 from ..model import Floats
 from ..stopping_rule import NEAR
 from .cached_njit import ONE_ROW, njit
-from .link import (
-    EACH,
-    LARGEST_SCORE,
-    MARGIN,
-    SOFTMAX,
-    first_largest,
-    logistic,
-    probability,
-    shares,
-    softmax,
-)
-from .native import FLOATS, FLOATS_2D, copy
+from .link import EACH, MARGIN, SOFTMAX, choose_row, logistic, probability, score_row
+from .native import FLOATS, FLOATS_2D
 from .stopping_rule import margin_of
 
 # Sums of shares below it are rounded by too much, or are of shares too small to add.
@@ -42,16 +32,8 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
         largest = max(largest, abs(raw[k]))
     if not margin_of(raw) > NEAR * largest:
         return -1
-    if link == SOFTMAX:
-        softmax(raw, gain, out)
-    elif link == MARGIN:
-        copy(raw, out)
-    elif link == EACH:
-        for k in range(raw.shape[0]):
-            out[k] = logistic(gain * raw[k])
-    else:
-        shares(raw, link, gain, out)
-    return int(first_largest(out if rule == LARGEST_SCORE else raw))
+    score_row(raw, link, gain, out)
+    return int(choose_row(raw, out, rule))
 
 
 @njit(inline="always")

@@ -1,5 +1,6 @@
 """Linear models, discrete naive Bayes and preparations against scikit-learn."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,19 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import LinearSVC
 
-from polydom.features.errors import BadInput, BadModel
+from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models.importers.estimators import compile_model
+from polydom.models.linear.linear import Linear
+from polydom.models.scoring.classifier import Head
+from polydom.models.scoring.kernels.link import (
+    HUBER,
+    LARGEST,
+    LARGEST_SCORE,
+    LOGISTIC,
+    MARGIN,
+    NOT_NEGATIVE,
+    POSITIVE,
+)
 from polydom.models.scoring.preparation import Preparation, compile_preparation
 from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
@@ -176,3 +188,65 @@ def test_no_prepared_input_is_beyond_its_reach(seed: int) -> None:
         reach, inputs = made.reach(), np.abs(made.apply(draw.choice(odd, (50, 3))))
     assert not np.isnan(reach).any()
     assert not (inputs > reach * (1 + 1e-9)).any()
+
+
+def drawn(seed: int) -> tuple[Linear, Any]:
+    """A linear model with any preparation, and rows with gaps and large numbers."""
+    draw = np.random.default_rng(seed)
+    steps, d, R = int(draw.integers(0, 4)), int(draw.integers(1, 9)), 1 + seed % 4
+    shape = steps, d
+    fill = draw.choice([np.nan, 0.0, 2.5], shape)
+    ends = [np.full(shape, -np.inf), np.full(shape, 3.0)]
+    parts = [fill, *draw.normal(size=(4, *shape)), *ends]
+    columns = draw.permutation(12)[:d].astype(np.int32)
+    operations = draw.integers(0, 5, steps)
+    made = Preparation(columns, operations, np.stack(parts, axis=1))
+    rows = draw.normal(size=(40, 13)).astype(np.float32)
+    rows[draw.random(rows.shape) < 0.02] = np.nan
+    rows[0] = np.finfo(np.float32).max
+    return Linear(made, draw.normal(size=(d, R)), draw.normal(size=R)), rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_row_has_the_raw_scores_that_many_have_to_the_bit(seed: int) -> None:
+    linear, rows = drawn(seed)
+    with np.errstate(all="ignore"):
+        for row in rows:
+            try:
+                (expected,) = linear.raw(row[None])
+            except BadRow as error:
+                with pytest.raises(BadRow, match=re.escape(str(error))):
+                    linear.raw_one(row)
+                continue
+            wide = np.stack([row, row], axis=1)[:, 0]
+            for same in (row, row.astype(np.float64), wide, row.tolist()):
+                assert linear.raw_one(same).tobytes() == expected.tobytes()
+    with pytest.raises(BadInput, match="width >"):
+        linear.raw_one(rows[0, : linear.width - 1])
+
+
+@pytest.mark.parametrize("link", range(5))
+@pytest.mark.parametrize("K", [2, 3])
+def test_one_row_is_answered_as_many_are_to_the_bit(link: int, K: int) -> None:
+    draw = np.random.default_rng(link)
+    for rule in (LARGEST, LARGEST_SCORE):
+        head = Head(np.arange(K), link, rule, K, 1.5)
+        raw = draw.choice([0.0, -0.0, 1.0, np.inf, 700.0, -5.0], (60, K))
+        with np.errstate(all="ignore"):
+            for one in (*raw, *draw.normal(size=(60, K))):
+                code, scores = head.answer(one)
+                assert code == head.choose(one[None])[0]
+                assert np.array(scores).tobytes() == head.scores(one[None]).tobytes()
+
+
+@pytest.mark.parametrize("link", [LOGISTIC, HUBER, MARGIN])
+def test_a_margin_alone_is_answered_as_many_are(link: int) -> None:
+    for rule in (POSITIVE, NOT_NEGATIVE):
+        head = Head(np.arange(2), link, rule, 1, 0.7)
+        for margin in (-800.0, -1.0, -0.0, 0.0, 1e-300, 0.3, 800.0, np.inf):
+            raw = np.array([margin])
+            code, scores = head.answer(raw)
+            assert code == head.choose_by(margin) == head.choose(raw[None])[0]
+            assert (
+                scores == head.scores_by(margin) == head.scores(raw[None])[0].tolist()
+            )

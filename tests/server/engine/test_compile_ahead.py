@@ -1,4 +1,4 @@
-"""Nothing is compiled while a request waits: all that an index calls is ready before."""
+"""Nothing is compiled while a request waits: what an index calls is ready before."""
 
 import os
 import subprocess
