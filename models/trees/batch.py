@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from ..scoring.address_table import NotCopied, aligned_room
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes
+from .kernels.avx512 import IN_REGISTERS
 from .kernels.batch import (
     BLOCK,
     FIRST,
@@ -44,7 +45,7 @@ from .nodes import TreeArrays, sums_before
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256
-MOST_CODES = 8192  # of a row
+MOST_CODES = 8192  # of a row; those of a block take 4 MB
 # A block takes as long for a row as for 64; so do so many rows, one after another.
 FEWEST_ROWS = 24
 FEWEST_BESIDE_VECTORS = 96
@@ -107,14 +108,14 @@ def pack_batch(
     most = int(leaves.max())
     if most > MOST_LEAVES or codes[-1] > MOST_CODES:
         return None
-    # Of each node among the leaves, or the inner nodes, of its tree.
-    rank = np.where(inner, np.cumsum(inner), np.cumsum(~inner)) - 1
-    rank -= np.where(inner, sums_before(tests)[tree_of], sums_before(leaves)[tree_of])
     heads = np.empty((trees.size, HEAD_SIZE), np.int64)
     heads[:, FIRST], heads[:, TESTS] = sums_before(tests), tests
     heads[:, ROOT] = np.where(tests, most, 0)
     heads[:, VALUE], heads[:, LEAVES] = terms * sums_before(leaves), leaves
     heads[:, TARGET] = trees.targets
+    # Which of its tree's leaves, or of its inner nodes, each node is.
+    rank = np.where(inner, np.cumsum(inner), np.cumsum(~inner)) - 1
+    rank -= np.where(inner, sums_before(tests)[tree_of], sums_before(leaves)[tree_of])
     answers, left = rank + np.where(inner, most, 0), trees.nodes["child"][inner]
     part, limit = np.divmod(places[inner], MOST_CUTS)
     code = codes[slots.of[inner]] + part
@@ -136,11 +137,11 @@ def pack_batch(
 def _values(
     trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> Floats:
-    """Lay out leaf values, then zeros: 64 are read whatever the tree has."""
+    """Lay out leaf values, then zeros: many are read whatever the tree has."""
     leaf = ~trees.inner
     tree, row = trees.tree_of[leaf], trees.nodes["child"][leaf]
     at = heads[tree, VALUE] + rank[leaf]
-    values = np.zeros(trees.leaves.size + 64)
+    values = np.zeros(trees.leaves.size + IN_REGISTERS)
     for v in range(trees.leaves.shape[1]):
         values[at + v * heads[tree, LEAVES]] = trees.leaves[row, v]
     return values

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import ONE_ROW, njit
 from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS
-from polydom.models.trees.kernels.avx512 import LANES, VECTORS, add_of_32
+from polydom.models.trees.kernels.avx512 import LANES, VECTORS, add_of_half
 from polydom.models.trees.kernels.batch import BLOCK, choose
 from polydom.models.trees.kernels.packed import margin
 from polydom.models.trees.kernels.row_by_number import decide_bound, simd_decide_bound
@@ -87,7 +87,7 @@ def add_rows(
     to = uint64(totals.ctypes.data)
     for _ in range(times):
         for j in range(uint64(0), uint64(BLOCK), uint64(LANES)):
-            add_of_32(own + j, at, to + uint64(8) * j)
+            add_of_half(own + j, at, to + uint64(8) * j)
 
 
 @njit(int64(INTS, uint64), **ONE_ROW)

@@ -25,6 +25,7 @@ from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 LANES = 64  # bytes of a vector
 STEP = 16  # numbers of 32 bits in a vector
 MOST_DEPTH = 8  # a leaf's place in its tree is a byte
+IN_REGISTERS = 64  # values of leaves that are looked up without reading them
 
 
 def has_instructions() -> bool:
@@ -199,4 +200,4 @@ def _adder(size: int) -> Any:
     return add
 
 
-add_of_32, add_of_64 = _adder(32), _adder(64)
+add_of_half, add_of_all = _adder(IN_REGISTERS // 2), _adder(IN_REGISTERS)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ADDRESS, ROWS, in_llvm, load, spread, store
 from ...scoring.model import Floats
-from .avx512 import LANES, add_of_32, add_of_64
+from .avx512 import IN_REGISTERS, LANES, add_of_all, add_of_half
 from .packed import key_of
 
 BLOCK = 512  # rows whose codes and answers are at hand at once, in the first cache
@@ -45,8 +45,8 @@ class Forest(NamedTuple):
     tests : (M, 4) uint16
         Inner nodes, tree after tree, parents before their children.
     values : (L,) float64
-        Leaf values, in each tree V times all its leaves; then so many zeros that 64
-        can be read from each on.
+        Leaf values, in each tree V times all its leaves; then so many zeros that
+        `IN_REGISTERS` can be read from each on.
     """
 
     columns: NDArray[np.int32]
@@ -170,17 +170,17 @@ def add_leaves(
     vector: bool,
 ) -> None:
     """Add a tree's `values`, those of its leaves and more, to the totals of rows."""
-    if vector and leaves <= 64:
+    if vector and leaves <= IN_REGISTERS:
         at, own, to = (
             uint64(ends.ctypes.data),
             uint64(values.ctypes.data),
             uint64(totals.ctypes.data),
         )
         for j in range(uint64(0), uint64(count), uint64(LANES)):
-            if leaves <= 32:
-                add_of_32(at + j, own, to + uint64(8) * j)
+            if leaves <= IN_REGISTERS // 2:
+                add_of_half(at + j, own, to + uint64(8) * j)
             else:
-                add_of_64(at + j, own, to + uint64(8) * j)
+                add_of_all(at + j, own, to + uint64(8) * j)
     else:
         for j in range(count):
             totals[j] += values[ends[j]]
