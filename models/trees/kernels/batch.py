@@ -28,6 +28,7 @@ from .packed import key_of
 
 BLOCK = 512  # rows whose codes and answers are at hand at once, in the first cache
 MOST_CUTS = 255  # that a code counts
+PIVOTS = 32  # of a slot's cuts, that each row is compared with
 
 
 class Forest(NamedTuple):
@@ -110,20 +111,29 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
-    """Turn the keys of slot s in `room` to its codes, for `count` rows."""
+    """Turn the keys of slot s in `room` to its codes, for `count` rows.
+
+    All rows take the steps of one search together: first they are compared with cuts
+    at even distances, which is far less than to look up another cut for each; then
+    each row halves what lies between two of them.
+    """
     keys, ranks = room.keys[0], room.keys[1]
-    start = uint64(forest.starts[s])
-    size = uint64(forest.starts[s + 1]) - start
+    cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
+    size, step = cuts.shape[0], 1
+    while PIVOTS * step < size:
+        step *= 2
     for j in range(count):
         ranks[j] = 0
-    # All rows take the steps of one binary search together.
-    while size > uint64(0):
-        step = (size + uint64(1)) >> uint64(1)
-        size -= step
+    for at in range(step, size + 1, step):
+        cut = cuts[uint64(at - 1)]
+        for j in range(count):
+            ranks[j] += int32(step) if cut < keys[j] else int32(0)
+    while step > 1:
+        step //= 2
         for j in range(count):
             ahead = ranks[j] + int32(step)
-            cut = forest.cuts[start + uint64(ahead) - uint64(1)]
-            ranks[j] = ahead if cut < keys[j] else ranks[j]
+            cut = cuts[uint64(min(ahead, int32(size)) - 1)]
+            ranks[j] = ahead if cut < keys[j] and ahead <= int32(size) else ranks[j]
     first = forest.codes[s]
     for part in range(forest.codes[s + 1] - first):
         codes, before = room.codes[uint64(first + part)], int32(MOST_CUTS * part)
