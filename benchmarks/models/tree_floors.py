@@ -8,13 +8,15 @@ is a median of the rounds of the time spent in this thread, on one core.
 
 A floor is what has to happen one after the other: reads whose place is known only
 after another, each as far away as the model's bytes suggest, and sums in the trees'
-order; or, in a batch, where rows can take turns, one read and one addition per tree and
-row. Mispredicted branches are in none of them.
+order; or, in a batch, where rows can take turns, a choice for each test and a look-up
+with an addition for each tree, of 64 rows at once and all of it in the first cache.
+Mispredicted branches are in none of them.
 """
 
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models.early_exit.ensemble import Ensemble
+from polydom.models.scoring.address_table import aligned
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test
 from polydom.models.trees.choose_kernel import pack
-from polydom.models.trees.kernels.avx512 import LANES
+from polydom.models.trees.kernels.avx512 import LANES, VECTORS
+from polydom.models.trees.kernels.batch import BLOCK
 from polydom.models.trees.kernels.row_by_number import TABLE
 from polydom.models.trees.kernels.simd import ABREAST, SPAN
 from polydom.models.trees.packed import PackedTrees
@@ -101,20 +105,20 @@ def calls() -> Figures:
 
 
 def basics() -> Figures:
-    """Addition in the trees' order, read and addition of rows in turn, 64 bytes."""
+    """Addition in the trees' order, 64 bytes, and a batch's two steps for 64 rows."""
     draw = np.random.default_rng(0)
-    values, leaves = draw.normal(size=TREES), draw.normal(size=32 * TREES)
-    rows = kernels.ABREAST
-    places = 32 * np.arange(TREES)[:, None] + draw.integers(0, 32, (TREES, rows))
-    table = np.zeros(2**15, np.int64)
+    values, table = draw.normal(size=TREES), np.zeros(2**15, np.int64)
+    rows = aligned(draw.integers(0, 32, (4, BLOCK), np.uint8))
+    totals, leaves = aligned(np.zeros(BLOCK)), aligned(draw.normal(size=32))
+    times, vectors = 2**11, 2**11 * BLOCK // LANES
     acts: dict[str, tuple[Act, int]] = {
         "addition in order": (lambda: kernels.add_in_order(values, 40), 40 * TREES),
-        "read and addition, rows in turn": (
-            lambda: [kernels.add_abreast(leaves, places) for _ in range(20)],
-            20 * TREES * rows,
-        ),
         "64 of 256 KB, in order": (lambda: kernels.read_all(table, 40), 40 * 2**12),
+        "choice for 64 rows": (lambda: kernels.choose_rows(rows, times), vectors),
     }
+    if VECTORS:
+        add = partial(kernels.add_rows, rows[1], leaves, totals, times)
+        acts["look-up and addition for 64 rows"] = add, vectors
     found: Figures = {}
     for name, (act, count) in acts.items():
         found |= median_ns({name: act}, count)
@@ -186,18 +190,18 @@ def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
     return found
 
 
-def floors(facts: dict[str, Any], trees: float) -> Figures:
-    """Nanoseconds of what must happen one after the other; see the module."""
+def floors(facts: dict[str, Any], trees: float, tests: int) -> Figures:
+    """Nanoseconds of what must happen to a row; see the module."""
     reads, basic = facts["reads_ns"], facts["basics_ns"]
-    in_order, in_turn = (
-        basic["addition in order"],
-        basic["read and addition, rows in turn"],
-    )
-    return {
-        "full": round(READS * reads["1 MB"] + TREES * in_order, 1),
-        "exit": round(READS * reads["16 KB"] + trees * in_order, 1),
-        "batch": round(TREES * in_turn, 1),
+    in_order = basic["addition in order"]
+    found = {
+        "full": READS * reads["1 MB"] + TREES * in_order,
+        "exit": READS * reads["16 KB"] + trees * in_order,
     }
+    if VECTORS:
+        add = basic["look-up and addition for 64 rows"]
+        found["batch"] = (tests * basic["choice for 64 rows"] + TREES * add) / LANES
+    return {name: round(ns, 1) for name, ns in found.items()}
 
 
 def measure(folder: Path) -> dict[str, Any]:
@@ -221,7 +225,9 @@ def measure(folder: Path) -> dict[str, Any]:
         "batch_ns": median_ns({"batch": lambda: packed.follow(batch)}, BATCH),
         "packing_ms": packing(ensemble, fitted),
     }
-    facts["floors_ns"] = floors(facts, trees)
+    tests = len(packed.batch.forest.tests)
+    facts["tests"] = tests
+    facts["floors_ns"] = floors(facts, trees, tests)
     if packed.vector:
         exits = fitted.exits.packed
         assert isinstance(exits, PackedTrees)

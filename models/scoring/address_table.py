@@ -1,5 +1,6 @@
 """What is packed for kernels, and stays where it is."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -68,8 +69,15 @@ def lay_table(
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
     """Copy to the beginning of a cache line, so that no vector lies across two."""
-    room = np.empty(array.nbytes + LINE, np.uint8)
-    first = -room.ctypes.data % LINE
-    made = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    made = aligned_room(array.shape, array.dtype)
     made[...] = array
+    return made
+
+
+def aligned_room(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+    """Make an array that is not filled and begins a cache line."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    room = np.empty(size + LINE, np.uint8)
+    first = -room.ctypes.data % LINE
+    made: NDArray[Any] = room[first : first + size].view(kind).reshape(shape)
     return made

@@ -1,4 +1,20 @@
-"""Trees packed for many rows at once."""
+"""Trees packed for many rows at once.
+
+Each node has a row of answers, one for each row of a block: the leaves in which they
+would end below it. A leaf's are its number in the tree, and the same for every tree;
+those of tests follow, after as many as the largest tree has leaves. An example:
+
+    node         answers    test: code, limit, children's answers
+    x0 > 1.5     3          0, 0, 0, 4
+    leaf 0       0
+    x1 > 0.5     4          1, 0, 1, 2
+    leaf 1       1
+    leaf 2       2
+
+Code 0 is how many cuts of x0 are below its value, and 1.5 is the first of them: a row
+goes right, to answers 4, if the code is above 0. Tests are made from the last on, so
+that of x1 first.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,19 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import NotCopied
+from ..scoring.address_table import NotCopied, aligned_room
 from ..scoring.model import Floats
+from ..scoring.stopping_rule import Codes
+from .kernels.avx512 import IN_REGISTERS
 from .kernels.batch import (
     BLOCK,
+    FIRST,
     HEAD_SIZE,
-    JOIN,
-    JOINS,
-    PAIRS,
-    SINGLES,
+    LEAVES,
+    MOST_CUTS,
+    ROOT,
     TARGET,
-    TEST,
+    TESTS,
     VALUE,
-    WIDTH,
     Forest,
     Room,
     add_batch,
@@ -28,9 +45,10 @@ from .nodes import TreeArrays, sums_before
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256
-MOST_CUTS = 65535
-# A vector is as much work if it is not full.
-FEWEST_ROWS = 32
+MOST_CODES = 8192  # of a row; those of a block take 4 MB
+# A block takes as long for a row as for 64; so do so many rows, one after another.
+FEWEST_ROWS = 24
+FEWEST_BESIDE_VECTORS = 96
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,117 +59,89 @@ class BatchTrees(NotCopied):
     ----------
     forest
         What the kernels read.
-    answers
-        Most answers of one tree: its pairs, single leaves and joins.
+    leaves, tests
+        Most leaves, and most tests, of a tree.
     terms
         V, values per leaf.
     outputs
         R, raw scores per row.
+    vector
+        Do the kernels need the processor's vectors?
     """
 
     forest: Forest
-    answers: int
+    leaves: int
+    tests: int
     terms: int
     outputs: int
+    vector: bool = False
 
     def room(self) -> Room:
         """Make what one call writes on; it does not grow with the rows."""
-        code, slots = self.forest.tests.dtype, len(self.forest.columns)
+        answers = aligned_room((self.leaves + self.tests, BLOCK), np.uint8)
+        answers[: self.leaves] = np.arange(self.leaves, dtype=np.uint8)[:, None]
         return Room(
-            np.zeros((2, BLOCK), np.int32),
-            np.empty((slots, BLOCK), code),
-            np.empty((self.answers, WIDTH), code),
-            np.empty((self.outputs, BLOCK)),
+            aligned_room((2, BLOCK), np.int32),
+            aligned_room((self.forest.codes[-1], BLOCK), np.uint8),
+            answers,
+            aligned_room((self.outputs, BLOCK), np.float64),
         )
 
-    def add(self, X: NDArray[np.float32], out: Floats) -> None:
-        """Add the trees to the raw scores `out` (N, R) of checked rows."""
-        add_batch(X, self.forest, self.room(), self.terms, out)
+    def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
+        """Totals (N, R) of checked rows, from `start` (R,) on, and codes (N,): 0."""
+        totals = np.empty((len(X), self.outputs))
+        totals[:] = start
+        add_batch(X, self.forest, self.room(), self.terms, self.vector, totals)
+        return totals, np.zeros(len(X), np.int64)
 
 
 def pack_batch(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
     """Pack trees in the given order, or None where walking is shorter."""
-    nodes, inner, tree_of = trees.nodes, slots.inner, trees.tree_of
-    leaves = np.bincount(tree_of[~inner], minlength=trees.size)
-    starts, cuts, codes = find_cuts(slots)
-    sizes = np.diff(starts)
-    if leaves.max() > MOST_LEAVES or sizes.max(initial=0) > MOST_CUTS:
+    inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
+    tests, leaves = (
+        np.bincount(tree_of[kind], minlength=trees.size) for kind in (inner, ~inner)
+    )
+    starts, cuts, places = find_cuts(slots)
+    codes = np.append(0, np.cumsum(-(-np.diff(starts) // MOST_CUTS)))
+    most = int(leaves.max())
+    if most > MOST_LEAVES or codes[-1] > MOST_CODES:
         return None
-    code = np.uint8 if sizes.max(initial=0) <= 255 else np.uint16
-    heads, places, tested, chosen = _places(trees, inner)
-    leaf = np.flatnonzero(~inner)
-    terms = trees.leaves.shape[1]
-    heads[:, VALUE] *= terms
+    heads = np.empty((trees.size, HEAD_SIZE), np.int64)
+    heads[:, FIRST], heads[:, TESTS] = sums_before(tests), tests
+    heads[:, ROOT] = np.where(tests, most, 0)
+    heads[:, VALUE], heads[:, LEAVES] = terms * sums_before(leaves), leaves
     heads[:, TARGET] = trees.targets
-    values = np.empty(trees.leaves.size)
-    tree = tree_of[leaf]
-    for v in range(terms):
-        at = heads[tree, VALUE] + v * leaves[tree] + places[leaf]
-        values[at] = trees.leaves[nodes["child"][leaf], v]
+    # Which of its tree's leaves, or of its inner nodes, each node is.
+    rank = np.where(inner, np.cumsum(inner), np.cumsum(~inner)) - 1
+    rank -= np.where(inner, sums_before(tests)[tree_of], sums_before(leaves)[tree_of])
+    answers, left = rank + np.where(inner, most, 0), trees.nodes["child"][inner]
+    part, limit = np.divmod(places[inner], MOST_CUTS)
+    code = codes[slots.of[inner]] + part
+    tested = np.column_stack([code, limit, answers[left], answers[left + 1]])
     forest = Forest(
         slots.columns,
         slots.lacking,
         slots.zeros,
         cuts,
         starts.astype(np.int32),
+        codes.astype(np.int32),
         np.ascontiguousarray(heads[order]),
-        slots.of[tested].astype(np.uint16),
-        codes[tested].astype(code),
-        chosen.astype(np.uint16),
-        values,
+        tested.astype(np.uint16),
+        _values(trees, heads, rank),
     )
-    answers = heads[:, [PAIRS, SINGLES, JOINS]].sum(axis=1)
-    return BatchTrees(forest, int(answers.max()), terms, trees.outputs)
+    return BatchTrees(forest, most, int(tests.max()), terms, trees.outputs)
 
 
-def _places(
-    trees: TreeArrays, inner: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Where every node goes.
-
-    An inner node is a *pair* if both its children are leaves, else a *join*; a leaf of
-    no pair is *single*. A tree's answers are its pairs', its singles' and its joins',
-    one after the other; its leaf values those of its pairs, then of its singles. Within
-    a kind nodes come backwards: children follow their parents, so every join finds its
-    answers made.
-
-    Returns
-    -------
-    Heads (T, HEAD_SIZE); each leaf's number in its tree (M,); inner nodes in the order
-    of their tests; and the answers that joins choose from, left and right in turn.
-    """
-    tree_of, count, size = trees.tree_of, len(inner), trees.size
-    left = np.where(inner, trees.nodes["child"], 0).astype(np.int64)
-    right = np.where(inner, left + 1, 0)
-    pair = inner & ~inner[left] & ~inner[right]
-    join = inner & ~pair
-    single = ~inner
-    single[left[pair]] = single[right[pair]] = False
-    backwards = np.lexsort((-np.arange(count), tree_of))
-    rank = np.zeros(count, np.int64)  # of a node within its kind and tree
-    for kind in (pair, single, join):
-        members = backwards[kind[backwards]]
-        tree = tree_of[members]
-        rank[members] = np.arange(len(members)) - np.searchsorted(tree, tree)
-
-    pairs, singles, joins = (
-        np.bincount(tree_of[kind], minlength=size) for kind in (pair, single, join)
-    )
-    heads = np.zeros((size, HEAD_SIZE), np.int64)
-    heads[:, PAIRS], heads[:, SINGLES], heads[:, JOINS] = pairs, singles, joins
-    heads[:, TEST] = sums_before(pairs + joins)
-    heads[:, JOIN] = sums_before(2 * joins)
-    heads[:, VALUE] = sums_before(2 * pairs + singles)
-
-    before_singles, before_joins = pairs[tree_of], (pairs + singles)[tree_of]
-    answer = rank + np.where(single, before_singles, np.where(join, before_joins, 0))
-    leaf = np.where(single, 2 * before_singles + rank, 0)
-    leaf[left[pair]], leaf[right[pair]] = 2 * rank[pair], 2 * rank[pair] + 1
-
-    tested = backwards[inner[backwards]]
-    tested = tested[np.lexsort((join[tested], tree_of[tested]))]
-    joined = backwards[join[backwards]]
-    chosen = answer[np.column_stack([left[joined], right[joined]])].reshape(-1)
-    return heads, leaf, tested, chosen
+def _values(
+    trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
+) -> Floats:
+    """Lay out leaf values, then zeros: many are read whatever the tree has."""
+    leaf = ~trees.inner
+    tree, row = trees.tree_of[leaf], trees.nodes["child"][leaf]
+    at = heads[tree, VALUE] + rank[leaf]
+    values = np.zeros(trees.leaves.size + IN_REGISTERS)
+    for v in range(trees.leaves.shape[1]):
+        values[at + v * heads[tree, LEAVES]] = trees.leaves[row, v]
+    return values

@@ -34,10 +34,14 @@ def pack(
     packed = pack_walks(trees, slots, order, depths, stops)
     if packed is None:
         return None
-    if self_test.TRUST.held:
-        vector = pack_simd(trees, slots, order, depths, stops)
-        if vector and self_test.agree(vector, packed, trees, slots, order, stops):
-            packed = vector
-    if stops.rule != "never":
+    if stops.rule == "never":
+        packed = replace(packed, batch=pack_batch(trees, slots, order))
+    if not self_test.TRUST.held:
         return packed
-    return replace(packed, batch=pack_batch(trees, slots, order))
+    vector = pack_simd(trees, slots, order, depths, stops) or packed
+    if packed.batch is not None:
+        vector = replace(vector, batch=replace(packed.batch, vector=True))
+    if vector is packed:
+        return packed
+    agreed = self_test.agree(vector, packed, trees, slots, order, stops)
+    return vector if agreed else packed

@@ -4,7 +4,7 @@ Nodes lie breadth first, tree after tree, the two children of a node side by sid
 after it, so a walk only moves forward.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -241,6 +241,16 @@ def draw_at_thresholds(
             between = np.abs(np.rint(between))
         out[:, j] = np.where(rng.random(len(out)) < 0.5, at, between)
     return out
+
+
+def inner_by_level(trees: TreeArrays) -> Iterator[NDArray[np.int64]]:
+    """Give the inner nodes of all trees, level by level, beginning with the roots."""
+    inner, child = trees.inner, trees.nodes["child"].astype(np.int64)
+    split = trees.roots[:-1][inner[trees.roots[:-1]]]
+    while split.size:
+        yield split
+        below = np.concatenate([child[split], child[split] + 1])
+        split = below[inner[below]]
 
 
 def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

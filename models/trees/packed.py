@@ -10,7 +10,7 @@ from ..scoring.address_table import lay_table
 from ..scoring.model import Floats
 from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Codes, Stops
-from .batch import FEWEST_ROWS, BatchTrees
+from .batch import FEWEST_BESIDE_VECTORS, FEWEST_ROWS, BatchTrees
 from .kernels.packed import (
     ABREAST,
     TABLE,
@@ -23,9 +23,8 @@ from .kernels.packed import (
     margins,
     raw_scores,
 )
-from .kernels.walk import find_depths
 from .keys import Slots
-from .nodes import TreeArrays
+from .nodes import TreeArrays, inner_by_level
 
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096
@@ -49,12 +48,10 @@ class PackedTrees(PackedTerms):
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
-        if self.batch is None or len(X) < FEWEST_ROWS:
+        fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
+        if self.batch is None or len(X) < fewest:
             return PackedTerms.follow(self, X)
-        totals = np.empty((len(X), len(self.start)))
-        totals[:] = self.start
-        self.batch.add(X, totals)
-        return totals, np.zeros(len(X), np.int64)
+        return self.batch.follow(X, self.start)
 
 
 KERNELS = {
@@ -165,8 +162,9 @@ HIGHEST_LEAF = (2**31 - 1) << 32  # no key is above it, and it leads to its root
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:
     """Count the steps (T,) from the root of each tree to its deepest leaf."""
-    depths = np.empty(trees.size, np.int32)
-    find_depths(trees.nodes, trees.roots, depths)
+    depths, tree_of = np.zeros(trees.size, np.int32), trees.tree_of
+    for level, split in enumerate(inner_by_level(trees)):
+        depths[tree_of[split]] = level + 1
     return depths
 
 

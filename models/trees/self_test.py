@@ -16,6 +16,7 @@ from polydom.features.errors import BadModel
 
 from ..scoring.float_order import turned
 from ..scoring.model import Floats
+from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Codes, Stops
 from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
@@ -63,6 +64,7 @@ def agree(
 ) -> bool:
     """Say if kernels for vectors answer drawn rows as the portable ones, to the bit.
 
+    They are asked row by row, and if they take batches all at once, too.
     Where they do not, they are not trusted any more: the processor is to blame, if the
     portable kernels answer as the trees themselves do.
 
@@ -79,8 +81,11 @@ def agree(
         If the portable kernels differ from the trees, too.
     """
     X = edge_rows(slots, slots.width)
-    expected, found = _bytes(portable.follow(X)), _bytes(vector.follow(X))
-    differ = [i for i in range(len(X)) if expected[i] != found[i]]
+    expected = _bytes(PackedTerms.follow(portable, X))
+    found = [_bytes(PackedTerms.follow(vector, X))]
+    if vector.batch is not None:
+        found.append(_bytes(vector.batch.follow(X, vector.start)))
+    differ = [i for i in range(len(X)) if {f[i] for f in found} != {expected[i]}]
     if not differ:
         return True
     i = differ[0]

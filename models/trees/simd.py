@@ -40,7 +40,7 @@ from .kernels.simd import (
     simd_scores,
 )
 from .keys import HIGHEST, Slots, find_cuts
-from .nodes import TreeArrays, sums_before
+from .nodes import TreeArrays, inner_by_level, sums_before
 from .packed import PackedTrees, find_floors, kernels_for
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
@@ -185,18 +185,13 @@ def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int6
 
     The root's index is 1; of h, 2 h is the left child's and 2 h + 1 the right child's.
     """
-    inner, child = trees.inner, trees.nodes["child"].astype(np.int64)
-    index, level = np.zeros((2, len(inner)), np.int64)
-    roots = trees.roots[:-1]
-    index[roots] = 1
-    split, depth = roots[inner[roots]], 0
-    while split.size:
-        depth += 1
+    child = trees.nodes["child"].astype(np.int64)
+    index, level = np.zeros((2, len(child)), np.int64)
+    index[trees.roots[:-1]] = 1
+    for depth, split in enumerate(inner_by_level(trees)):
         left = child[split]
         index[left], index[left + 1] = 2 * index[split], 2 * index[split] + 1
-        below = np.concatenate([left, left + 1])
-        level[below] = depth
-        split = below[inner[below]]
+        level[left] = level[left + 1] = depth + 1
     return index, level
 
 

@@ -1,18 +1,16 @@
 """What trees need at the least: calls, reads in turn, sums in order; each alone."""
 
 import numpy as np
-from numba import float64, int64, uint64
+from numba import float64, int64, uint8, uint16, uint64, void
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import ONE_ROW, njit
-from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS, frozen
-from polydom.models.trees.kernels.avx512 import VECTORS
+from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS
+from polydom.models.trees.kernels.avx512 import LANES, VECTORS, add_of_half
+from polydom.models.trees.kernels.batch import BLOCK, choose
 from polydom.models.trees.kernels.packed import margin
 from polydom.models.trees.kernels.row_by_number import decide_bound, simd_decide_bound
 from polydom.models.trees.kernels.simd import simd_margin
-
-PLACES = frozen(int64, 2)
-ABREAST = 16  # sums of as many rows at once
 
 DECIDE = simd_decide_bound if VECTORS else decide_bound
 MARGIN = simd_margin if VECTORS else margin
@@ -67,14 +65,29 @@ def add_in_order(values: NDArray[np.float64], times: int) -> float:
     return total
 
 
-@njit(float64(FLOATS, PLACES), **ONE_ROW)
-def add_abreast(values: NDArray[np.float64], places: NDArray[np.int64]) -> float:
-    """Add values whose places are known to the sums of `ABREAST` rows: (T, ABREAST)."""
-    sums = np.zeros(ABREAST)
-    for t in range(places.shape[0]):
-        for r in range(ABREAST):
-            sums[uint64(r)] += values[uint64(places[uint64(t), uint64(r)])]
-    return float(sums.sum())
+@njit(void(uint8[:, ::1], int64), **ONE_ROW)
+def choose_rows(answers: NDArray[np.uint8], times: int) -> None:
+    """Choose between two answers of (4, BLOCK), so many times, by the first's codes."""
+    codes, left = uint64(answers[0].ctypes.data), uint64(answers[1].ctypes.data)
+    right, out = uint64(answers[2].ctypes.data), uint64(answers[3].ctypes.data)
+    for k in range(times):
+        for j in range(uint64(0), uint64(BLOCK), uint64(LANES)):
+            choose(codes + j, uint16(k), left + j, right + j, out + j)
+
+
+@njit(void(uint8[::1], FLOATS, float64[::1], int64), **ONE_ROW)
+def add_rows(
+    ends: NDArray[np.uint8],
+    values: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    times: int,
+) -> None:
+    """Add values (32,) at `ends` (BLOCK,) to totals (BLOCK,), so many times."""
+    at, own = uint64(values.ctypes.data), uint64(ends.ctypes.data)
+    to = uint64(totals.ctypes.data)
+    for _ in range(times):
+        for j in range(uint64(0), uint64(BLOCK), uint64(LANES)):
+            add_of_half(own + j, at, to + uint64(8) * j)
 
 
 @njit(int64(INTS, uint64), **ONE_ROW)

@@ -1,4 +1,4 @@
-"""Instructions of AVX-512 with VBMI, as steps of the kernels in `simd.py`.
+"""Instructions of AVX-512 with VBMI, as steps of kernels in `simd.py` and `batch.py`.
 
 Intel has them from Ice Lake on, AMD from Zen 4 on. Where a processor lacks them, or
 numba may not use them, `VECTORS` is false and nothing here may be compiled. Addresses
@@ -25,6 +25,7 @@ from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 LANES = 64  # bytes of a vector
 STEP = 16  # numbers of 32 bits in a vector
 MOST_DEPTH = 8  # a leaf's place in its tree is a byte
+IN_REGISTERS = 64  # values of leaves that are looked up without reading them
 
 
 def has_instructions() -> bool:
@@ -42,7 +43,8 @@ VECTORS = has_instructions()
 
 _BIT, _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BYTES, _WORDS = ir.VectorType(_I8, LANES), ir.VectorType(_I32, STEP)
-_LONGS = ir.VectorType(_I64, 8)
+_LONGS, _DOUBLES = ir.VectorType(_I64, 8), ir.VectorType(ir.DoubleType(), 8)
+_EIGHT = ir.VectorType(_I8, 8)
 
 
 @in_llvm(types.uint64(types.int64))
@@ -156,3 +158,46 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
         store(builder, _descend(builder, codes, tests, levels), out, LANES)
         builder.branch(end)
     builder.position_at_end(end)
+
+
+def _adder(size: int) -> Any:
+    """Make a step that looks up among `size` values in registers."""
+
+    @in_llvm(types.void(*[ADDRESS] * 3))
+    def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
+        """Add values (float64), one of them for each of 64 bytes, to 64 totals.
+
+        An instruction picks from two registers, of 8 values each, by four bits of a
+        place. Of what it finds in each two of them, the bits above choose.
+        """
+        if not VECTORS:  # and nothing calls it
+            return
+        name = "llvm.x86.avx512.vpermi2var.pd.512"
+        kinds = _DOUBLES, _LONGS, _DOUBLES
+        pick = instruction(builder, name, _DOUBLES, *kinds)
+
+        def read(address: Any, distance: int, kind: Any) -> Any:
+            return load(builder, builder.add(address, _I64(distance)), kind)
+
+        table = [read(values, 64 * k, _DOUBLES) for k in range(size // 8)]
+        for first in range(0, LANES, 8):
+            place = read(places, first, _EIGHT)
+            low, bit = builder.zext(place, _LONGS), 16
+            found = [
+                builder.call(pick, [table[k], low, table[k + 1]])
+                for k in range(0, len(table), 2)
+            ]
+            while len(found) > 1:
+                own = builder.and_(place, constant(_EIGHT, bit))
+                upper = builder.icmp_unsigned("!=", own, constant(_EIGHT, 0))
+                halves = zip(found[::2], found[1::2], strict=True)
+                found = [builder.select(upper, b, a) for a, b in halves]
+                bit *= 2
+            total = builder.add(totals, _I64(8 * first))
+            sums = builder.fadd(load(builder, total, _DOUBLES), found[0])
+            store(builder, sums, total)
+
+    return add
+
+
+add_of_half, add_of_all = _adder(IN_REGISTERS // 2), _adder(IN_REGISTERS)

@@ -1,38 +1,34 @@
-"""Compiled evaluation of many rows by packed trees, a block of rows per tree.
+"""Compiled evaluation of many rows by packed trees, a block of rows per test.
 
-A row's inputs become codes: the number of the slot's thresholds below its key, in 8 or
-16 bits. Each node of a tree is then tested for `WIDTH` rows at once, from the bottom
-up: a node's answer is the number of the leaf in which a row that came to it would end,
-taken from its left or its right child. No row waits for its path, a tree's tests stay
-in the first cache for the whole block, and one leaf per row and tree is looked up.
+A row's inputs become codes, a byte each: how many of a slot's cuts are below its key.
+Slots of more than `MOST_CUTS` cuts have several codes, each of a part of them. Then a
+tree's tests are made from its last to its root, each for all rows of the block: its
+answer is the number of the leaf in which a row that came to it would end, taken from
+the left or the right child's. No row waits for its path, what a test reads is in the
+first cache, and the tests' loop is one compare and one choice for each vector of rows.
+Last, one leaf's value is added per row and tree, in the trees' order.
 
 The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
-`trees/batch.py` lays out the trees and is trusted.
+Where there is AVX-512 the values of small trees are looked up in registers. How trees
+are laid out is said, with an example, in `trees/batch.py`, which is trusted.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import float64, int32, int64, types, uint8, uint16, uint64, void
+from numba import boolean, float64, int32, int64, types, uint8, uint16, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import (
-    ADDRESS,
-    ROWS,
-    constant,
-    gather,
-    in_llvm,
-    load,
-    spread,
-    store,
-)
+from ...scoring.kernels.native import ADDRESS, ROWS, in_llvm, load, spread, store
 from ...scoring.model import Floats
+from .avx512 import IN_REGISTERS, LANES, add_of_all, add_of_half
 from .packed import key_of
 
-WIDTH = 128  # rows in a vector
-BLOCK = 512  # rows whose codes are at hand at once
+BLOCK = 512  # rows whose codes and answers are at hand at once, in the first cache
+MOST_CUTS = 255  # that a code counts
+PIVOTS = 32  # of a slot's cuts, that each row is compared with
 
 
 class Forest(NamedTuple):
@@ -44,14 +40,14 @@ class Forest(NamedTuple):
         Slots as in `keys.py`.
     cuts, starts : (C,), (S + 1,) int32
         Ascending keys that the slots' inputs are compared with, slot after slot.
+    codes : (S + 1,) int32
+        First code of each slot, and how many there are of all.
     heads : (T, HEAD_SIZE) int64
-    slots, tests : (M,) uint16, uint8 or uint16
-        Inputs and codes of inner nodes; a row goes right if its code is above.
-        First a tree's pairs, whose children are leaves, then its joins.
-    joins : (J,) uint16
-        Answers, counted within the tree, that a join chooses from: left, right.
+    tests : (M, 4) uint16
+        Inner nodes, tree after tree, parents before their children.
     values : (L,) float64
-        Leaf values, in each tree V times all its leaves: the pairs' and the others'.
+        Leaf values, in each tree V times all its leaves; then so many zeros that
+        `IN_REGISTERS` can be read from each on.
     """
 
     columns: NDArray[np.int32]
@@ -59,10 +55,9 @@ class Forest(NamedTuple):
     zeros: NDArray[np.int32]
     cuts: NDArray[np.int32]
     starts: NDArray[np.int32]
+    codes: NDArray[np.int32]
     heads: NDArray[np.int64]
-    slots: NDArray[np.uint16]
-    tests: NDArray[Any]
-    joins: NDArray[np.uint16]
+    tests: NDArray[np.uint16]
     values: Floats
 
 
@@ -72,182 +67,143 @@ class Room(NamedTuple):
     Attributes
     ----------
     keys : (2, BLOCK) int32
-    codes : (S, BLOCK) uint8 or uint16
-    answers : (most of a tree, WIDTH) of the same kind
+    codes : (number of codes, BLOCK) uint8
+    answers : (most leaves and tests of a tree, BLOCK) uint8
+        Those of leaves, which are their numbers, then those of a tree's tests.
     totals : (R, BLOCK) float64
     """
 
     keys: NDArray[np.int32]
-    codes: NDArray[Any]
-    answers: NDArray[Any]
+    codes: NDArray[np.uint8]
+    answers: NDArray[np.uint8]
     totals: Floats
 
 
-def _forest(code: Any) -> Any:
-    ints, shorts = int32[::1], uint16[::1]
-    kinds = [ints] * 5 + [int64[:, ::1], shorts, code[::1], shorts, float64[::1]]
-    return types.NamedTuple(kinds, Forest)
+INTS, BYTES, TOTALS = int32[::1], uint8[:, ::1], float64[:, ::1]
+HEADS = int64[:, ::1]
+FOREST = types.NamedTuple([INTS] * 6 + [HEADS, uint16[:, ::1], float64[::1]], Forest)
+ROOM = types.NamedTuple([int32[:, ::1], BYTES, BYTES, TOTALS], Room)
+
+# Columns of a tree's head: where its tests begin, and how many there are; the row of
+# answers of its root; where its leaf values begin, and how many leaves there are; and
+# its first raw score.
+FIRST, TESTS, ROOT, VALUE, LEAVES, TARGET, HEAD_SIZE = range(7)
+# Columns of a test: the code that it asks, the limit above which a row goes right, and
+# the rows of its children's answers.
+CODE, LIMIT, LEFT, RIGHT = range(4)
+
+_ROWS = ir.VectorType(ir.IntType(8), LANES)
 
 
-def _room(code: Any) -> Any:
-    codes = code[:, ::1]
-    return types.NamedTuple([int32[:, ::1], codes, codes, float64[:, ::1]], Room)
-
-
-FOREST8, FOREST16 = _forest(uint8), _forest(uint16)
-ROOM8, ROOM16 = _room(uint8), _room(uint16)
-WIDTHS = [(FOREST8, ROOM8), (FOREST16, ROOM16)]
-
-# Columns of a tree's head: where its tests, joins and leaf values begin; how many
-# pairs, single leaves and joins it has; and its first raw score.
-TEST, JOIN, VALUE, PAIRS, SINGLES, JOINS, TARGET, HEAD_SIZE = range(8)
-
-
-def _lanes(bits: int) -> Any:
-    return ir.VectorType(ir.IntType(bits), WIDTH)
-
-
-@in_llvm(lambda row, test, leaf, out: types.void(ADDRESS, test, types.uint64, ADDRESS))
-def ask_pair(builder: Any, row: Any, test: Any, leaf: Any, out: Any) -> None:
-    """Write `leaf`, or the one after it where a code exceeds `test`, for a vector."""
-    kind = _lanes(test.type.width)
-    codes = load(builder, row, kind)
-    leaf = builder.trunc(leaf, kind.element)
-    tests, leaves = (spread(builder, n, kind) for n in (test, leaf))
-    right = builder.zext(builder.icmp_unsigned(">", codes, tests), kind)
-    store(builder, builder.add(leaves, right), out)
-
-
-@in_llvm(lambda row, test, *three: types.void(ADDRESS, test, *[ADDRESS] * 3))
-def ask_join(
-    builder: Any, row: Any, test: Any, left: Any, right: Any, out: Any
+@in_llvm(types.void(ADDRESS, types.uint16, *[ADDRESS] * 3))
+def choose(
+    builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write what is at `right` where a code exceeds `test`, else what is at `left`."""
-    kind = _lanes(test.type.width)
-    codes, left, right = (load(builder, at, kind) for at in (row, left, right))
-    beyond = builder.icmp_unsigned(">", codes, spread(builder, test, kind))
+    """Write what is at `right` where a code exceeds the limit, else what is at `left`.
+
+    Each address is that of `LANES` bytes, one a row.
+    """
+    codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
+    limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
+    beyond = builder.icmp_unsigned(">", codes, limits)
     store(builder, builder.select(beyond, right, left), out)
 
 
-@in_llvm(lambda number, like, out: types.void(types.uint64, like, ADDRESS))
-def fill(builder: Any, number: Any, like: Any, out: Any) -> None:
-    """Write a number into all lanes of a vector of the kind of `like`."""
-    kind = _lanes(like.type.width)
-    number = builder.trunc(number, kind.element)
-    store(builder, spread(builder, number, kind), out)
+@njit(inline="always")
+def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
+    """Turn the keys of slot s in `room` to its codes, for `count` rows.
 
-
-@in_llvm(types.void(*[ADDRESS] * 4))
-def search(builder: Any, keys: Any, cuts: Any, step: Any, places: Any) -> None:
-    """Add `step` to the places where the cut before there is below the key."""
-    kind = _lanes(32)
-    keys, found = load(builder, keys, kind), load(builder, places, kind)
-    step = spread(builder, builder.trunc(step, kind.element), kind)
-    ahead = builder.add(found, step)
-    before = builder.sub(ahead, constant(kind, 1))
-    cuts = gather(builder, cuts, before, kind)
-    below = builder.icmp_signed("<", cuts, keys)
-    store(builder, builder.select(below, ahead, found), places)
-
-
-@in_llvm(lambda ends, like, *two: types.void(ADDRESS, like, *[ADDRESS] * 2))
-def add_values(builder: Any, ends: Any, like: Any, values: Any, totals: Any) -> None:
-    """Add the values of the leaves `ends`, numbers of a kind `like`, to totals."""
-    kind = ir.VectorType(ir.DoubleType(), WIDTH)
-    ends = load(builder, ends, _lanes(like.type.width))
-    values = gather(builder, values, ends, kind)
-    store(builder, builder.fadd(load(builder, totals, kind), values), totals)
-
-
-@njit(
-    [void(int64, int64, int64, *kinds) for kinds in WIDTHS],
-    **OPTIONS,
-)
-def rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:
-    """Turn the keys of slot s in `room` to codes, its row `to`, for `count` rows."""
-    keys, codes, pitch = room.keys, room.codes, uint64(4 * WIDTH)
-    keys[1, :] = 0
-    start = uint64(forest.starts[s])
-    size = uint64(forest.starts[s + 1]) - start
-    cuts = uint64(forest.cuts.ctypes.data) + uint64(4) * start
-    # All rows take the steps of one binary search together.
-    while size > uint64(0):
-        step = (size + uint64(1)) >> uint64(1)
-        size -= step
-        at, places = uint64(keys[0].ctypes.data), uint64(keys[1].ctypes.data)
-        for _ in range(0, count, WIDTH):
-            search(at, cuts, step, places)
-            at += pitch
-            places += pitch
+    All rows take the steps of one search together: first they are compared with cuts
+    at even distances, which is far less than to look up another cut for each; then
+    each row halves what lies between two of them.
+    """
+    keys, ranks = room.keys[0], room.keys[1]
+    cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
+    size, step = cuts.shape[0], 1
+    while PIVOTS * step < size:
+        step *= 2
     for j in range(count):
-        codes[to, j] = keys[1, j]
+        ranks[j] = 0
+    for at in range(step, size + 1, step):
+        cut = cuts[uint64(at - 1)]
+        for j in range(count):
+            ranks[j] += int32(step) if cut < keys[j] else int32(0)
+    while step > 1:
+        step //= 2
+        for j in range(count):
+            ahead = ranks[j] + int32(step)
+            cut = cuts[uint64(min(ahead, int32(size)) - 1)]
+            ranks[j] = ahead if cut < keys[j] and ahead <= int32(size) else ranks[j]
+    first = forest.codes[s]
+    for part in range(forest.codes[s + 1] - first):
+        codes, before = room.codes[uint64(first + part)], int32(MOST_CUTS * part)
+        for j in range(count):
+            codes[j] = min(max(ranks[j] - before, int32(0)), int32(MOST_CUTS))
 
 
-@njit(
-    [void(ROWS, int64, int64, *kinds) for kinds in WIDTHS],
-    **OPTIONS,
-)
+@njit(inline="always")
 def code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
 ) -> None:
-    """Codes of `count` rows from `first` on; also of what is left in their vector."""
-    keys, bits = room.keys, X.view(np.int32)
+    """Codes of `count` rows from `first` on."""
+    keys, bits = room.keys[0], X.view(np.int32)
     for s in range(forest.columns.shape[0]):
         column = uint64(forest.columns[s])
         absent, zero = forest.lacking[s], forest.zeros[s]
         for j in range(count):
-            keys[0, j] = key_of(bits[uint64(first + j), column], absent, zero)
-        rank_keys(s, s, count, forest, room)
+            keys[j] = key_of(bits[uint64(first + j), column], absent, zero)
+        rank_keys(s, count, forest, room)
 
 
-@njit([void(int64, int64, *kinds, int64) for kinds in WIDTHS], **OPTIONS)
-def add_tree(t: int, count: int, forest: Forest, room: Room, terms: int) -> None:
-    """Add tree t's values for `count` rows to the totals in `room`."""
-    head, slots, tests, joins = (
-        forest.heads[t],
-        forest.slots,
-        forest.tests,
-        forest.joins,
-    )
-    # Numbers below 0 would count from an array's end; these need not be asked.
-    pairs, singles = uint64(head[PAIRS]), uint64(head[SINGLES])
-    start, middle = uint64(head[TEST]), uint64(head[TEST]) + pairs
-    first_join, count_joins = uint64(head[JOIN]), uint64(head[JOINS])
-    stride = uint64(BLOCK * room.codes.itemsize)
-    pitch = uint64(WIDTH * room.codes.itemsize)
-    inputs, answers = uint64(room.codes.ctypes.data), uint64(room.answers.ctypes.data)
-    values = uint64(forest.values.ctypes.data) + uint64(8) * uint64(head[VALUE])
-    totals = uint64(room.totals[head[TARGET]].ctypes.data)
-    leaves = uint64(2) * pairs + singles
-    zero = tests.dtype.type(0)
-    for first in range(0, count, WIDTH):
-        to, leaf = answers, uint64(0)
-        for k in range(start, middle):
-            ask_pair(inputs + stride * uint64(slots[k]), tests[k], leaf, to)
-            leaf += uint64(2)
-            to += pitch
-        for k in range(singles):
-            fill(leaf + k, zero, to)
-            to += pitch
-        for k in range(count_joins):
-            at, row = middle + k, first_join + uint64(2) * k
-            left = answers + pitch * uint64(joins[row])
-            right = answers + pitch * uint64(joins[row + uint64(1)])
-            ask_join(inputs + stride * uint64(slots[at]), tests[at], left, right, to)
-            to += pitch
-        for v in range(terms):
-            out = totals + uint64(8) * uint64(first + BLOCK * v)
-            at = values + uint64(8) * leaves * uint64(v)
-            add_values(to - pitch, zero, at, out)
-        inputs += pitch
+@njit(inline="always")
+def find_ends(head: Any, count: int, forest: Forest, room: Room) -> Any:
+    """Find the leaf, by its number, in which each of `count` rows ends: (BLOCK,)."""
+    first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), room.answers
+    for k in range(head[TESTS] - 1, -1, -1):
+        test = forest.tests[first + uint64(k)]
+        limit, codes = test[LIMIT], uint64(room.codes[test[CODE]].ctypes.data)
+        left = uint64(answers[test[LEFT]].ctypes.data)
+        right = uint64(answers[test[RIGHT]].ctypes.data)
+        out = uint64(answers[root + uint64(k)].ctypes.data)
+        for j in range(uint64(0), uint64(count), uint64(LANES)):
+            choose(codes + j, limit, left + j, right + j, out + j)
+    return answers[root]
 
 
-@njit(
-    [void(ROWS, *kinds, int64, float64[:, ::1]) for kinds in WIDTHS],
-    **OPTIONS,
-)
+@njit(inline="always")
+def add_leaves(
+    ends: NDArray[np.uint8],
+    leaves: int,
+    values: Floats,
+    count: int,
+    totals: Floats,
+    vector: bool,
+) -> None:
+    """Add a tree's `values`, those of its leaves and more, to the totals of rows."""
+    if vector and leaves <= IN_REGISTERS:
+        at, own, to = (
+            uint64(ends.ctypes.data),
+            uint64(values.ctypes.data),
+            uint64(totals.ctypes.data),
+        )
+        for j in range(uint64(0), uint64(count), uint64(LANES)):
+            if leaves <= IN_REGISTERS // 2:
+                add_of_half(at + j, own, to + uint64(8) * j)
+            else:
+                add_of_all(at + j, own, to + uint64(8) * j)
+    else:
+        for j in range(count):
+            totals[j] += values[ends[j]]
+
+
+@njit(void(ROWS, FOREST, ROOM, int64, boolean, TOTALS), **OPTIONS)
 def add_batch(
-    X: NDArray[np.float32], forest: Forest, room: Room, terms: int, out: Floats
+    X: NDArray[np.float32],
+    forest: Forest,
+    room: Room,
+    terms: int,
+    vector: bool,
+    out: Floats,
 ) -> None:
     """Add the trees' leaf values, `terms` each, to the raw scores `out` (N, R)."""
     for first in range(0, X.shape[0], BLOCK):
@@ -257,7 +213,12 @@ def add_batch(
             for j in range(count):
                 room.totals[r, j] = out[first + j, r]
         for t in range(forest.heads.shape[0]):
-            add_tree(t, count, forest, room, terms)
+            head = forest.heads[t]
+            ends = find_ends(head, count, forest, room)
+            for v in range(terms):
+                values = forest.values[head[VALUE] + v * head[LEAVES] :]
+                totals = room.totals[head[TARGET] + v]
+                add_leaves(ends, head[LEAVES], values, count, totals, vector)
         for r in range(out.shape[1]):
             for j in range(count):
                 out[first + j, r] = room.totals[r, j]

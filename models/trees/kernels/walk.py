@@ -150,18 +150,3 @@ def find_leaves(
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
             out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
-
-
-@njit(void(NODES, STARTS, int32[::1]), **OPTIONS)
-def find_depths(
-    nodes: NDArray[np.void], roots: NDArray[np.int64], out: NDArray[np.int32]
-) -> None:
-    """Count steps from root to deepest leaf, for each tree: `out` (T,)."""
-    depth = np.zeros(nodes.shape[0], np.int32)
-    for t in range(out.shape[0]):
-        out[t] = 0
-        for n in range(roots[t], roots[t + 1]):
-            if nodes[n]["column"] >= 0:
-                child = nodes[n]["child"]
-                depth[child] = depth[child + 1] = depth[n] + 1
-            out[t] = max(out[t], depth[n])

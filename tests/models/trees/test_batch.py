@@ -1,5 +1,6 @@
 """Trees for many rows at once, against one row at a time and the plain walk."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,16 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.models.scoring.preparation import plain
-from polydom.models.trees.batch import FEWEST_ROWS, MOST_LEAVES
-from polydom.models.trees.kernels.batch import BLOCK, WIDTH
+from polydom.models.trees import batch, self_test
+from polydom.models.trees.batch import (
+    FEWEST_BESIDE_VECTORS,
+    FEWEST_ROWS,
+    MOST_CODES,
+    MOST_LEAVES,
+    BatchTrees,
+)
+from polydom.models.trees.kernels.avx512 import LANES, VECTORS
+from polydom.models.trees.kernels.batch import BLOCK, MOST_CUTS
 from polydom.models.trees.kernels.walk import add_trees
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
@@ -55,6 +64,37 @@ def walked(trees: Trees, X: NDArray[np.float32]) -> NDArray[np.float64]:
     return out
 
 
+def both_ways(trees: Trees, X: NDArray[np.float32]) -> list[NDArray[np.float64]]:
+    """Raw scores by the batch kernel, without this processor's vectors and with."""
+    assert trees.packed is not None
+    assert trees.packed.batch is not None
+    packed = trees.packed.batch
+    return [
+        replace(packed, vector=vector).follow(X, trees.bias)[0]
+        for vector in {False, VECTORS}
+    ]
+
+
+def lopsided(leaves: int, draw: np.random.Generator) -> Tree:
+    """A tree each of whose tests has a leaf on its left, down to the last two."""
+    inner, count = leaves - 1, 2 * leaves - 1
+    number = np.arange(count)
+    left = np.where(number < inner, inner + number, -1)
+    right = np.where(number < inner, number + 1, -1)
+    right[inner - 1 : inner] = 2 * inner
+    return Tree(
+        np.where(number < inner, draw.integers(0, WIDE, count), -1),
+        draw.normal(size=count), left, right,
+        draw.normal(size=(count, 1)), np.zeros(count, np.int64),
+    )  # fmt: skip
+
+
+def summed(trees: list[Tree]) -> Trees:
+    """Make one raw score of trees."""
+    targets = [0] * len(trees)
+    return join(trees, targets, plain(np.arange(WIDE)), bias=np.zeros(1), single=True)
+
+
 @pytest.mark.parametrize(("scores", "terms"), [(1, 1), (3, 1), (3, 3), (4, 2)])
 @pytest.mark.parametrize("depth", range(9))
 @pytest.mark.parametrize("cuts", [3, 40, 4000])
@@ -62,52 +102,77 @@ def test_batches_are_bit_equal_to_single_rows(
     depth: int, cuts: int, scores: int, terms: int
 ) -> None:
     trees = drawn_forest(depth, depth=depth, cuts=cuts, scores=scores, terms=terms)
-    assert trees.packed is not None
-    assert trees.packed.batch is not None
-    X = drawn_rows(trees, FEWEST_ROWS + 7)
-    found = trees.raw(X)
-    np.testing.assert_array_equal(found, walked(trees, X))
-    np.testing.assert_array_equal(found, np.vstack([trees.raw(x[None]) for x in X]))
+    X = drawn_rows(trees, FEWEST_BESIDE_VECTORS + 7)
+    expected = walked(trees, X)
+    np.testing.assert_array_equal(np.vstack([trees.raw(x[None]) for x in X]), expected)
+    for found in (trees.raw(X), *both_ways(trees, X)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 16, 17, 32, 33, 64, 65, MOST_LEAVES])
+def test_trees_of_any_number_of_leaves_answer_as_walked(leaves: int) -> None:
+    draw = np.random.default_rng(leaves)
+    trees = summed([lopsided(leaves, draw) for _ in range(3)])
+    X = drawn_rows(trees, 1000)
+    for found in both_ways(trees, X):
+        np.testing.assert_array_equal(found, walked(trees, X))
 
 
 @pytest.mark.parametrize(
     "count",
     [
-        *(0, 1, FEWEST_ROWS - 1, FEWEST_ROWS, WIDTH - 1, WIDTH, WIDTH + 1),
-        *(BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + WIDTH + 3),
+        *(0, 1, FEWEST_ROWS - 1, FEWEST_ROWS, LANES - 1, LANES, LANES + 1),
+        *(FEWEST_BESIDE_VECTORS - 1, FEWEST_BESIDE_VECTORS),
+        *(BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + LANES + 3),
     ],
 )
 def test_batches_of_any_size_are_whole(count: int) -> None:
     trees = drawn_forest(1, depth=5, cuts=40, scores=1, terms=1)
     X = drawn_rows(trees, count)
-    np.testing.assert_array_equal(trees.raw(X), walked(trees, X))
+    for found in (trees.raw(X), *both_ways(trees, X)):
+        np.testing.assert_array_equal(found, walked(trees, X))
 
 
-@pytest.mark.parametrize(("cuts", "code"), [(255, np.uint8), (256, np.uint16)])
-def test_codes_have_16_bits_where_8_are_too_few(cuts: int, code: Any) -> None:
+@pytest.mark.parametrize(
+    ("cuts", "codes"), [(MOST_CUTS, 1), (MOST_CUTS + 1, 2), (3 * MOST_CUTS + 1, 4)]
+)
+def test_what_a_byte_cannot_count_has_several_codes(cuts: int, codes: int) -> None:
     column, left, right = (np.array([n, -1, -1]) for n in range(3))
-    trees = [
-        Tree(
-            column, np.full(3, float(cut)), left, right,
-            np.array([[0.0], [0.1], [cut]]), np.zeros(3, np.int64),
-        )
-        for cut in range(cuts)
-    ]  # fmt: skip
-    made = join(
-        trees, [0] * cuts, plain(np.arange(WIDE)), bias=np.zeros(1), single=True
-    )
+    made = summed(
+        [
+            Tree(
+                column, np.full(3, float(cut)), left, right,
+                np.array([[0.0], [0.1], [cut]]), np.zeros(3, np.int64),
+            )
+            for cut in range(cuts)
+        ]
+    )  # fmt: skip
     assert made.packed is not None
     assert made.packed.batch is not None
-    assert made.packed.batch.forest.tests.dtype == code
+    assert made.packed.batch.forest.codes.tolist() == [0, codes]
     X = drawn_rows(made, 1000)
-    np.testing.assert_array_equal(made.raw(X), walked(made, X))
+    X[: cuts + 2, 0] = np.arange(-1, cuts + 1)[:1000]
+    for found in both_ways(made, X):
+        np.testing.assert_array_equal(found, walked(made, X))
+
+
+def test_rows_of_too_many_codes_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    trees = [drawn_tree(draw, np.arange(9.0), WIDE, 3, 1) for _ in range(9)]
+    made = summed(trees)
+    assert made.packed is not None
+    assert made.packed.batch is not None
+    codes = int(made.packed.batch.forest.codes[-1])
+    assert codes < MOST_CODES
+    monkeypatch.setattr(batch, "MOST_CODES", codes - 1)
+    made = summed(trees)
+    assert made.packed is not None
+    assert made.packed.batch is None
 
 
 def test_larger_trees_are_walked() -> None:
     draw = np.random.default_rng(0)
-    trees = [drawn_tree(draw, np.arange(9.0), WIDE, 10, 1) for _ in range(4)]
-    assert max(int((t.column < 0).sum()) for t in trees) > MOST_LEAVES
-    made = join(trees, [0] * 4, plain(np.arange(WIDE)), bias=np.zeros(1), single=True)
+    made = summed([lopsided(MOST_LEAVES + 1, draw)])
     assert made.packed is not None
     assert made.packed.batch is None
     X = drawn_rows(made, 100)
@@ -119,6 +184,27 @@ def test_room_does_not_grow_with_the_rows() -> None:
     assert trees.packed is not None
     assert trees.packed.batch is not None
     blocks = trees.packed.batch
-    slots = len(blocks.forest.columns)
-    bound = BLOCK * (8 + 2 * slots + 8 * 3) + 2 * 2 * MOST_LEAVES * WIDTH
+    bound = BLOCK * (8 + blocks.forest.codes[-1] + 8 * 3 + 2 * MOST_LEAVES)
     assert sum(part.nbytes for part in blocks.room()) <= bound
+
+
+@pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
+def test_batches_do_without_vectors_that_are_not_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = drawn_forest(3, depth=4, cuts=40, scores=1, terms=1)
+    right = BatchTrees.follow
+
+    def wrong(packed: BatchTrees, X: Any, start: Any) -> Any:
+        totals, codes = right(packed, X, start)
+        return totals + packed.vector, codes
+
+    trust = self_test.Trust()
+    monkeypatch.setattr(self_test, "TRUST", trust)
+    monkeypatch.setattr(BatchTrees, "follow", wrong)
+    packed = trees.with_packed().packed
+    assert packed is not None
+    assert packed.batch is not None
+    assert not packed.vector
+    assert not packed.batch.vector
+    assert trust.kernels == "portable"
