@@ -12,6 +12,9 @@ from ..engine.planner import Choice, Planner
 from ..engine.request import Request
 from .work_queue import WorkQueue
 
+# uvloop counts whole milliseconds: a timer of less than half of one is up at once.
+SOONEST_S = 0.0006
+
 
 class Job:
     """Computed by one thread, awaited on the event loop, and never late for long.
@@ -84,7 +87,8 @@ class Job:
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
         left_s = request.budget.left(self._planner.now())
-        alarm = self._loop.call_later(max(left_s, 0.0), self._rescue)
+        wait_s = max(left_s, SOONEST_S) if left_s > 0 else 0.0
+        alarm = self._loop.call_later(wait_s, self._rescue)
         try:
             return await self._outcome
         finally:

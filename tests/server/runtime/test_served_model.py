@@ -130,6 +130,22 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
     assert not gate.threads
 
 
+def test_job_is_not_given_up_before_its_budget_is_up_where_timers_are_coarse() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    planner, _ = gated_planner()
+
+    async def main() -> list[float]:
+        early_s = []
+        for _ in range(20):
+            budget = in_time(planner, 0.0004)
+            job = Job(planner, Request(TEXT, budget), queue_of())
+            await job.result()
+            early_s.append(budget.due_s - planner.now())
+        return early_s
+
+    assert max(uvloop.run(main())) <= 0
+
+
 def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
     planner, _ = gated_planner()
 
