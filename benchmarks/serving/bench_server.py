@@ -4,118 +4,45 @@ python -m benchmarks.serving.bench_server                        all parts: tabl
 python -m benchmarks.serving.bench_server --json                 one JSON object, for the record
 python -m benchmarks.serving.bench_server --parts path           in process alone
 python -m benchmarks.serving.bench_server --parts protocols      `/v1/predict`, `/v2` and gRPC alone
+python -m benchmarks.serving.bench_server --parts setups         texts, images, workers, a proxy in front
 python -m benchmarks.serving.bench_server --venv mlserver=DIR    adds a peer installed in DIR
 python -m benchmarks.serving.bench_server --memory 1000000       adds memory before and after
 
 One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
 on one core and the generator on another; a server that is not being measured is
-stopped with a signal. All get the same requests, 1,000 different rows in turn (but
-MLServer, which has a protocol of its own), and each must answer them with the booster's
-own decision before it is timed; `hello` and `echo` have no model. The rates come from
-wrk where it is installed and else from open_loop.py, whose limit is lower. `cpu_us` is
-the server's processor time per request, which other programs disturb least. What the
-parts `path` and `protocols` measure is said in in_process.py and protocols.py.
+stopped with a signal. All get the same requests, 1,000 different rows in turn, each
+with an id in its headers as a proxy gives it (but MLServer, which has a protocol of its
+own), and each must answer them with the booster's own decision before it is timed;
+`hello` and `echo` have no model. The rates come from wrk where it is installed and else
+from open_loop.py, whose limit is lower. `cpu_us` is the server's processor time per
+request, which other programs disturb least. What the parts `path`, `protocols` and
+`setups` measure is said in in_process.py, protocols.py and setups.py.
 """
 
 import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import report
 from ..places import ROOT
-from . import in_process, protocols, record_index
-from .open_loop import Exchange, Load, latencies_s
+from . import in_process, protocols, record_index, setups
+from .open_loop import Exchange, Load
+from .saturation import CONNECTIONS, Contender, free_port, saturate, wait_for, with_wrk
 
 PEERS = ROOT / "benchmarks" / "peers"
 OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
 ELSEWHERE = ("litserve", "mlserver", "bentoml")
 MODELLESS = ("hello", "echo")
-CONNECTIONS = (1, 32)
-START_S = 90.0
 DECIDED = 1e-6  # shares this near to 1/2 may be rounded to either side
-WRK = """
-local requests, k = {}, 0
-for line in io.lines("%s") do
-  local head = {["content-type"] = "application/json"}
-  requests[#requests + 1] = {line, head}
-end
-init = function(arguments)
-  for i, r in ipairs(requests) do requests[i] = wrk.format("POST", "%s", r[2], r[1]) end
-end
-request = function()
-  k = k %% #requests + 1
-  return requests[k]
-end
-done = function(summary, latency, all)
-  local e = summary.errors
-  local wrong = e.connect + e.read + e.write + e.status + e.timeout
-  io.write(string.format("\\n%%d %%d %%d %%d %%d\\n", summary.requests,
-    summary.duration, latency:percentile(50), latency:percentile(99), wrong))
-end
-"""
-
-
-@dataclass
-class Contender:
-    """A server process, and what was measured of it by number of connections."""
-
-    name: str
-    port: int
-    process: subprocess.Popen[bytes]
-    bodies: list[bytes]
-    path: str
-    runs: dict[int, list[dict[str, float]]] = field(default_factory=dict)
-
-    def requests(self) -> list[bytes]:
-        """Whole requests, as wrk makes them."""
-        return [
-            b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-length: %d\r\n"
-            b"content-type: application/json\r\n\r\n%b"
-            % (self.path.encode(), self.port, len(body), body)
-            for body in self.bodies
-        ]
-
-    def pause(self) -> None:
-        os.killpg(self.process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        os.killpg(self.process.pid, signal.SIGCONT)
-
-    def cpu_s(self) -> float:
-        """Seconds of processor time that the server's processes have used."""
-        ticks = 0
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                fields = stat.read_text().rpartition(")")[2].split()
-                if int(fields[2]) == self.process.pid:  # its process group
-                    ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def memory_bytes(self) -> int:
-        """Resident bytes of the server's process."""
-        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def free_port() -> int:
-    """A port with two free neighbours, most likely."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -155,18 +82,6 @@ def payloads(name: str, folder: Path) -> tuple[list[bytes], str]:
     return [json.dumps(ask).encode() for ask in asks], "/v2/models/records/infer"
 
 
-def wait_for(contender: Contender) -> None:
-    """Return once it answers a request with 200."""
-    end_s = time.monotonic() + START_S
-    while time.monotonic() < end_s and contender.process.poll() is None:
-        with contextlib.suppress(OSError, ValueError):
-            load = Load(contender.port, contender.requests()[:1], 1)
-            if load.closed(0.0001)[0].status == 200:
-                return
-        time.sleep(0.2)
-    raise TimeoutError(f"it did not answer; see {contender.name}.log")
-
-
 def check(contender: Contender, shares: list[float]) -> None:
     """Refuse a server whose decisions are not the booster's."""
     load = Load(contender.port, contender.requests(), 1)
@@ -185,60 +100,6 @@ def decision(name: str, exchange: Exchange) -> bool:
     if name == "mlserver":
         return bool(answer["outputs"][0]["data"][0] > 0.5)
     return bool(answer["label"] == record_index.LABELS[1])
-
-
-def saturate(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> None:
-    """Measure what it answers when every connection always waits for an answer."""
-    contender.go_on()
-    measure = with_wrk if shutil.which("wrk") else with_own
-    before_s = contender.cpu_s()
-    measured = measure(contender, connections, seconds, folder)
-    measured["cpu_us"] = (contender.cpu_s() - before_s) / measured["count"] * 1e6
-    contender.runs.setdefault(connections, []).append(measured)
-    contender.pause()
-
-
-def with_wrk(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> dict[str, float]:
-    bodies, script = folder / f"{contender.name}.txt", folder / f"{contender.name}.lua"
-    bodies.write_bytes(b"\n".join(contender.bodies))
-    script.write_text(WRK % (bodies, contender.path))
-    done = subprocess.run(
-        [
-            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"-s{script}"),
-            f"http://127.0.0.1:{contender.port}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    count, took_us, p50_us, p99_us, wrong = map(
-        int, done.stdout.split("\n")[-2].split()
-    )
-    return {
-        "count": count,
-        "rate": count / took_us * 1e6,
-        "p50_us": p50_us,
-        "p99_us": p99_us,
-        "wrong": wrong,
-    }
-
-
-def with_own(
-    contender: Contender, connections: int, seconds: float, folder: Path
-) -> dict[str, float]:
-    exchanges = Load(contender.port, contender.requests(), connections).closed(seconds)
-    took_s = latencies_s(exchanges)
-    return {
-        "count": len(exchanges),
-        "rate": len(exchanges) / seconds,
-        "p50_us": float(np.quantile(took_s, 0.5)) * 1e6,
-        "p99_us": float(np.quantile(took_s, 0.99)) * 1e6,
-        "wrong": sum(exchange.status != 200 for exchange in exchanges),
-    }
 
 
 def grow(contender: Contender, requests: int, folder: Path) -> dict[str, float]:
@@ -314,6 +175,9 @@ PARTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
     "servers": run,
     "path": lambda _, folder: {"us": in_process.measure(folder)},
     "protocols": lambda _, folder: {"protocols": protocols.measure(folder)},
+    "setups": lambda options, folder: {
+        "setups": setups.measure(folder, options.seconds, options.rounds)
+    },
 }
 
 
