@@ -1,6 +1,7 @@
 """The command that compiles before anybody waits for it: `polydom warm`."""
 
 import pkgutil
+import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -37,12 +38,13 @@ def warm(
 def _compile_everything() -> None:
     from polydom import indexer, models
     from polydom.models.scoring.kernels.cached_njit import DECLARED
+    from polydom.models.scoring.kernels.compiling import COMPILING
 
     for room in (models, indexer):
         for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
             if ".kernels." in module.name:
                 import_module(module.name)
-    for number, kernel in enumerate(DECLARED):
-        typer.echo(f"\r{number + 1} of {len(DECLARED)} kernels", err=True, nl=False)
-        kernel.compile_declared()
-    typer.echo(err=True)
+    COMPILING.tell = None
+    with typer.progressbar(DECLARED, label="compiling", file=sys.stderr) as kernels:
+        for kernel in kernels:
+            kernel.compile_declared()

@@ -22,8 +22,6 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
 # One row takes microseconds: to let go of Python's lock would cost a part of that.
 ONE_ROW = {**OPTIONS, "nogil": False}
 COMPILED = not numba.config.DISABLE_JIT
-
-
 # Every kernel that was imported, in an order in which callees come first.
 DECLARED: "list[Kernel]" = []
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from polydom.models.scoring.kernels.cached_njit import DECLARED
 from polydom.server.cli.compiling import EVERY_S, CompilingNotice
 from tests.support.clock import Clock
+from tests.support.commands import run
 from tests.support.served import FEATURES_FILE, save_index
 
 
@@ -48,3 +50,14 @@ def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) 
         said.append("compiling for this processor" in done.stderr)
     assert said == [True, False, False]
     assert "ready after" not in done.stdout
+
+
+@pytest.mark.jit
+def test_warm_compiles_everything_where_no_index_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, said, _ = run(capsys, "warm")
+    assert code == 0
+    assert said.startswith("ready after ")
+    assert len(DECLARED) > 100
+    assert not [kernel for kernel in DECLARED if not kernel.signatures]
