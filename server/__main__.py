@@ -8,6 +8,7 @@ from polydom.features.errors import PolydomError
 from polydom.indexer.commands.app import app
 from polydom.models.scoring.kernels.compiling import COMPILING
 
+from .cli.collecting import collect_seldom
 from .cli.compiling import CompilingNotice
 from .cli.evaluate import evaluate
 from .cli.plan import plan
@@ -50,12 +51,10 @@ def _told(error: Exception) -> str:
 
 def run() -> None:
     """Run the command that this process was started for, and end the process."""
-    # Imports and loading make a million objects that stay: looking through them again
-    # and again takes a sixth of a start.
-    gc.set_threshold(20_000, 50, 100)
+    collect_seldom()
     COMPILING.tell = CompilingNotice()
     code = main()
-    # To look through all that is alive a last time takes almost half a second.
+    # To look through all that is alive a last time takes longer than most commands.
     gc.freeze()
     sys.exit(code)
 

@@ -22,10 +22,7 @@ request, which other programs disturb least. What the parts `path`, `protocols` 
 import argparse
 import contextlib
 import json
-import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -36,7 +33,7 @@ from .. import report
 from ..places import ROOT
 from . import in_process, protocols, record_index, setups
 from .open_loop import Exchange, Load
-from .saturation import CONNECTIONS, Contender, free_port, saturate, wait_for, with_wrk
+from .saturation import CONNECTIONS, Contender, free_port, saturate, with_wrk
 
 PEERS = ROOT / "benchmarks" / "peers"
 OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
@@ -50,25 +47,13 @@ def started(
     name: str, python: str, folder: Path, core: int | None
 ) -> Iterator[Contender]:
     """Start a contender on one core; it answers when this begins."""
-    port = free_port()
-    command = [python, str(PEERS / "peer_servers.py"), name, str(port), str(folder)]
+    contender = Contender(name, free_port(), *payloads(name, folder))
+    script, port = str(PEERS / "peer_servers.py"), str(contender.port)
+    command = [python, script, name, port, str(folder)]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
-    log = (folder / f"{name}.log").open("wb")
-    process = subprocess.Popen(
-        command, stdout=log, stderr=log, start_new_session=True, cwd=folder
-    )
-    bodies, path = payloads(name, folder)
-    contender = Contender(name, port, process, bodies, path)
-    try:
-        wait_for(contender)
+    with contender.started(command, folder):
         yield contender
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            contender.go_on()
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        log.close()
 
 
 def payloads(name: str, folder: Path) -> tuple[list[bytes], str]:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,10 +46,26 @@ class Contender:
 
     name: str
     port: int
-    process: subprocess.Popen[bytes]
     bodies: list[bytes]
     path: str
     runs: dict[int, list[dict[str, float]]] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    @contextlib.contextmanager
+    def started(self, command: list[str], folder: Path) -> Iterator[None]:
+        """Start it; it answers when this begins, and is gone when it ends."""
+        with (folder / f"{self.name}.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, cwd=folder
+            )
+            try:
+                wait_for(self)
+                yield
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    self.go_on()
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
 
     def requests(self) -> list[bytes]:
         """Whole requests, as wrk makes them."""

@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -108,8 +107,10 @@ def measure(folder: Path, seconds: int, rounds: int) -> list[dict[str, Any]]:
             continue
         bodies = asked[index or record_index.INDEX]
         with contextlib.ExitStack() as stack:
-            command = command_of(index, options, folder)
-            server = stack.enter_context(started(name, command, bodies, folder))
+            port = free_port()
+            command = command_of(index, options, folder, port)
+            server = Contender(name, port, bodies, "/v1/predict")
+            stack.enter_context(server.started(command, folder))
             shares = proxied or bool(options)
             pin_to(server.process.pid, every=shares)
             report.unpin() if shares else report.pin(0)
@@ -123,37 +124,15 @@ def measure(folder: Path, seconds: int, rounds: int) -> list[dict[str, Any]]:
     return table
 
 
-def command_of(index: str, options: Sequence[str], folder: Path) -> list[str]:
-    """What starts a server, but for its port at the end."""
+def command_of(
+    index: str, options: Sequence[str], folder: Path, port: int
+) -> list[str]:
+    """What starts a server at a port."""
     if not index:
         script = Path(__file__).parents[1] / "peers" / "peer_servers.py"
-        return [sys.executable, str(script), "hello"]
+        return [sys.executable, str(script), "hello", str(port), str(folder)]
     own = [sys.executable, "-m", "polydom", "serve", str(folder / index)]
-    return [*own, *options, "--port"]
-
-
-@contextlib.contextmanager
-def started(
-    name: str, command: list[str], bodies: list[bytes], folder: Path
-) -> Iterator[Contender]:
-    """Start a server; it answers when this begins."""
-    port = free_port()
-    arguments = [*command, str(port)]
-    if command[-1] != "--port":
-        arguments.append(str(folder))
-    log = (folder / f"{name}.log").open("wb")
-    process = subprocess.Popen(
-        arguments, stdout=log, stderr=log, start_new_session=True
-    )
-    server = Contender(name, port, process, bodies, "/v1/predict")
-    try:
-        wait_for(server)
-        yield server
-    finally:
-        server.go_on()
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        log.close()
+    return [*own, *options, "--port", str(port)]
 
 
 @contextlib.contextmanager

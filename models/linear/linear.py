@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
-from ..scoring.rows import DENSE, SINGLE
+from ..scoring.rows import is_dense
 from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
@@ -74,12 +74,7 @@ class Linear(SumOfTerms):
     def raw_one(self, row: Rows) -> Floats:
         """Raw scores (R,) of one full row, which are those that `raw` gives."""
         preparation = self.preparation
-        if (
-            type(row) is np.ndarray
-            and row.dtype is SINGLE
-            and row.strides == DENSE
-            and len(row) >= preparation.width
-        ):
+        if is_dense(row, preparation.width):
             out = np.empty(len(self.intercepts))
             steps = preparation.columns, preparation.operations, preparation.table
             if self.enter(row, *steps, self.weights, self.intercepts, out):

@@ -40,6 +40,16 @@ def take_rows(X: Any) -> Rows:
     return made
 
 
+def is_dense(row: Any, width: int) -> bool:
+    """Is this a row that kernels can read, as wide as needed? They do not look."""
+    return (
+        type(row) is np.ndarray
+        and row.dtype is SINGLE
+        and row.strides == DENSE
+        and len(row) >= width
+    )
+
+
 def take_row(row: Any) -> Rows:
     """One row (width,), float32 or float64; BadInput if it is none."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.char in FLOATS:

@@ -14,7 +14,7 @@ from .address_table import AddressTable, NotCopied
 from .kernels.native import entry
 from .model import Floats, Rows
 from .preparation import Preparation
-from .rows import DENSE, SINGLE, take_row
+from .rows import is_dense, take_row
 from .stopping_rule import Codes, Stops
 from .stored_arrays import Stored
 
@@ -200,12 +200,7 @@ class PackedTerms(NotCopied):
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
-        return (
-            type(row) is np.ndarray
-            and row.dtype is SINGLE
-            and row.strides == DENSE
-            and len(row) >= self.width
-        )
+        return is_dense(row, self.width)
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""

@@ -9,6 +9,7 @@ import typer
 
 from polydom.features.errors import BadInput
 
+from .collecting import collect_as_usual
 from .options import FeatureFiles
 
 
@@ -142,6 +143,7 @@ def serve(
     application = create_app(
         files, features=features, settings=settings, access=access, grpc_at=grpc_at
     )
+    collect_as_usual()
     scheme = "https" if ssl_certfile else "http"
     with listen(host, port) as listener:
         set_up_logs(log_format)

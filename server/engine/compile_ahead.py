@@ -11,14 +11,12 @@ def compile_ahead(planner: Planner, *, rescales: bool) -> None:
     """Call each compiled function that answers may need, so that no request waits.
 
     On this processor's first time that takes some ten seconds, later milliseconds.
-    `rescales` says whether the index's skylines will be made anew.
+    `rescales` says whether the index's skylines are made anew where that is possible.
     """
     index, package = planner.index, planner.package
     row = np.zeros(planner.extractor.width, np.float32)
     for model in package.models:
         model.answer(row)
-        model.scores(row)
-        model.choose(row)
     for exits in package.early_exits:
         if exits is not None:
             exits.answer(row)
@@ -28,5 +26,5 @@ def compile_ahead(planner: Planner, *, rescales: bool) -> None:
     index.skyline(size)
     if planner.anytime is not None:
         planner.anytime.target(planner.anytime.at(size), 0, 0.0)
-    if rescales:
+    if rescales and "pace" in package.meta:
         Index.from_candidates(index.coefficients, index.qualities, index.sizes)

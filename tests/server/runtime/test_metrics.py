@@ -16,7 +16,7 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
-from polydom.server.runtime.metrics import SECONDS, Histogram
+from polydom.server.runtime.metrics import AT_ONCE, SECONDS, Histogram
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
@@ -109,6 +109,19 @@ def test_histogram_counts_each_value_under_the_first_bound_that_holds_it(
         assert count == np.sum(np.array(values) <= bound)
     assert sum(histogram.counts) == len(values)
     assert histogram.total == pytest.approx(sum(values))
+
+
+def test_what_waits_to_be_counted_does_not_grow_with_the_answers() -> None:
+    planner = Planner(make_index(), extractor_of(make_index()))
+    served = ServedModel(Translator(planner, Settings()), WorkQueue())
+    served.ready = True
+    answered = asyncio.run(_answer(served, PredictRequest(text=HAM, budget_ms=500.0)))
+    for _ in range(3 * AT_ONCE + 1):
+        served.sent(*answered)
+    metrics = served.metrics
+    every = metrics.request, metrics.queue, metrics.plan, metrics.encode, metrics.ratio
+    assert all(len(one.latest) < AT_ONCE for one in every)
+    assert {sum(one.counts) for one in every} == {3 * AT_ONCE + 1}
 
 
 @pytest.mark.parametrize(("unit", "met"), [("s", False), ("usd", True)])
