@@ -55,6 +55,7 @@ class Job:
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
         self._execution: Execution | None = None
+        self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
         """Wait for the computing thread, as work that is due then."""
@@ -86,13 +87,21 @@ class Job:
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
-        left_s = request.budget.left(self._planner.now())
-        wait_s = max(left_s, SOONEST_S) if left_s > 0 else 0.0
-        alarm = self._loop.call_later(wait_s, self._rescue)
+        self._wake_when_up()
         try:
             return await self._outcome
         finally:
-            alarm.cancel()
+            if self._alarm is not None:
+                self._alarm.cancel()
+
+    def _wake_when_up(self) -> None:
+        """Rescue once the budget is up; a timer that is up before is set again."""
+        left_s = self._request.budget.left(self._planner.now())
+        if left_s > 0:
+            wait_s = max(left_s, SOONEST_S)
+            self._alarm = self._loop.call_later(wait_s, self._wake_when_up)
+        else:
+            self._alarm = self._loop.call_soon(self._rescue)
 
     def _deliver(self, result: Outcome | BaseException | None) -> None:
         self._queue.waiting -= 1
