@@ -29,7 +29,8 @@ FIRST_COST_S = 2e-4
 # What turns took is forgotten after so long without another that told.
 FORGET_S = 1.0
 # Weight of the latest turn in what is thought; none counts for more than MOST times
-# that, but the first one, which is all that is known then.
+# that, but the first one, which is all that is known then. Unless it is of few: it may
+# have been spent on connections that were taken.
 LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
@@ -183,8 +184,8 @@ class Admission:
         self._learned_s = now_s = self._now()
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._believe(
-            self._follow(self.cost_s, (took_s - self._refusing_s) / count),
-            self._follow(self.pace_s, took_s / count),
+            self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
+            self._follow(self.pace_s, took_s / count, count),
         )
         self._knows = True
         self._begun, self._left, self._ending = 0, self._quota, False
@@ -199,10 +200,11 @@ class Admission:
         self.cost_s, self.pace_s = cost_s, pace_s
         self._quota = max(LEAST, int(self._longest_s / cost_s))
 
-    def _follow(self, before_s: float, latest_s: float) -> float:
-        """Move towards the latest, not far: a machine may have stalled."""
+    def _follow(self, before_s: float, latest_s: float, count: int) -> float:
+        """Move towards the latest of so many, not far: a machine may have stalled."""
         if not self._knows:
-            return min(max(latest_s, before_s / FIRST_MOST), before_s * FIRST_MOST)
+            most = FIRST_MOST if count >= LEAST else MOST
+            return min(max(latest_s, before_s / FIRST_MOST), before_s * most)
         latest_s = min(max(latest_s, before_s / MOST), before_s * MOST)
         return before_s + LATEST * (latest_s - before_s)
 

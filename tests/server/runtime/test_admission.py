@@ -176,6 +176,25 @@ def test_admission_begins_few_where_more_connections_wait() -> None:
     assert all(world.admission.enter(world.now_s) for _ in range(LEAST))
 
 
+def test_connections_that_take_long_to_be_taken_cost_no_request_its_answer() -> None:
+    """Thirty-two come at once, each of which asks again as soon as it is answered."""
+    world = World(cost_s=3e-5)
+    for _ in range(32):
+        world.admission.accept()
+    world.turn()
+    for _ in range(32):
+        world.request(world.now_s)
+    world.now_s += 0.012
+    answered = 0
+    for _ in range(100):
+        world.turn()
+        done, answered = len(world.done) - answered, len(world.done)
+        for _ in range(done):
+            world.request(world.now_s)
+    assert not world.took_s("refused")
+    assert answered > 32
+
+
 def test_admission_counts_what_connections_waited_for_being_taken() -> None:
     """Sixteen are taken a turn of 16 ms while 400 wait, so those wait about 0.4 s."""
     world, waiting = World(), [400]
