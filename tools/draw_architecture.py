@@ -27,6 +27,7 @@ REQUEST = (
     "server.runtime.served_model",
     "server.runtime.translator",
     "server.runtime.record_decoder",
+    "server.runtime.record_answerer",
     "server.runtime.work_queue",
     "server.runtime.job",
     "server.engine.execution",

@@ -97,7 +97,11 @@ class Head:
         """Class scores (2,) of one row with one raw score."""
         if self.link == MARGIN:
             return [-margin, margin]
-        share = _probability(self.gain * margin, self.link)
+        margin *= self.gain
+        if self.link == HUBER:
+            share = (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
+        else:
+            share = logistic(margin)
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
@@ -106,8 +110,14 @@ class Head:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
             return int(margin > 0.0)
-        share = _probability(self.gain * margin, self.link)
-        return int(share > 1.0 - share)
+        return self.answer_by(margin)[0]
+
+    def answer_by(self, margin: float) -> tuple[int, list[float]]:
+        """Position of the chosen class, and (2,) class scores, of one raw score."""
+        low, high = scores = self.scores_by(margin)
+        if self.rule == NOT_NEGATIVE:
+            return int(margin >= 0.0), scores
+        return int(margin > 0.0 if self.rule == POSITIVE else high > low), scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load_head` reads."""
@@ -121,13 +131,6 @@ def logistic(margin: float) -> float:
         return 1.0 / (1.0 + exp(-margin))
     power = exp(margin)
     return power / (1.0 + power)
-
-
-def _probability(margin: float, link: int) -> float:
-    """Probability-like value of one margin, as in `kernels/link.py`."""
-    if link == HUBER:
-        return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
-    return logistic(margin)
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
@@ -221,7 +224,7 @@ class Classifier:
         """Position of the chosen class, and (K,) class scores, of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
-            return self.head.choose_by(margin), self.head.scores_by(margin)
+            return self.head.answer_by(margin)
         return self.head.answer(self.scorer.raw_one(row))
 
     def predict_scores(self, X: Rows) -> Floats:

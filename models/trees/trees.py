@@ -11,6 +11,7 @@ from polydom.features.errors import BadInput, BadModel
 
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation, plain
+from ..scoring.rows import is_dense
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
@@ -96,7 +97,7 @@ class Trees(TreeArrays, SumOfTerms):
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and kernels take the row."""
         packed = self.packed
-        if packed is None or packed.enter is None or not packed.takes(row):
+        if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
         margin: float = packed.enter(row, packed.at) / self.divisor
         return margin

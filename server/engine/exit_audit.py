@@ -107,15 +107,15 @@ class ExitAudit:
         """Count an answer, if it came of an early exit or was drawn."""
         early = outcome.reason == "sure"
         if outcome.base_models is not None:
-            early = self._add_base_models(outcome) or early
+            used = outcome.base_models_used or 0
+            early = self.follow(used, outcome.base_models) or early
         if outcome.passed:
             self.add_passed()
         elif early or outcome.audit is not None:
             self.add(outcome.audit)
 
-    def _add_base_models(self, outcome: Outcome) -> bool:
+    def follow(self, used: int, count: int) -> bool:
         """Count a schedule's base models; whether it stopped before the last."""
-        used, count = outcome.base_models_used or 0, outcome.base_models or 0
         with self._lock:
             self.used += used
             self.left += count - used

@@ -1,7 +1,6 @@
 """How much of every budget to keep for what follows the plan."""
 
 import math
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import ceil
@@ -16,8 +15,13 @@ LASTING_S = 1.0
 # machine at rest, whose quantile is about RESTING times its median.
 LEAST = 20
 RESTING = 2.0
+# What is known is so old at most, but of a time that is longer than what was kept.
+FRESH_S = 0.004
 # By so much one time moves the median that is believed: stalls do not move it far.
 STEP = 0.05
+# Where more than this share of a budget would be kept for what follows the plan, it is
+# weighed how much is: else a busy machine answers small budgets with the prior, all.
+HEAVY = 0.25
 # Chances of being out in time that are weighed where little of a budget is left.
 CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
@@ -43,7 +47,7 @@ class SendTime:
         Median, in the long run.
     """
 
-    __slots__ = ("_ascending", "_known", "_latest", "_seconds", "_until_s", "usual")
+    __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
 
     def __init__(
         self, measured_s: Iterable[float] = (), now_s: float = 0.0, usual: float = 1e-4
@@ -51,53 +55,45 @@ class SendTime:
         measured = list(measured_s)
         self.usual = median(measured) if measured else usual
         self._known = bool(measured)
-        self._latest = deque((now_s, seconds) for seconds in measured[-WINDOW:])
-        self._ascending = sorted(measured[-WINDOW:])
-        self._forget(now_s)
+        self._latest = deque(((now_s, seconds) for seconds in measured), WINDOW)
+        self._seconds, self._until_s = 0.0, -math.inf  # that `_seconds` is fresh
 
     def at(self, now_s: float) -> float:
         """Return the quantile as it is known at `now_s`, in seconds."""
         if now_s > self._until_s:
-            self._forget(now_s)
+            self._seconds = self._quantile(self._ascending(now_s), QUANTILE)
+            fresh_s = now_s + FRESH_S
+            if self._latest:
+                fresh_s = min(fresh_s, self._latest[0][0] + LASTING_S)
+            self._until_s = fresh_s
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
         """Return what to keep for each of `CHANCES`, the largest first."""
-        self.at(now_s)
-        times = self._ascending
-        if len(times) < LEAST:
-            times = sorted(times + (LEAST - len(times)) * [RESTING * self.usual])
-        return [
-            Level(chance, times[ceil(chance * len(times)) - 1]) for chance in CHANCES
-        ]
+        times = self._ascending(now_s)
+        return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
     def add(self, seconds: float, now_s: float) -> None:
         """Learn from a time that ended at `now_s`."""
-        latest, ascending = self._latest, self._ascending
-        if len(latest) == WINDOW:
-            del ascending[bisect_left(ascending, latest.popleft()[1])]
-        latest.append((now_s, seconds))
-        insort(ascending, seconds)
+        self._latest.append((now_s, seconds))
         if not self._known:
             self.usual, self._known = seconds, True
         else:
             self.usual *= 1 + STEP if seconds > self.usual else 1 / (1 + STEP)
-        self._until_s = latest[0][0] + LASTING_S
-        self._seconds = self._quantile()
+        if seconds > self._seconds:
+            self._until_s = -math.inf
 
-    def _forget(self, now_s: float) -> None:
-        latest, ascending = self._latest, self._ascending
-        while latest and latest[0][0] < now_s - LASTING_S:
-            del ascending[bisect_left(ascending, latest.popleft()[1])]
-        self._until_s = latest[0][0] + LASTING_S if latest else math.inf
-        self._seconds = self._quantile()
+    def _ascending(self, now_s: float) -> list[float]:
+        """Sort the times of the last `LASTING_S`, made up to `LEAST` of them."""
+        latest, since_s = self._latest, now_s - LASTING_S
+        while latest and latest[0][0] < since_s:
+            latest.popleft()
+        times = [seconds for _, seconds in latest]
+        return sorted(times + (LEAST - len(times)) * [RESTING * self.usual])
 
-    def _quantile(self) -> float:
-        ascending = self._ascending
-        if len(ascending) >= LEAST:
-            return ascending[_POSITIONS[len(ascending)]]
-        resting = RESTING * self.usual
-        return max(ascending[-1], resting) if ascending else resting
+    @staticmethod
+    def _quantile(ascending: list[float], chance: float) -> float:
+        return ascending[ceil(chance * len(ascending)) - 1]
 
 
 class Level(NamedTuple):
@@ -105,10 +101,6 @@ class Level(NamedTuple):
 
     chance: float
     seconds: float
-
-
-# Position of the quantile among so many times in ascending order.
-_POSITIONS = tuple(ceil(QUANTILE * count) - 1 for count in range(WINDOW + 1))
 
 
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:

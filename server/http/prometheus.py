@@ -56,14 +56,14 @@ class Family(NamedTuple):
     of_none: bool = False
 
 
-def _histogram(attribute: str) -> Values:
-    return lambda model: [((), _buckets(getattr(model.metrics, attribute)))]
+def _histogram(name: str) -> Values:
+    return lambda model: [((), _buckets(model.metrics.histogram(name)))]
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
     """Count all values up to each bound, as Prometheus wants it; and sum them up."""
     bounds = [*map(str, histogram.bounds), "+Inf"]
-    counts = map(float, itertools.accumulate(histogram.counts))
+    counts = map(float, itertools.accumulate(histogram.counts.tolist()))
     return list(zip(bounds, counts, strict=True)), histogram.total
 
 

@@ -20,8 +20,19 @@ from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
+_SAYING = (b"expect", b"connection")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0
+
+
+def _without_offer(data: bytes) -> bytes:
+    """Take an offer of another protocol out of a head, if all of that is there."""
+    end = data.find(b"\r\n\r\n")
+    if end > 0 and (
+        data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
+    ):
+        return _OFFER.sub(b"", data[:end]) + data[end:]
+    return data
 
 
 class Next(Enum):
@@ -86,6 +97,7 @@ class HttpProtocol(HttpToolsProtocol):
         # what may answer the request that is read, and its body so far
         self._answerer: Direct | None = None
         self._query = b""
+        self._says_connection = False  # the request that is read
         self._head: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._arrived_s = 0.0
@@ -145,9 +157,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _read(self, data: bytes) -> None:
         """Parse; what is whole then is answered, or being answered."""
         self._first_in_read = self._next is REQUEST
-        if self._first_in_read and (b"pgrade" in data or b"PGRADE" in data):
-            end = data.find(b"\r\n\r\n")
-            data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
+        if self._first_in_read:
+            data = _without_offer(data)
         self._answered_in_read = False
         self._read_bytes = len(data)
         self._head_bytes += len(data)
@@ -181,11 +192,21 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
         self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._says_connection = False
         self._next, self._untimed = HEAD, True
         # where it begins within a read, behind others, only the parser knows
         self._head_bytes = self._read_bytes if self._first_in_read else 0
         self._first_in_read = False
         self._arrived_s = self.read_s
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, and what it says of the connection."""
+        name = name.lower()
+        self.headers.append((name, value))
+        if name in _SAYING:
+            self._says_connection = self._says_connection or name == b"connection"
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait: for the body, or for the answers before."""
@@ -253,7 +274,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting: the whole request is here."""
-        self._stop_timer()
+        if self._patience is not None:
+            self._stop_timer()
         self._next = REQUEST
         if self._answerer is not None:
             if self._answered(self._answerer):
@@ -280,7 +302,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._answerer, self._body = None, []
         self._answered_in_read = True
         parser = self.parser
-        keeps = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        keeps = parser.should_keep_alive()
+        if keeps and self._says_connection:  # HTTP/1.0 may ask for it
+            keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
         return True

@@ -60,8 +60,8 @@ def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
     `compute_input` is what remains of the whole time after queue, plan and encoding:
     receiving and reading requests.
     """
-    queue, plan, encode = map(_duration, (metrics.queue, metrics.plan, metrics.encode))
-    whole = _duration(metrics.request)
+    names = ("request", "queue", "plan", "encode")
+    whole, queue, plan, encode = (_duration(metrics.histogram(name)) for name in names)
     rest_ns = max(whole.ns - queue.ns - plan.ns - encode.ns, 0)
     read = Duration(whole.count, rest_ns)
     fail = Duration(metrics.errors.total(), round(metrics.failed_s * 1e9))
@@ -76,7 +76,7 @@ def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
 
 
 def _duration(histogram: Histogram) -> Duration:
-    return Duration(sum(histogram.counts), round(histogram.total * 1e9))
+    return Duration(int(histogram.counts.sum()), round(histogram.total * 1e9))
 
 
 def _unix_ms(metrics: Metrics) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
+from msgspec.structs import astuple
+from numpy.typing import NDArray
 
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
@@ -17,6 +19,7 @@ from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
 
 NAN = math.nan
+Row = NDArray[np.float32]
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
@@ -64,8 +67,10 @@ class RecordDecoder:
         self._width = len(order)
         self._decode = _decoder(known)
 
-    def read(self, body: bytes) -> tuple[Terms, Item] | None:
+    def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
         """Read a request's terms and its record; only where columns are the `whole`.
+
+        Of the record the full row and its gaps, if it has any.
 
         None where a column is unknown, a string where a number is needed, a number too
         large for float32, a key given twice, or the body anything but one record in
@@ -73,7 +78,7 @@ class RecordDecoder:
         """
         try:
             ask = self._decode(body)
-            values = msgspec.structs.astuple(ask.record)
+            values = astuple(ask.record)
             row = np.empty(self._width, np.float32)
             ordered = values
             if self._order is not None:
@@ -98,7 +103,7 @@ class RecordDecoder:
                 and _has_twice(body, ask, more)
             ):
                 return None
-            return ask, Item("record", ReadRecord(row), 1.0, gaps)
+            return ask, row, gaps
         except (
             msgspec.DecodeError,
             struct.error,
@@ -181,7 +186,7 @@ def _decoder(columns: dict[str, type]) -> Any:
         "RecordRequest",
         [("record", record)],
         bases=(Terms,),
-        forbid_unknown_fields=True,
         kw_only=True,
+        **options,
     )
     return msgspec.json.Decoder(ask).decode

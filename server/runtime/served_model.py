@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import math
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -13,13 +14,14 @@ from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Caller, Request
-from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
+from ..engine.send_time import HEAVY, WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
 from .describe_index import describe_index
 from .job import Job
-from .metrics import Metrics
+from .metrics import Metrics, Timed, timed
+from .record_answerer import RecordAnswerer
 from .translator import Translator
 from .warm_up import WarmUp
 from .work_queue import WorkQueue
@@ -28,9 +30,6 @@ from .work_queue import WorkQueue
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
 # longer than the computing thread may keep the interpreter from it (server/app.py).
 QUICK_S = 0.0005
-# Where more than this share of a budget would be kept for what follows the plan, it is
-# weighed how much is: else a busy machine answers small budgets with the prior, all.
-HEAVY = 0.25
 # A reload rests this many times as long as a piece of its warm-up took: it has the
 # computing thread for a fifth of the time at most.
 REST = 4.0
@@ -164,19 +163,20 @@ class ServedModel:
         request = self._weighed(request, times, times.thread)
         return request, await self._ask_thread(request, done)
 
+    @functools.cached_property
+    def records(self) -> RecordAnswerer:
+        """Answers usual requests about records; asked for once this is ready."""
+        return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
+
     def answer_at_once(
-        self, ask: PredictRequest | tuple[Terms, Item], arrived_s: float, caller: Caller
+        self, terms: Terms, item: Item, arrived_s: float, caller: Caller
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the record decoder made of a request. Errors as `answer`,
-        which is to be asked then, too.
+        Errors as `answer`, which is to be asked then, too.
         """
         if not self.ready:
             return None
-        terms, item = (
-            ask if isinstance(ask, tuple) else (ask, self.translator.item(ask))
-        )
         request = self._request(terms, item, arrived_s, caller, self.send_times)
         done = self._at_once(request)
         return (request, done) if isinstance(done, Outcome) else None
@@ -187,15 +187,20 @@ class ServedModel:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        if request.send_time is not None:
-            request.send_time.add(sent_s - outcome.finished_s, sent_s)
-        self.count(request, outcome, sent_s)
+        features = self.planner.feature_names[outcome.row]
+        self.all_sent([timed(request, outcome, features)], sent_s)
+
+    def all_sent(self, answers: Sequence[Timed], sent_s: float) -> None:
+        """Count answers whose last bytes were written at `sent_s`."""
+        for one in answers:
+            if one.send_time is not None:
+                one.send_time.add(sent_s - one.finished_s, sent_s)
+        self.metrics.answered(answers, sent_s)
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
-        self.metrics.answered(
-            request, outcome, self.planner.feature_names[outcome.row], sent_s
-        )
+        features = self.planner.feature_names[outcome.row]
+        self.metrics.answered([timed(request, outcome, features)], sent_s)
 
     def _request(
         self,

@@ -10,7 +10,7 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from polydom.features.items import Item
+from polydom.features.items import Item, ReadRecord
 
 from ..errors import NotReady
 from ..http.body import arrival, coding_of, read_body
@@ -20,7 +20,6 @@ from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.held_bytes import HeldBody
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
-from ..runtime.translator import Translator
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
 from .decode import check_request, decode_request, model_in_body
@@ -48,19 +47,29 @@ class Predict:
             return None
         try:
             served = self._repository.get()
-            if served.waiting:
+            if served.queue.waiting:
                 return None
-            ask = _read(served.translator, request.headers, request.query, request.body)
-            if ask is None:
+            is_bare = _is_bare(request)
+            if is_bare is None:
                 return None
-            answered = served.answer_at_once(ask, request.arrived_s, request.caller)
-            if answered is None:
+            decoder = served.translator.record_decoder
+            if decoder is None or not is_bare:
+                return _answer_any(served, request)
+            read = decoder.read(request.body)
+            if read is None or not served.ready:
                 return None
-            answer = encode(served.translator.answer(*answered))
+            terms, row, gaps = read
+            if terms.model is not None:
+                return None
+            if gaps is None and served.records.applies:
+                arrived_s, then = request.arrived_s, request.when_written
+                answer = served.records.answer(terms, row, arrived_s, then)
+                if answer is not None:
+                    return answer
+            item = Item("record", ReadRecord(row), 1.0, gaps)
+            return _answer(served, request, terms, item)
         except Exception:  # the route will meet it again, and say what it is
             return None
-        request.when_written(partial(served.sent, *answered))
-        return answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever becomes of it."""
@@ -122,22 +131,35 @@ def _decode(
     return decode_request(headers, query, body, kind)
 
 
-def _read(
-    translator: Translator, headers: Headers, query: bytes, body: bytes
-) -> PredictRequest | tuple[Terms, Item] | None:
-    """Read a request; None where that takes long, or it is for a model by name."""
-    telling = [header for header in headers if header[0] in _TELLING]
-    is_bare = not query and telling == _PLAIN_JSON
-    if not is_bare:
-        content_type, budget = type_and_budget_in(telling)
-        if coding_of(telling) or content_type in MSGPACK:
-            return None
-        is_bare = not query and content_type == "application/json" and budget is None
-    if translator.record_decoder is not None and is_bare:
-        read = translator.record_decoder.read(body)
-        return None if read is None or read[0].model is not None else read
-    kind = translator.planner.package.kind
+def _is_bare(request: RawRequest) -> bool | None:
+    """Say whether there is nothing but a body in JSON; None where it is coded."""
+    telling = [header for header in request.headers if header[0] in _TELLING]
+    if telling == _PLAIN_JSON:
+        return not request.query
+    content_type, budget = type_and_budget_in(telling)
+    if coding_of(telling) or content_type in MSGPACK:
+        return None
+    return not request.query and content_type == "application/json" and budget is None
+
+
+def _answer_any(served: ServedModel, request: RawRequest) -> bytes | None:
+    """Answer whatever is read fast, for the only model."""
+    kind = served.planner.package.kind
     if kind == "image":
         return None
-    ask = decode_request(telling, query, body, kind)
-    return None if ask.model is not None else ask
+    ask = decode_request(request.headers, request.query, request.body, kind)
+    if ask.model is not None:
+        return None
+    return _answer(served, request, ask, served.translator.item(ask))
+
+
+def _answer(
+    served: ServedModel, request: RawRequest, terms: Terms, item: Item
+) -> bytes | None:
+    """Answer in the ordinary way, if that need not wait."""
+    done = served.answer_at_once(terms, item, request.arrived_s, request.caller)
+    if done is None:
+        return None
+    answer = encode(served.translator.answer(*done))
+    request.when_written(partial(served.sent, *done))
+    return answer

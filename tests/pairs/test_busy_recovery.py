@@ -53,7 +53,8 @@ class Scene:
             PredictRequest(text=TEXT_100, budget_ms=budget_ms),
             self.clock(),
         )
-        answered = self.served.answer_at_once(ask, arrived_s, Caller())
+        item = self.served.translator.item(ask)
+        answered = self.served.answer_at_once(ask, item, arrived_s, Caller())
         assert answered is not None
         answer = self.served.translator.answer(*answered)
         self.clock.now_s += after_s

@@ -41,9 +41,7 @@ def read(extractor: Extractor, body: bytes) -> Any:
 
 
 def row_of(found: Any) -> list[float]:
-    payload = found[1].payload
-    assert isinstance(payload, ReadRecord)
-    return list(payload.row.tolist())
+    return list(found[1].tolist())
 
 
 texts = ["no", "yes", "x", "true", "2024-05-01T12:30:00", "2024-05-01"]
@@ -73,7 +71,7 @@ def test_usual_records_are_read() -> None:
     full = read(PLAIN, b'{"record": {"b": 2.5, "a": 1}, "budget_ms": 5}')
     assert row_of(full) == [1, 2.5]
     assert (full[0].budget_ms, full[0].model) == (5, None)
-    assert full[1].size == 1.0
+    assert full[2] is None
     gaps = read(PLAIN, b'{"record": {"b": null}}')
     assert np.isnan(row_of(gaps)).all()
     words = read(EXTRACTOR, b'{"record": {"a": 7, "b": "yes", "c": 2}}')
@@ -82,16 +80,17 @@ def test_usual_records_are_read() -> None:
 
 def test_dates_and_booleans_are_read_and_what_is_none_is_told() -> None:
     body = b'{"record": {"a": 1, "b": "true", "c": "2024-05-01T12:30:00"}}'
-    ask, item = read(DATED, body)
+    found = read(DATED, body)
     noon = 19_844 + 12.5 / 24
-    assert row_of((ask, item)) == [1, 1, np.float32(noon), 12]
-    assert item.gaps is None
+    assert row_of(found) == [1, 1, np.float32(noon), 12]
+    assert found[2] is None
     decoder = RecordDecoder(DATED)
     spoken = decoder.item({"a": 1, "b": True, "c": "2024-05-01T12:30:00"})
-    assert row_of((None, spoken)) == row_of((ask, item))
-    _, item = read(DATED, b'{"record": {"a": 1, "b": "x", "c": "soon"}}')
-    assert item.gaps == Gaps(("b", "c"))
-    assert np.isnan(row_of((None, item))[1:]).all()
+    assert isinstance(spoken.payload, ReadRecord)
+    assert spoken.payload.row.tolist() == row_of(found)
+    found = read(DATED, b'{"record": {"a": 1, "b": "x", "c": "soon"}}')
+    assert found[2] == Gaps(("b", "c"))
+    assert np.isnan(row_of(found)[1:]).all()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,203 @@
+"""Records answered in one go, where the most accurate plan surely fits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from ..engine.cost_drift import LEAST_S
+from ..engine.send_time import HEAVY, SendTime
+from ..schema.predict import Answer, Terms, encode
+from .metrics import Timed
+from .translator import Translator
+
+SIZE = 1.0  # every record's
+
+
+class RecordAnswerer:
+    """Answers what most who ask about a table ask, with what does not change prepared.
+
+    That is: a record whose columns are all that features read, and whose budget surely
+    buys the most accurate plan. Nothing is chosen, carried out step by step or handed
+    on then: the model is asked, and one answer, always the same, is filled and
+    encoded. Of anything else it says nothing but that it is for the ordinary way, which
+    answers these requests the same (`Translator.request`, `execution.begin`,
+    `Translator.answer`).
+
+    Only for the event loop: the answer that it fills is its only one.
+
+    Parameters
+    ----------
+    translator
+        Of an index that does not change any more.
+    send_time
+        What is kept of the budgets of what the event loop answers.
+    all_sent
+        Counts answers that were written at a time.
+
+    Attributes
+    ----------
+    applies
+        Whether it has anything to say.
+    """
+
+    __slots__ = (
+        "_all_sent",
+        "_answer",
+        "_ask",
+        "_audit",
+        "_base_models",
+        "_cost",
+        "_fill",
+        "_interval",
+        "_labels",
+        "_most_s",
+        "_now",
+        "_planner",
+        "_send_time",
+        "_unsent",
+        "_usual_s",
+        "applies",
+    )
+
+    def __init__(
+        self,
+        translator: Translator,
+        send_time: SendTime,
+        all_sent: Callable[[list[Timed], float], object],
+    ) -> None:
+        planner, settings = translator.planner, translator.settings
+        self._planner, self._now, self._audit = planner, planner.now, planner.audit
+        self._send_time, self._all_sent = send_time, all_sent
+        self._unsent: list[Timed] = []
+        self._usual_s = min(settings.budget_s, settings.max_budget_s)
+        self._most_s = settings.max_budget_s
+        row, self._cost = planner.top(SIZE)
+        exits = planner.early_exits[row]
+        self._fill, self._base_models = self._scores, 0
+        self._ask: Any = planner.package.models[row].answer
+        self._labels, self._interval = (), (0.0, 0.0)
+        if planner.intervals:
+            self._fill, self._interval = self._value, planner.intervals[row]
+        else:
+            self._labels = planner.labels[row]
+        if exits is not None:
+            self._fill, self._base_models = self._scores_of_some, exits.size
+            self._ask = exits.answer
+        self.applies = (
+            translator.unit == "s"
+            and planner.index.covers(SIZE)
+            and self._cost < LEAST_S
+            and not planner.plans[row].exits
+            and (exits is None or not planner.audit.share)
+        )
+        self._answer = Answer(
+            label=None,
+            scores=None,
+            features=planner.feature_names[row],
+            expected_quality=planner.qualities[row],
+            expected_accuracy=planner.accuracies[row],
+            reason=None,
+            budget_met=True,
+            actual_us=0.0,
+            queue_us=0.0,
+            elapsed_us=0.0,
+            predicted_us=int(self._cost * 1e7 + 0.5) / 10,
+            base_models=self._base_models or UNSET,
+            index_version=planner.index.version,
+        )
+
+    def answer(
+        self,
+        terms: Terms,
+        row: NDArray[np.float32],
+        arrived_s: float,
+        when_written: Callable[[Callable[[], object]], object],
+    ) -> bytes | None:
+        """Answer for a full row, which has no gaps; None if that is not for this.
+
+        `when_written` has something called once the answer was written.
+
+        Raises
+        ------
+        BadRow
+            If the row's numbers are too large for its model.
+        """
+        planner, answer, send_time = self._planner, self._answer, self._send_time
+        read_s = self._now()
+        given_ms = terms.budget_ms
+        amount = self._usual_s if given_ms is None else given_ms / 1e3
+        if amount > self._most_s:
+            amount = self._most_s
+        reserve_s = send_time.at(arrived_s)
+        due_s = arrived_s + amount
+        if not (
+            self._cost <= due_s - reserve_s - read_s
+            and reserve_s <= HEAVY * amount
+            and 0.0 <= terms.min_quality <= answer.expected_quality
+            and terms.budget is None
+            and not terms.exact
+            and planner.drift.factor == 1.0
+            and not planner.suspects
+        ):
+            return None
+        self._fill(row)
+        finished_s = self._now()
+        took_s = finished_s - read_s
+        if took_s > LEAST_S:
+            planner.suspects = True  # the next one is timed
+        answer.budget_met = finished_s + send_time.usual <= due_s
+        answer.budget_us = int(amount * 1e7 + 0.5) / 10
+        answer.reserve_us = int((amount - (amount - reserve_s)) * 1e7 + 0.5) / 10
+        answer.actual_us = int(took_s * 1e7 + 0.5) / 10
+        answer.elapsed_us = int((finished_s - arrived_s) * 1e7 + 0.5) / 10
+        encoded = encode(answer)
+        unsent = self._unsent
+        if not unsent:  # several answers of one turn are counted together
+            when_written(self._when_written)
+        timed = Timed(
+            answer.features,
+            answer.reason,
+            self._cost,
+            arrived_s,
+            read_s,
+            read_s,
+            finished_s,
+            due_s,
+            send_time,
+        )
+        unsent.append(timed)
+        return encoded
+
+    def _when_written(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        self._all_sent(unsent, self._now())
+
+    def _scores(self, row: NDArray[np.float32]) -> None:
+        code, scores = self._ask(row)
+        labels, answer = self._labels, self._answer
+        answer.label = labels[code]
+        answer.scores = dict(zip(labels, scores))  # noqa: B905  # takes twice as long
+
+    def _scores_of_some(self, row: NDArray[np.float32]) -> None:
+        """Have the model answer as its schedule says."""
+        code, used, scores, bounds = self._ask(row)
+        labels, answer = self._labels, self._answer
+        answer.label, answer.base_models_used = labels[code], used
+        answer.scores, answer.score_bounds, answer.reason = None, UNSET, None
+        if scores is None:
+            answer.reason = "sure"
+        else:
+            answer.scores = dict(zip(labels, scores, strict=True))
+        if bounds is not None:
+            answer.score_bounds = dict(zip(labels, bounds, strict=True))
+        if self._audit.follow(used, self._base_models):
+            self._audit.add(None)
+
+    def _value(self, row: NDArray[np.float32]) -> None:
+        _, (value,) = self._ask(row)
+        low, high = self._interval
+        self._answer.value = value
+        self._answer.interval = value + low, value + high
