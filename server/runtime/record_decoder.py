@@ -135,7 +135,9 @@ class RecordDecoder:
             for function in self._features:  # one says which column is wrong
                 function.check(record)
             raise
-        return Item("record", ReadRecord(row) if self.whole else record, 1.0, gaps)
+        if self.whole:
+            return record_of(row, gaps)
+        return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
         """Give words their numbers; KeyError where one is missing or unknown."""
@@ -166,6 +168,11 @@ class RecordDecoder:
             raise OverflowError
         told = len(missing) if self.whole and 2 * len(missing) > self._columns else 0
         return Gaps(tuple(unknown), told) if unknown or told else None
+
+
+def record_of(row: Row, gaps: Gaps | None) -> Item:
+    """Make the item of a record that was read."""
+    return Item("record", ReadRecord(row), 1.0, gaps)
 
 
 def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:

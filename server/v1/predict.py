@@ -10,7 +10,7 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from polydom.features.items import Item, ReadRecord
+from polydom.features.items import Item
 
 from ..errors import NotReady
 from ..http.body import arrival, coding_of, read_body
@@ -18,6 +18,7 @@ from ..http.headers import Headers, model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.held_bytes import HeldBody
+from ..runtime.record_decoder import RecordDecoder, record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..schema.bounds import LARGE
@@ -55,19 +56,7 @@ class Predict:
             decoder = served.translator.record_decoder
             if decoder is None or not is_bare:
                 return _answer_any(served, request)
-            read = decoder.read(request.body)
-            if read is None or not served.ready:
-                return None
-            terms, row, gaps = read
-            if terms.model is not None:
-                return None
-            if gaps is None and served.records.applies:
-                arrived_s, then = request.arrived_s, request.when_written
-                answer = served.records.answer(terms, row, arrived_s, then)
-                if answer is not None:
-                    return answer
-            item = Item("record", ReadRecord(row), 1.0, gaps)
-            return _answer(served, request, terms, item)
+            return _answer_record(served, request, decoder)
         except Exception:  # the route will meet it again, and say what it is
             return None
 
@@ -142,6 +131,24 @@ def _is_bare(request: RawRequest) -> bool | None:
     return not request.query and content_type == "application/json" and budget is None
 
 
+def _answer_record(
+    served: ServedModel, request: RawRequest, decoder: RecordDecoder
+) -> bytes | None:
+    """Answer for a record, in one go where that can be."""
+    read = decoder.read(request.body)
+    if read is None or not served.ready:
+        return None
+    terms, row, gaps = read
+    if terms.model is not None:
+        return None
+    if gaps is None and served.records.applies:
+        arrived_s, then = request.arrived_s, request.when_written
+        answer = served.records.answer(terms, row, arrived_s, then)
+        if answer is not None:
+            return answer
+    return _answer_item(served, request, terms, record_of(row, gaps))
+
+
 def _answer_any(served: ServedModel, request: RawRequest) -> bytes | None:
     """Answer whatever is read fast, for the only model."""
     kind = served.planner.package.kind
@@ -150,10 +157,10 @@ def _answer_any(served: ServedModel, request: RawRequest) -> bytes | None:
     ask = decode_request(request.headers, request.query, request.body, kind)
     if ask.model is not None:
         return None
-    return _answer(served, request, ask, served.translator.item(ask))
+    return _answer_item(served, request, ask, served.translator.item(ask))
 
 
-def _answer(
+def _answer_item(
     served: ServedModel, request: RawRequest, terms: Terms, item: Item
 ) -> bytes | None:
     """Answer in the ordinary way, if that need not wait."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 from polydom.features.errors import BadRow, PolydomError
-from polydom.features.items import Item, ReadRecord
+from polydom.features.items import record_item
 from polydom.indexer.index.index import Index
 from polydom.models.importers.estimators import compile_model
 from polydom.models.scoring.mean import Mean
@@ -21,7 +21,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import HEAVY, LEAST, SendTime, SendTimes
 from polydom.server.runtime.metrics import BOUNDS
-from polydom.server.runtime.record_decoder import Row
+from polydom.server.runtime.record_decoder import Row, record_of
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
@@ -40,7 +40,7 @@ def make_numbers() -> Index:
     package = index.package
     assert package is not None
     extractor = package.extractor()
-    rows = np.array([extractor.extract(item_of(one)) for one in records.PEOPLE])
+    rows = np.array([extractor.extract(record_item(one)) for one in records.PEOPLE])
     heights = [170.0, 180.0, 160.0, 190.0]
     models: list[Any] = [Mean.fit(heights)]
     for mask in records.MASKS[1:]:
@@ -58,10 +58,6 @@ def make_numbers() -> Index:
     return Index.from_candidates(
         index.coefficients, records.ACCURACIES, index.sizes, numbers
     )
-
-
-def item_of(record: Any) -> Item:
-    return Item("record", record, 1.0)
 
 
 def paid_records() -> Index:
@@ -137,9 +133,10 @@ class Scene:
         self, record: Any, terms: Any, arrived_s: float
     ) -> tuple[Request, Outcome] | None:
         read, row = self.read(record, terms)
-        item = Item("record", ReadRecord(row), 1.0)
         try:
-            return self.served.answer_at_once(read, item, arrived_s, Caller())
+            return self.served.answer_at_once(
+                read, record_of(row, None), arrived_s, Caller()
+            )
         except PolydomError:
             return None
 
