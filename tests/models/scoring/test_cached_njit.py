@@ -50,7 +50,8 @@ def answer(folder: Path, **environment: str) -> tuple[int, bool]:
         "print(double(1), sum(double.stats.cache_hits.values()))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        # Python would keep a module by its size and time, as pip does not
+        [sys.executable, "-B", "-c", code],
         cwd=folder,
         env={**os.environ, "NUMBA_CACHE_DIR": "", **environment},
         capture_output=True,
