@@ -28,7 +28,12 @@ class LoopTurn:
         return self._began_s
 
     def at_end(self, call: Callable[[], object]) -> None:
-        """Call something once this turn is over, and what it gave was written."""
+        """Call something once this turn is over, and what it gave was written.
+
+        Also where nothing was read in it: a request that had to wait is begun then.
+        """
+        if not (self._is_on or self._at_end):
+            asyncio.get_running_loop().call_soon(self._end)
         self._at_end.append(call)
 
     def _end(self) -> None:

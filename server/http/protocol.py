@@ -20,6 +20,7 @@ from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
+# Headers that say how the connection goes on.
 _SAYING = (b"expect", b"connection")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0

@@ -121,7 +121,10 @@ def _decode(
 
 
 def _is_bare(request: RawRequest) -> bool | None:
-    """Say whether there is nothing but a body in JSON; None where it is coded."""
+    """Say whether there is nothing but a body in JSON; None where it is for the route.
+
+    That is msgpack, and what is compressed.
+    """
     telling = [header for header in request.headers if header[0] in _TELLING]
     if telling == _PLAIN_JSON:
         return not request.query

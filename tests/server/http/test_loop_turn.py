@@ -90,3 +90,17 @@ def test_nobody_who_asks_alone_says_that_he_waited(tmp_path: Path) -> None:
             reasons.add(ask(port, "POST", "/v1/predict", body)[1]["reason"])
     assert reasons <= {"budget", "infeasible", "overrun", None}
     assert "budget" in reasons
+
+
+def test_what_is_answered_between_turns_is_counted_in_the_same_one() -> None:
+    """A request that was held begins when nothing is read, and perhaps is the last."""
+
+    async def main() -> list[str]:
+        turn, called = turn_of(asyncio.get_running_loop()), list[str]()
+        turn.at_end(lambda: called.append("first"))
+        turn.at_end(lambda: called.append("second"))
+        assert called == []
+        await asyncio.sleep(0)
+        return called
+
+    assert asyncio.run(main()) == ["first", "second"]

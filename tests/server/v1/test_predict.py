@@ -19,7 +19,7 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.http.protocol import REQUEST, HttpProtocol
+from polydom.server.http.protocol import REQUEST, WAITING, HttpProtocol
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.served_model import ServedModel
@@ -247,6 +247,10 @@ CONVERSATIONS: dict[str, list[bytes]] = {
     "line feeds before": [post(PERSON), b"\r\n" + post(PERSON), b"\r\n", post(PERSON)],
     "to be closed": [post(PERSON), post(PERSON, b"connection: close")],
     "HTTP/1.0": [post(PERSON), post(PERSON, version=b"1.0")],
+    "HTTP/1.0 to be kept": [
+        post(PERSON, b"connection: keep-alive"),
+        post(PERSON, b"Connection: Keep-Alive", version=b"1.0"),
+    ],
     "garbage after": [post(PERSON), post(PERSON), b"what is this\r\n\r\n"],
     "expects": [post(PERSON, b"expect: 100-continue")] * 2,
     "space around the budget": [post(PERSON, b"x-budget-ms: \t 900 \t ")] * 2,
@@ -442,3 +446,33 @@ def test_answers_without_a_cycle_are_one_a_read(tmp_path: Path) -> None:
     said = asyncio.run(asyncio.wait_for(main(), 60))
     assert said.count(b"HTTP/1.1 200 ") == 3
     assert Counting.answered == [True] * 4
+
+
+def test_what_had_to_wait_is_counted_before_anybody_asks_again(tmp_path: Path) -> None:
+    class Held(HttpProtocol):
+        resumed = 0
+
+        def _resume(self) -> None:
+            Held.resumed += self._next is WAITING
+            super()._resume()
+
+    async def main() -> None:
+        async with running(Held, tmp_path) as (app, server):
+            port = server.servers[0].sockets[0].getsockname()[1]
+            ways = [
+                await asyncio.open_connection("127.0.0.1", port) for _ in range(120)
+            ]
+            for _, writer in ways:
+                writer.write(post(PERSON))
+            for reader, _ in ways:
+                await reader.readuntil(b"\r\n\r\n{")
+            for _ in range(9):  # turns in which nothing is read
+                await asyncio.sleep(0)
+            repository = app.state.repository
+            answered = repository.get().metrics.answers.total()
+            assert answered + repository.no_model.errors["overloaded"] == len(ways)
+            for _, writer in ways:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    assert Held.resumed
