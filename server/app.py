@@ -25,13 +25,13 @@ from .http.reply import RawReplies, error_reply
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
 from .oip.service import InferenceService
+from .page.routes import page_routes
 from .runtime.admission import Admission
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
 from .settings import GrpcAt, Settings
 from .v1.admin import RELOAD, Admin
 from .v1.batch import BATCH, BatchEndpoint
-from .v1.docs_page import DOCS, show_docs
 from .v1.info import (
     LIVEZ,
     READYZ,
@@ -59,6 +59,7 @@ def create_app(
     settings: Settings | None = None,
     access: Access = Access(),  # noqa: B008  frozen
     grpc_at: GrpcAt | None = None,
+    page: bool = True,
 ) -> FastAPI:
     """Make the application that serves one index, or several by name.
 
@@ -75,6 +76,8 @@ def create_app(
         The tokens that are asked for; none by default.
     grpc_at
         Where to answer gRPC too; needs `polydom[grpc]`.
+    page
+        Whether `/` shows people what budgets buy and what the server does.
 
     Raises
     ------
@@ -125,16 +128,17 @@ def create_app(
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
-    app.add_api_route(DOCS, show_docs)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
-    app.router.routes.extend((batches, *routes_of(app.state.inference)))
+    pages = page_routes(with_page=page)
+    app.router.routes.extend((batches, *routes_of(app.state.inference), *pages))
     if access.admin is not None:
         app.state.admin = Admin(repository, access.admin)
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
         # the last to be added is the first that is asked, whatever the path
-        # the page holds nothing; what it shows is asked for with the token typed there
-        app.add_middleware(TokenGate, tokens=access.tokens, free=(DOCS,))
+        # pages hold nothing; what they show is asked for with the token typed there
+        free = [route.path for route in pages]
+        app.add_middleware(TokenGate, tokens=access.tokens, free=free)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
 

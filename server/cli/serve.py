@@ -73,6 +73,9 @@ LeaveS = Annotated[
     float,
     typer.Option(help="Seconds to say 'not ready' and still answer, when stopped."),
 ]
+Page = Annotated[
+    bool, typer.Option(help="Show people, at /, what budgets buy and what happens now.")
+]
 LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
 # and to whom.
 TokenFile = Annotated[
@@ -104,6 +107,7 @@ def serve(
     ssl_certfile: PemFile = None,
     ssl_keyfile: PemFile = None,
     leave_s: LeaveS = 0.0,
+    page: Page = True,
     log_format: LogText = "text",
 ) -> None:
     """Answer over HTTP, inside each request's budget.
@@ -141,7 +145,12 @@ def serve(
         free = free_port(host, grpc_port)
         grpc_at = GrpcAt(host, free, ssl_certfile, ssl_keyfile)
     application = create_app(
-        files, features=features, settings=settings, access=access, grpc_at=grpc_at
+        files,
+        features=features,
+        settings=settings,
+        access=access,
+        grpc_at=grpc_at,
+        page=page,
     )
     collect_as_usual()
     scheme = "https" if ssl_certfile else "http"

@@ -37,6 +37,7 @@ INFER = json.dumps(
 ROUTES: list[tuple[str, str, bytes, str]] = [
     ("GET", "/livez", b"", ""),
     ("GET", "/readyz", b"", ""),
+    ("GET", "/", b"", ""),
     ("GET", "/docs", b"", ""),
     ("GET", "/openapi.json", b"", ""),
     ("GET", "/metrics", b"", ""),
@@ -154,7 +155,14 @@ def test_every_route_answers_alike_below_a_path(
         else:
             assert other == one
     statuses = {(method, where): status for method, where, status, *_ in alone}
-    open_paths = ("/livez", "/readyz", "/docs", "/v2/health/live", "/v2/health/ready")
+    open_paths = (
+        "/",
+        "/livez",
+        "/readyz",
+        "/docs",
+        "/v2/health/live",
+        "/v2/health/ready",
+    )
     if token not in ("", USER):
         refused = {where for (_, where), status in statuses.items() if status == 401}
         assert not refused & set(open_paths)

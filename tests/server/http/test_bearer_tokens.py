@@ -106,7 +106,7 @@ def test_app_asks_for_a_token_everywhere_but_at_its_probes(client: TestClient) -
         assert reply.headers["www-authenticate"] == 'Bearer realm="polydom"'
         assert client.get(path, headers=known).status_code == 200
     assert client.get("/nothing").status_code == 401
-    for path in (*OPEN_PATHS, "/docs"):
+    for path in (*OPEN_PATHS, "/", "/docs"):
         assert client.get(path).status_code == 200
     body = {"text": SPAM, "budget_ms": 900}
     assert client.post("/v1/predict", json=body).status_code == 401

@@ -1,0 +1,1 @@
+"""Pages for people: what budgets buy, what the server does, the API's document."""

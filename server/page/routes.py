@@ -1,0 +1,43 @@
+"""Routes of the pages, which need no token: `/`, `/docs` and their files."""
+
+from pathlib import PurePath
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from ..http.reply import Header, Reply
+from .assets import KINDS, POLICY, Assets
+
+PAGE, DOCS = "/", "/docs"
+_SAFE = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_ASK_AGAIN = (b"cache-control", b"no-cache")
+_KEEP = (b"cache-control", b"public, max-age=31536000, immutable")
+
+
+def page_routes(*, with_page: bool) -> list[Route]:
+    """Make the routes of `/docs` and, if wanted, of `/`."""
+    assets = Assets()
+    pages = {DOCS: "docs.html"} | ({PAGE: "index.html"} if with_page else {})
+    return [
+        *(
+            _route(path, name, assets.page(name), _ASK_AGAIN)
+            for path, name in pages.items()
+        ),
+        *(
+            _route(f"/{assets.folder}/{name}", name, content, _KEEP)
+            for name, content in assets.files.items()
+        ),
+    ]
+
+
+def _route(path: str, name: str, content: bytes, caching: Header) -> Route:
+    kind = KINDS[PurePath(name).suffix].encode()
+
+    async def give(request: Request) -> Reply:
+        return Reply(200, content, *_SAFE, caching, kind=kind)
+
+    return Route(path, give, methods=["GET"])

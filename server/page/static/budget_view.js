@@ -1,0 +1,170 @@
+// What a budget buys at a size, in a picture, a sentence and a table; and where the
+// time of that goes.
+
+import { buy, costAt, partsOf, priceRange } from "./costs.js";
+import { digits, listed, make, makeTable, showCost, showFactor, showMs, showQuality, showShare } from "./dom.js";
+import { SkylineChart } from "./skyline_chart.js";
+import { LogSlider } from "./sliders.js";
+
+const WITHOUT = { classes: "the most frequent class", regression: "the mean" };
+const QUALITIES = {
+  accuracy: "accuracy", balanced_accuracy: "balanced accuracy", macro_f1: "macro F1", auc: "AUC",
+  log_loss: "exp(-log loss)", cost: "1 - cost", r2: "R2", mae: "1 - relative MAE",
+};
+const COLOURS = 8;
+
+export const qualityOf = (facts) => QUALITIES[facts.measure] || facts.measure;
+export const shownUnit = (facts) => (facts.unit === "s" ? "ms" : facts.unit);
+const inUnit = (facts, shown) => (facts.unit === "s" ? shown / 1e3 : shown);
+const toShown = (facts, amount) => (facts.unit === "s" ? amount * 1e3 : amount);
+
+export function nameSet(set, facts) {
+  return set.features.length ? listed(set.features) : `no feature: ${WITHOUT[facts.task]}`;
+}
+
+// A size in words: `120,000 pixels`; a record has none.
+export function sizeWords(facts, size) {
+  if (facts.kind === "record") return "a record";
+  const numbers = size.map((number) => digits(number, number < 10 ? 1 : 0).replace(/\.0$/, ""));
+  return facts.size.length === 2
+    ? `${numbers.join(" × ")} (${facts.size.join(" × ")})` : `${numbers[0]} ${facts.size[0]}`;
+}
+
+// The smallest and the largest number of a size, by its position.
+export const sizeRanges = (facts) =>
+  facts.size.map((_, k) => [facts.smallest_size, facts.largest_size].map((size) => [size].flat()[k]));
+
+export class BudgetView {
+  // `root` has elements of the classes controls, sentence, chart, skyline-table and
+  // parts; `choose({size, budget})` is told what people choose, budgets as shown, and
+  // `showCurve(part, name)` which curve they want to see.
+  constructor(root, { choose, showCurve }) {
+    this.find = (name) => root.querySelector(`.${name}`);
+    Object.assign(this, { choose, showCurve });
+    this.chart = new SkylineChart({
+      onbudget: (amount) => this.choose({ budget: roundedUp(toShown(this.facts, amount)) }),
+    });
+    this.find("chart").append(this.chart.svg);
+  }
+
+  // Begin with another index.
+  begin(facts) {
+    this.facts = facts;
+    const [low, high] = priceRange(facts);
+    this.range = [low / 2, high * 1.6];
+    this.sizes = sizeRanges(facts).map(([least, most], k) => (least < most && new LogSlider({
+      label: `Size: ${facts.size[k]}`, unit: facts.size[k], low: least, high: most,
+      onchange: (value) => this.choose({ size: this.size.with(k, value) }),
+    })));
+    this.budget = new LogSlider({
+      label: "Budget", unit: shownUnit(facts), low: toShown(facts, this.range[0]), high: toShown(facts, this.range[1]),
+      onchange: (budget) => this.choose({ budget }),
+    });
+    const sliders = [...this.sizes.filter(Boolean), this.budget];
+    this.find("controls").replaceChildren(...sliders.map((one) => one.element));
+  }
+
+  show({ curves, size, budget }) {
+    const { facts } = this;
+    this.size = size;
+    this.sizes.forEach((slider, k) => slider && slider.set(size[k]));
+    this.budget.set(budget);
+    const amount = inUnit(facts, budget);
+    const bought = buy(facts.sets, size, amount);
+    this.chart.show({
+      ...bought, budget: amount, range: this.range, unit: facts.unit, quality: qualityOf(facts),
+      nameOf: (set) => nameSet(set, facts),
+    });
+    this.find("sentence").replaceChildren(...this.sentence(bought, size, amount));
+    this.find("notes").replaceChildren(...this.notes(bought, amount).map((note) => make("li", {}, note)));
+    this.find("skyline-table").replaceChildren(this.table(bought));
+    this.showParts(bought.line[bought.place], curves, size);
+  }
+
+  sentence({ line, place, fits }, size, amount) {
+    const { facts } = this, { unit } = facts, quality = qualityOf(facts);
+    const set = line[place], dearer = line[place + 1];
+    const begin = `For ${sizeWords(facts, size)}, ${showCost(amount, unit)} `;
+    const more = dearer && [
+      ` ${showCost(dearer.price - amount, unit)} more would buy `, ...strong(dearer, facts),
+      `: ${showQuality(dearer.expected_quality)} (+${showQuality(dearer.expected_quality - set.expected_quality)}).`];
+    if (!fits) {
+      return [`${begin}buy nothing: ${WITHOUT[facts.task]} answers, with an expected ${quality} of `,
+        make("strong", {}, showQuality(set.expected_quality)), ".", ...(more || [])];
+    }
+    const also = facts.measure !== "accuracy" && set.expected_accuracy !== null
+      ? `, accuracy ${showQuality(set.expected_accuracy)}` : "";
+    const cost = set.features.length ? ` for ${showCost(set.price, unit)}` : "";
+    return [`${begin}buy `, ...strong(set, facts), `${cost}: expected ${quality} `,
+      make("strong", {}, showQuality(set.expected_quality)), `${also}.`,
+      ...(more || [" No budget buys better."])];
+  }
+
+  notes({ line, place }, amount) {
+    const { facts } = this, set = line[place], notes = [];
+    if (facts.unit === "s") {
+      notes.push(`Times are those that ${showShare(facts.quantile).replace(".0", "")} of items keep to, without HTTP; the server also keeps a little for sending.`);
+    }
+    if (facts.drift > 1.005) {
+      notes.push(`At present all takes ${showFactor(facts.drift)} as long as these curves say: ` +
+        `${showCost(amount, facts.unit)} buy what ${showCost(amount / facts.drift, facts.unit)} would.`);
+    }
+    if (facts.coverage) notes.push(`Answers are numbers, with intervals that hold the truth in ${showShare(facts.coverage)} of cases.`);
+    if (set.schedule) {
+      notes.push(`Its model stops once the answer is sure: on average after ${showShare(set.schedule.mean_used)} of its ${set.schedule.base_models} base models.`);
+    }
+    const exits = facts.exits?.plans.find((plan) => String(plan.features) === String(set.features));
+    if (exits?.early) {
+      notes.push(`${showShare(exits.early)} of items are answered before the last feature, which saves ${showShare(exits.saved)} of the features' cost.`);
+    }
+    return notes;
+  }
+
+  table({ line, place }) {
+    const { facts } = this, quality = qualityOf(facts);
+    const hasAccuracy = facts.task === "classes" && facts.measure !== "accuracy";
+    const cost = facts.unit === "s" ? "time" : "cost";
+    const numbers = [cost, quality, ...(hasAccuracy ? ["accuracy"] : []), "gain"];
+    return makeTable("Feature sets worth buying at this size", ["bought", ...numbers, "features, in computing order"],
+      line.map((set, k) => ({
+        marked: k === place,
+        cells: [k === place ? "●" : "", showCost(set.price, facts.unit), showQuality(set.expected_quality),
+          ...(hasAccuracy ? [showQuality(set.expected_accuracy)] : []),
+          k ? `+${showQuality(set.expected_quality - line[k - 1].expected_quality)}` : "",
+          set.features.join(", ") || nameSet(set, facts)],
+      })), numbers);
+  }
+
+  showParts(set, curves, size) {
+    const root = this.find("parts");
+    if (!curves) return root.replaceChildren(make("p", {}, "What features cost is not known."));
+    const { unit } = this.facts, parts = partsOf(set, curves, size);
+    const total = Math.max(costAt(set.cost, size), Number.MIN_VALUE);
+    const bar = make("div", { class: "stack", "aria-hidden": "true" }, parts.map(({ price }, k) => {
+      const piece = make("span", { class: `colour-${k % COLOURS}` });
+      piece.style.flexGrow = price / total;
+      return piece;
+    }));
+    const rows = parts.map(({ part, name, price }, k) => [
+      make("span", {}, make("span", { class: `swatch colour-${k % COLOURS}`, "aria-hidden": "true" }),
+        part === "feature" || part === "step"
+          ? make("button", { type: "button", class: "link", onclick: () => this.showCurve(part, name) }, name) : name),
+      part, showCost(price, unit), showShare(price / total)]);
+    const head = unit === "s" ? "time" : "cost";
+    root.replaceChildren(bar, makeTable(`What ${showCost(costAt(set.cost, size), unit)} are spent on, in order`,
+      ["part", "kind", head, "share"], rows, [head, "share"]));
+  }
+}
+
+function strong(set, facts) {
+  if (!set.features.length) return [make("strong", {}, nameSet(set, facts))];
+  return set.features.flatMap((name, k, all) =>
+    [k ? (k === all.length - 1 ? " and " : ", ") : "", make("strong", {}, name)]);
+}
+
+// A budget by three digits that buys at least what the exact one does.
+function roundedUp(amount) {
+  const near = Number(amount.toPrecision(3));
+  if (near >= amount) return near;
+  return Number((amount + 10 ** (Math.floor(Math.log10(amount)) - 2)).toPrecision(3));
+}

@@ -1,0 +1,150 @@
+// One item asked about: the answer, what it took, and the same at other budgets.
+
+import { address, ask, askJson, token, withModel } from "./api.js";
+import { nameSet, qualityOf, shownUnit } from "./budget_view.js";
+import { buy } from "./costs.js";
+import { digits, make, makeBar, makeTable, showCost, showMs, showNumber, showQuality, showShare } from "./dom.js";
+import { makeForm } from "./item_forms.js";
+import { reasonWords } from "./live_view.js";
+
+const LADDER_MS = [1, 2, 5, 10, 20, 50];
+const SCORES = 5;
+
+export class TryView {
+  // `onsize(size)` is told an item's size; `onanswer(answer)` what came.
+  constructor(root, { onsize, onanswer }) {
+    this.find = (name) => root.querySelector(`.${name}`);
+    Object.assign(this, { onsize, onanswer });
+    this.find("ask").addEventListener("click", () => this.run(() => this.once()));
+    this.find("ladder").addEventListener("click", () => this.run(() => this.climb()));
+    document.addEventListener("paste", (event) => this.form?.paste?.(event));
+  }
+
+  begin(facts, model) {
+    Object.assign(this, { facts, model, number: 0 });
+    this.form = makeForm(facts, () => this.changed());
+    this.find("form").replaceChildren(this.form.element);
+    const samples = Array.from({ length: facts.samples || 0 }, (_, k) =>
+      make("button", { type: "button", onclick: () => this.run(() => this.sample(k)) }, `Sample ${k + 1}`));
+    this.find("samples").replaceChildren(...samples);
+    this.find("samples").hidden = !samples.length;
+    this.find("ladder").textContent = `Ask at ${this.rungs().map((one) => digits(one, one < 1 ? 2 : 0)).join(", ")} ${shownUnit(facts)}`;
+    this.find("answer").replaceChildren();
+    this.changed();
+  }
+
+  show({ budget }) {
+    this.budget = budget;
+    this.find("ask").textContent = `Ask with ${digits(budget, budget < 10 ? 2 : 0)} ${shownUnit(this.facts)}`;
+    this.changed();
+  }
+
+  changed() {
+    const request = this.form.request();
+    this.find("ask").disabled = this.find("ladder").disabled = !request;
+    if (this.form.size && String(this.form.size) !== String(this.told)) this.onsize((this.told = this.form.size));
+    if (!request || !this.budget) return;
+    const secret = token.get() ? ' -H "Authorization: Bearer $TOKEN"' : "";
+    this.find("curl").textContent = `curl ${request.curl}${secret} '${address(this.path(this.budget))}'`;
+  }
+
+  path(budget) {
+    const named = this.facts.unit === "s" ? { budget_ms: budget } : { budget };
+    return withModel("v1/predict", this.model, named);
+  }
+
+  // Budgets to ask the same item with: round ones, or those of an index that counts money.
+  rungs() {
+    if (this.facts.unit === "s") return LADDER_MS;
+    const { line } = buy(this.facts.sets, [this.facts.largest_size].flat(), Infinity);
+    const some = line.filter((set) => set.price > 0);
+    const count = Math.min(some.length, LADDER_MS.length);
+    return Array.from({ length: count }, (_, k) => some[Math.round((k * (some.length - 1)) / Math.max(count - 1, 1))].price);
+  }
+
+  async run(work) {
+    const answer = this.find("answer");
+    answer.setAttribute("aria-busy", "true");
+    try {
+      await work();
+    } catch (error) {
+      answer.replaceChildren(make("p", { class: "error", role: "alert" }, error.message));
+    }
+    answer.removeAttribute("aria-busy");
+  }
+
+  async sample(number) {
+    await this.form.fill(await ask(withModel(`v1/index/samples/${number}`, this.model)));
+    await this.once();
+  }
+
+  async predict(budget) {
+    const { body, kind } = this.form.request();
+    const answer = await askJson(this.path(budget), { body, kind });
+    this.onanswer(answer);
+    return answer;
+  }
+
+  async once() {
+    const answer = await this.predict(this.budget);
+    this.find("answer").replaceChildren(...this.describe(answer));
+  }
+
+  describe(answer) {
+    const { facts } = this;
+    const took = facts.unit === "s" ? this.times(answer) : `It cost ${showCost(answer.predicted, facts.unit)}, and took ${showMs(answer.elapsed_us / 1e3)}.`;
+    const words = [
+      answer.features.length ? `Computed: ${answer.features.join(", ")}.` : `Nothing was computed: ${nameSet(answer, facts).replace("no feature: ", "")} answers.`,
+      answer.reason ? `Not the most accurate plan: ${reasonWords(answer.reason)}.` : "",
+      answer.base_models ? `${answer.base_models_used} of ${answer.base_models} base models were evaluated.` : "",
+      answer.size_in_range === false ? "Its size is beyond those that the index was built for; the choice may not be the best." : "",
+      answer.unknown ? `Never seen before: the values of ${answer.unknown.join(", ")}.` : "",
+      answer.missing ? `${answer.missing} columns are missing.` : "",
+    ];
+    return [
+      make("p", { class: "label", role: "status" }, this.headline(answer)),
+      make("p", { class: answer.budget_met ? "good" : "error" }, `${answer.budget_met ? "Inside the budget." : "The budget was missed."} ${took}`),
+      ...words.filter(Boolean).map((one) => make("p", {}, one)),
+      make("p", { class: "quiet" }, `Expected ${qualityOf(facts)} of such answers: ${showQuality(answer.expected_quality)}.`),
+      ...this.scores(answer),
+    ];
+  }
+
+  headline(answer) {
+    if (answer.value === undefined) return answer.label;
+    const [low, high] = answer.interval || [];
+    return `${showNumber(answer.value)}${answer.interval ? ` (${showNumber(low)} to ${showNumber(high)})` : ""}`;
+  }
+
+  times({ actual_us, predicted_us, elapsed_us }) {
+    const predicted = predicted_us === undefined ? "" : ` of ${showMs(predicted_us / 1e3)} predicted`;
+    return `Features and model took ${showMs(actual_us / 1e3)}${predicted}; from first byte to answer ${showMs(elapsed_us / 1e3)}.`;
+  }
+
+  scores({ scores, score_bounds: bounds }) {
+    if (!scores && !bounds) return [];
+    const rows = Object.entries(scores || bounds).sort((one, other) => [other[1]].flat()[0] - [one[1]].flat()[0]);
+    const cells = rows.map(([label, score]) => {
+      const [low, high] = [score].flat();
+      return [label, makeBar(low), high === undefined ? low.toFixed(3) : `${low.toFixed(3)} to ${high.toFixed(3)}`];
+    });
+    const table = (some, caption) => makeTable(caption, ["class", "", "score"], some, ["score"]);
+    if (cells.length <= SCORES) return [table(cells, "Scores")];
+    return [table(cells.slice(0, SCORES), `The best ${SCORES} scores`),
+      make("details", {}, make("summary", {}, `all ${cells.length} classes`), table(cells, "All scores"))];
+  }
+
+  async climb() {
+    const answers = [];
+    for (const budget of this.rungs()) answers.push([budget, await this.predict(budget)]);
+    const { unit } = this.facts, amount = (budget) => showCost(unit === "s" ? budget / 1e3 : budget, unit);
+    const row = (name, cell) => [name, ...answers.map(([, answer]) => cell(answer))];
+    this.find("answer").replaceChildren(makeTable("The same item at other budgets", ["", ...answers.map(([budget]) => amount(budget))], [
+      row("answer", (one) => make("strong", {}, this.headline(one))),
+      row("features", (one) => one.features.join(", ") || "none"),
+      row(`expected ${qualityOf(this.facts)}`, (one) => showQuality(one.expected_quality)),
+      row(unit === "s" ? "took" : "cost", (one) => (unit === "s" ? showMs(one.elapsed_us / 1e3) : showCost(one.predicted, unit))),
+      row("inside", (one) => make("span", { class: one.budget_met ? "good" : "error" }, one.budget_met ? "yes" : "no")),
+    ]));
+  }
+}
