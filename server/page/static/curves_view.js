@@ -3,8 +3,8 @@
 
 import { costAt } from "./costs.js";
 import { Chart, axis, logAxis, logScale } from "./charts.js";
-import { sizeRanges, sizeWords } from "./budget_view.js";
 import { make, makeBar, makeTable, showCost, showCount, showFactor, showMs, showShare } from "./dom.js";
+import { sizeRanges, sizeWords } from "./index_words.js";
 
 const POINTS = 60;
 const product = (size) => [size].flat().reduce((one, other) => one * other, 1);
@@ -19,7 +19,8 @@ export class CurvesView {
 
   begin(facts, curves) {
     Object.assign(this, { facts, curves });
-    this.chosen = curves?.parts[0];
+    const cost = (one) => costAt(one.cost, [facts.largest_size].flat());
+    this.chosen = curves.parts.reduce((most, one) => (most && cost(most) >= cost(one) ? most : one), undefined);
     this.isOneSize = sizeRanges(facts).every(([low, high]) => low === high);
     this.root.hidden = !this.chosen;
     if (this.chosen) this.find("curve").replaceChildren((this.isOneSize ? this.shares : this.bySize).element);
@@ -65,7 +66,7 @@ export class CurvesView {
       } else words.push(" The index kept no measured times; `polydom measure` takes them anew.");
     }
     this.find("words").textContent = words.join("");
-    this.find("curve").hidden = chosen.fitted === null;
+    this.find("curve").hidden = this.find("key").hidden = chosen.fitted === null;
     if (chosen.fitted === null) return;
     if (this.isOneSize) this.shares.show(this.dataOfShares(), `Shares of the measured times of ${chosen.name}`);
     else this.bySize.show(this.data(), `Measured times of ${chosen.name} by size, and the curves fitted to them`);
