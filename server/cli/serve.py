@@ -123,8 +123,8 @@ def serve(
 ) -> None:
     """Answer over HTTP, inside each request's budget.
 
-    Prints its address when it listens; /docs there describes every route. Reloads its
-    files on SIGHUP.
+    Prints its address when it listens: a page there shows what budgets buy, /docs
+    describes every route. Reloads its files on SIGHUP.
     """
     from ..app import create_app
     from ..http.bearer_tokens import Access

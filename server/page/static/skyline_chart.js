@@ -28,10 +28,9 @@ export class SkylineChart {
   show({ line, place, fits, budget, range, unit, quality, nameOf }) {
     Object.assign(this, { line, place, fits, budget, range, unit, quality, nameOf });
     const qualities = line.map((set) => set.expected_quality), high = Math.max(...qualities);
-    const some = Math.min(...line.filter((set) => set.features.length).map((set) => set.expected_quality), high);
-    // What answers without features may be so much worse that all else would look alike.
-    const isFarBelow = qualities[0] < some - 2 * (high - some);
-    const low = isFarBelow ? some : qualities[0];
+    // A few sets may be so much worse that all others would look alike: they lie below.
+    const middle = qualities[Math.floor(qualities.length / 2)];
+    const low = Math.min(...qualities.filter((one) => one >= high - 3 * (high - middle)));
     const margin = Math.max((high - low) * 0.08, 0.005);
     this.span = [Math.max(low - margin, 0), Math.min(high + margin, 1)];
     this.draw();
