@@ -49,8 +49,7 @@ async function load() {
   const names = limits.models.map((one) => one.name);
   const name = names.includes(model) ? model : names[0];
   const asked = names.length > 1 ? name : null;
-  const facts = await askJson(withModel("v1/index", asked));
-  const costs = await askJson(withModel("v1/index/curves", asked));
+  const [facts, costs] = await Promise.all(["v1/index", "v1/index/curves"].map((path) => askJson(withModel(path, asked))));
   const before = view.name === name ? view.facts : null;
   find("door").hidden = true;
   find("content").hidden = false;
