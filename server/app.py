@@ -38,9 +38,11 @@ from .v1.info import (
     direct_probes,
     livez,
     readyz,
+    show_curves,
     show_index,
     show_metrics,
     show_models,
+    show_sample,
 )
 from .v1.openapi import V1_STRUCTS, describe_v1
 from .v1.predict import PREDICT, Predict
@@ -126,6 +128,8 @@ def create_app(
     app.add_api_route(LIVEZ, livez)
     app.add_api_route(READYZ, readyz)
     app.add_api_route("/v1/index", show_index)
+    app.add_api_route("/v1/index/curves", show_curves)
+    app.router.add_route("/v1/index/samples/{number:int}", show_sample)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])

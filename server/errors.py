@@ -74,6 +74,12 @@ class UnknownModel(PolydomError):
     code = "unknown_model"
 
 
+class UnknownSample(PolydomError):
+    """The index carries no such item, or the operator shows none."""
+
+    code = "unknown_sample"
+
+
 class NotAllowed(PolydomError):
     """The operator lets nobody do what was asked for, or not this caller."""
 
@@ -146,7 +152,10 @@ STATUSES = (
         403, "PERMISSION_DENIED", (NotAllowed,), "The operator lets nobody do this."
     ),
     Status(
-        404, "NOT_FOUND", (UnknownModel,), "No model has that name, or that version."
+        404,
+        "NOT_FOUND",
+        (UnknownModel, UnknownSample),
+        "No model has that name, or that version; or no sample has that number.",
     ),
     Status(
         408, "", (ReceiveTimeout,), "The request did not come in whole within 10 s."

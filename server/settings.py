@@ -38,6 +38,8 @@ class Settings:
         Whether the index's costs are made this machine's while warming up.
     audit
         Share of the early exits whose plans are computed whole all the same, in [0, 1].
+    samples
+        Whether who asks is shown the training items that an index carries.
     """
 
     budget_s: float = 0.05
@@ -49,6 +51,7 @@ class Settings:
     correct: bool = True
     rescale: bool = True
     audit: float = 0.0
+    samples: bool = False
 
     def __post_init__(self) -> None:
         limits = ("body_limit", "intake_limit", "image_limit", "queue_limit")

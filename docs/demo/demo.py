@@ -61,7 +61,7 @@ def main(folder: Path) -> int:
         "nothing is, the most frequent class answers. A busy machine needs more."
     )
     console.print(
-        f"the server is up: pid {server.pid}, http://127.0.0.1:{PORT}/docs\n"
+        f"the server is up: pid {server.pid}, http://127.0.0.1:{PORT} (open it)\n"
         f"stop it with: kill {server.pid}"
     )
     return 0

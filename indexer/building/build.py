@@ -758,7 +758,7 @@ class Builder:
             "skipped": [list(one) for one in dataset.skipped],
             "testing": msgspec.to_builtins(project.search),
             "quantile": project.costs.quantile,
-            "curves": [curve.facts() for curve in self.curves.all],
+            "curves": self.curves.facts(self.table.features.extractor),
             "search": self.searched.facts,
             "remarks": trainer.remarks(sorted(self.searched.qualities)),
             "samples": _samples(dataset),

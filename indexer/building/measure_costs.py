@@ -72,7 +72,10 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Plain data: coefficients, share covered, measured against fitted by size."""
+        """Plain data: coefficients, share covered, measured against fitted by size.
+
+        And all that was measured: of sizes one list for each number that they are of.
+        """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
         volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
@@ -88,6 +91,10 @@ class Curve:
             "coefficients": np.asarray(self.fitted.coefficients).tolist(),
             "covered": float((self.seconds <= fitted_s).mean()),
             "points": points,
+            "measured": {
+                "sizes": np.atleast_2d(self.sizes.T).tolist(),
+                "seconds": self.seconds.tolist(),
+            },
         }
 
 
@@ -117,6 +124,14 @@ class Curves:
     def typical(self) -> NDArray[np.float64]:
         """The `Curve.typical` of all."""
         return np.array([curve.typical for curve in self.all])
+
+    def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
+        """Plain data of all; nothing was measured of what declares its seconds."""
+        facts = [curve.facts() for curve in self.all]
+        for own, feature in zip(facts, extractor.features, strict=False):
+            if "s" in (feature.declared or {}):
+                del own["measured"]
+        return facts
 
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.

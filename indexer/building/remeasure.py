@@ -108,7 +108,7 @@ def remeasure(
     )
     meta = {
         **package.meta,
-        "curves": [curve.facts() for curve in curves.all],
+        "curves": curves.facts(extractor),
         "measured": curves.load.worse(load).facts(),
     }
     if package.meta.get("samples"):

@@ -1,1 +1,1 @@
-"""The offline commands: init, build, measure, select, inspect, features."""
+"""The offline commands: init, build, measure, select, features."""

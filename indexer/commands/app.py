@@ -1,4 +1,4 @@
-"""The offline commands: `polydom init`, `build`, `measure`, `inspect` and others."""
+"""The offline commands: `polydom init`, `build`, `measure`, `select` and others."""
 
 import ctypes
 import json
@@ -138,7 +138,7 @@ def build(
     if as_json:
         _warn_if_busy(facts)
         facts = {**facts, "stages_s": times}
-    _show_index(index, facts, as_json, verbose)
+    show_index(index, facts, as_json, verbose)
     if not as_json:
         _write(times, as_json, show_times)
         own = "".join(f" --features {file}" for file in plan.features.files)
@@ -261,21 +261,7 @@ def _warn_if_busy(facts: dict[str, Any]) -> None:
         typer.echo(f"polydom: {busy_words(measured)}", err=True)
 
 
-@app.command(epilog="Example: polydom inspect my.pdx --verbose")
-def inspect(
-    index: IndexFile, verbose: Verbose = False, as_json: AsJson = False
-) -> None:
-    """Say what an index holds: its data, how accurate it is, what budgets buy."""
-    from ..index.index import Index
-    from .report import facts_of
-
-    loaded = Index.load(index)
-    _show_index(loaded, facts_of(loaded), as_json, verbose)
-    if not (as_json or verbose):
-        typer.echo(f"how it came to that: polydom inspect {index} --verbose")
-
-
-def _show_index(
+def show_index(
     index: "Index", facts: dict[str, Any], as_json: bool, verbose: bool
 ) -> None:
     """Print the facts of an index: in plain words first, all of them if asked."""

@@ -55,9 +55,20 @@ def facts_of(index: Index) -> dict[str, Any]:
             },
             "sets": [list(package.names(row)) for row in range(len(package.masks))],
             "overhead_us": package.overhead_s * 1e6,
-            "build": {k: v for k, v in package.meta.items() if k != "samples"},
+            "build": _shortened(package.meta),
         }
     return facts
+
+
+def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
+    """Leave out items, and every single time that was measured."""
+    short = {key: value for key, value in meta.items() if key != "samples"}
+    if "curves" in meta:
+        short["curves"] = [
+            {key: value for key, value in curve.items() if key != "measured"}
+            for curve in meta["curves"]
+        ]
+    return short
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:

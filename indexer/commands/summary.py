@@ -46,6 +46,20 @@ def show_summary(index: Index, facts: dict[str, Any], console: "Console") -> Non
         _print(console, _later_lines(facts, built))
 
 
+def summary_lines(facts: dict[str, Any]) -> list[str]:
+    """Write what was read, how good it is and what went wrong, without the table.
+
+    Of a build that lacks some of its facts, the lines before those.
+    """
+    built, lines = facts.get("build", {}), list[str]()
+    try:
+        for some in (_read_lines, _later_lines):
+            lines.extend(some(facts, built))
+    except UNREADABLE:
+        pass
+    return lines
+
+
 def _print(console: "Console", lines: Iterator[str]) -> bool:
     """Print lines; of a build that lacks one's facts, those before it."""
     try:

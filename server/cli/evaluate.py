@@ -78,6 +78,10 @@ Plot = Annotated[
     Path | None,
     typer.Option(help="Draw quality and share in time to this .png, .svg or .pdf."),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write tables and pictures to this page, too."),
+]
 
 
 def evaluate(
@@ -98,6 +102,7 @@ def evaluate(
     token_file: TokenFile = None,
     confusion: Chosen = None,
     plot: Plot = None,
+    html: Html = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how good an index is on labelled items, within each budget.
@@ -110,6 +115,7 @@ def evaluate(
 
     from ..evaluation.figure import draw, refuse_figure
     from ..evaluation.run import EvaluationRun
+    from ..page.report import refuse_report, write_report
 
     amounts = read_budgets(budgets)
     chosen = amounts[-1] if confusion is None else confusion
@@ -118,6 +124,8 @@ def evaluate(
     server = read_server(url, model, token_file)
     if plot is not None:
         refuse_figure(plot)
+    if html is not None:
+        refuse_report(html)
     with prints_to_stderr():
         run = EvaluationRun(
             index=index,
@@ -141,6 +149,9 @@ def evaluate(
     _say(run.afterthoughts(found))
     if plot is not None:
         draw(found, plot)
+    if html is not None:
+        title = f"{index.name} on {found.items:,} items of {test.name}"
+        write_report(html, "evaluation_report", title, found)
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(found)))
     else:

@@ -2,6 +2,7 @@
 
 import math
 from importlib.metadata import version
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,15 @@ LeaveS = Annotated[
 Page = Annotated[
     bool, typer.Option(help="Show people, at /, what budgets buy and what happens now.")
 ]
+Samples = Annotated[
+    bool | None,
+    typer.Option(
+        "--samples/--no-samples",
+        help="Show who asks the few training items that an index carries; by default "
+        "where tokens are asked for, or only this machine can connect.",
+        show_default=False,
+    ),
+]
 LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
 # and to whom.
 TokenFile = Annotated[
@@ -108,12 +118,13 @@ def serve(
     ssl_keyfile: PemFile = None,
     leave_s: LeaveS = 0.0,
     page: Page = True,
+    samples: Samples = None,
     log_format: LogText = "text",
 ) -> None:
     """Answer over HTTP, inside each request's budget.
 
-    Prints its address when it listens; /docs there describes every route. Reloads its
-    files on SIGHUP.
+    Prints its address when it listens: a page there shows what budgets buy, /docs
+    describes every route. Reloads its files on SIGHUP.
     """
     from ..app import create_app
     from ..http.bearer_tokens import Access
@@ -132,6 +143,7 @@ def serve(
         correct=correct,
         rescale=rescale,
         audit=audit,
+        samples=_is_private(host, token_file) if samples is None else samples,
     )
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
@@ -161,6 +173,16 @@ def serve(
         if grpc_at is not None:
             typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
         run_workers(application, listener, options, workers)
+
+
+def _is_private(host: str, token_file: Path | None) -> bool:
+    """Whether those who can ask may see what single training items hold."""
+    if token_file is not None or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name, of which nobody knows whose it is
+        return False
 
 
 def _refuse_budget(option: str, value: float) -> None:

@@ -29,7 +29,9 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-PLACE = "{assets}"  # in a page, where its other files are
+# Sections that pages share, each in a file of its own, and what else stands in braces.
+SECTIONS = ("buys", "curves")
+_PLACE = re.compile(r"\{(\w+)\}")
 _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 
 
@@ -54,14 +56,21 @@ class Assets:
 
     def page(self, name: str) -> bytes:
         """Return a page, such as `index.html`, that names its other files."""
-        text = (STATIC / name).read_text("utf-8")
-        return text.replace(PLACE, self.folder).encode()
+        return fill(name, assets=self.folder).encode()
 
 
 def _read_files() -> Iterator[tuple[str, bytes]]:
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in KINDS and path.suffix != ".html":
             yield path.relative_to(STATIC).as_posix(), path.read_bytes()
+
+
+def fill(name: str, **contents: str) -> str:
+    """Return a page with its sections and other `contents` where it names them."""
+    known = contents | {
+        one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
+    }
+    return _PLACE.sub(lambda found: known[found[1]], (STATIC / name).read_text("utf-8"))
 
 
 def join_modules(name: str) -> str:

@@ -3,13 +3,17 @@
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from polydom.features.items import SIZE_NAMES
-from polydom.indexer.index.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import MetaFacts, Package
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.trees.self_test import TRUST
 
-from ..engine.planner import Planner
+from ..engine.loading import package_of
 from ..schema.facts import (
+    ColumnFacts,
     ExitFacts,
     FeatureFacts,
     IndexFacts,
@@ -19,6 +23,9 @@ from ..schema.facts import (
     ScheduleFacts,
     SetFacts,
 )
+
+WORDS = 100  # of a column that are listed
+NOT_RESCALED = Rescaling("off")
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Microseconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -51,17 +58,29 @@ class _Built(msgspec.Struct):
     confidence: Share | None = None
 
 
-def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
-    """Say what a planner answers with, and with what costs."""
-    index, package = planner.index, planner.package
-    qualities, accuracies = planner.qualities, planner.accuracies
-    names = planner.feature_names
+def describe_index(
+    index: Index,
+    rescaling: Rescaling = NOT_RESCALED,
+    drift: float = 1.0,
+    *,
+    shows_items: bool = False,
+) -> IndexFacts:
+    """Say what an index answers with, and with what costs.
+
+    `shows_items` tells whether what comes from single training items may be shown: how
+    many samples there are, and the words of columns.
+    """
+    package = package_of(index)
+    qualities = index.qualities.tolist()
+    accuracies = [index.accuracy(row) for row in range(len(qualities))]
+    names = tuple(map(package.names, range(len(qualities))))
     best = max(range(len(qualities)), key=qualities.__getitem__)
     schedules = read_schedules(package)
+    prior = package.masks.tolist().index(0)
     return IndexFacts(
         version=index.version,
         kind=package.kind,
-        unit=planner.unit,
+        unit=str(package.meta.get("unit", "s")),
         task=package.task,
         measure=package.measure,
         labels=package.labels,
@@ -71,7 +90,10 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
         quality=qualities[best],
         accuracy=accuracies[best],
         coverage=package.coverage,
-        features=[FeatureFacts(f.name, f.width) for f in package.features],
+        features=[
+            FeatureFacts(one.name, one.width, _columns(one, shows_items))
+            for one in package.features
+        ],
         sets=[
             SetFacts(
                 names[row],
@@ -80,14 +102,39 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
                 index.coefficients[row].tolist(),
                 schedules.get(row),
             )
-            for row in sorted(index.lookup.rows.tolist())
+            for row in sorted({prior, *index.lookup.rows.tolist()})
         ],
         rescaling=rescaling,
-        drift=planner.drift.at(planner.now()),
+        drift=drift,
         kernels=TRUST.kernels,
         exits=read_exits(package, names),
+        quantile=quantile_of(package),
+        samples=len(package.meta.get("samples", [])) if shows_items else 0,
         measured=_read_measured(package),
     )
+
+
+def quantile_of(package: Package) -> float:
+    """Share of items that keep to the costs."""
+    return float(package.meta.get("quantile", MetaFacts().quantile))
+
+
+def _columns(
+    feature: StoredFeature, shows_items: bool
+) -> list[ColumnFacts] | UnsetType:
+    """Say which columns a feature reads, where it is one of a record."""
+    stored = feature.columns
+    if stored is None:
+        return UNSET
+    words, dates = stored.vocabularies or {}, stored.dates or {}
+    return [
+        ColumnFacts(
+            name,
+            "words" if name in words else "date" if name in dates else "number",
+            words[name][:WORDS] if shows_items and name in words else UNSET,
+        )
+        for name in stored.columns
+    ]
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:

@@ -160,7 +160,8 @@ class Repository:
         for name, place in self._places.items():
             version = place.served.version if place.served else None
             facts.append(ModelFacts(name, version, *self.state(name)))
-        return ModelsFacts(facts)
+        budgets_s = self.settings.budget_s, self.settings.max_budget_s
+        return ModelsFacts(facts, *(1e3 * budget_s for budget_s in budgets_s))
 
     def metrics(self, name: str) -> Metrics:
         """Return what all versions of a name counted; UnknownModel if it is unknown."""

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,9 +16,10 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Caller, Request
 from ..engine.send_time import HEAVY, WINDOW, SendTime, SendTimes, weigh
-from ..errors import Overloaded, not_ready
-from ..schema.facts import IndexFacts
+from ..errors import Overloaded, UnknownSample, not_ready
+from ..schema.facts import CurvesFacts, IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
+from .describe_curves import describe_curves
 from .describe_index import describe_index
 from .job import Job
 from .metrics import Metrics, Timed, timed
@@ -85,7 +87,32 @@ class ServedModel:
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return describe_index(self.planner, self.warm_up.rescaling)
+        planner, settings = self.planner, self.translator.settings
+        drift = planner.drift.at(planner.now())
+        return describe_index(
+            planner.index, self.warm_up.rescaling, drift, shows_items=settings.samples
+        )
+
+    def curves(self) -> CurvesFacts:
+        """Say what features cost."""
+        steps = [step.name for step in self.planner.extractor.steps]
+        return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
+
+    def sample(self, number: int) -> Any:
+        """Return one of the items that the index carries, as its payload.
+
+        Raises
+        ------
+        UnknownSample
+            If there is none, or the operator shows none.
+        """
+        samples = self.planner.package.meta.get("samples", [])
+        shown = samples if self.translator.settings.samples else []
+        if not 0 <= number < len(shown):
+            raise UnknownSample(
+                f"there is no sample {number}; {len(shown)} are shown here"
+            )
+        return shown[number]
 
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.

@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
@@ -58,11 +59,24 @@ class SetFacts(msgspec.Struct):
     schedule: ScheduleFacts | None = None
 
 
+class ColumnFacts(msgspec.Struct):
+    """One column of a record that is asked about, and what it holds.
+
+    `words` are those known of a column of words, the most frequent first and at most
+    100; absent where nothing of single training items is shown.
+    """
+
+    name: str
+    kind: Literal["number", "words", "date"]
+    words: list[str] | UnsetType = UNSET
+
+
 class FeatureFacts(msgspec.Struct):
-    """One feature, and how many columns it gives."""
+    """One feature, how many numbers it gives, and the record's columns it reads."""
 
     name: str
     width: int
+    columns: list[ColumnFacts] | UnsetType = UNSET
 
 
 class ModelFacts(msgspec.Struct):
@@ -78,9 +92,15 @@ class ModelFacts(msgspec.Struct):
 
 
 class ModelsFacts(msgspec.Struct):
-    """Answer of `GET /v1/models`; the first is served where no name is given."""
+    """Answer of `GET /v1/models`; the first is served where no name is given.
+
+    `budget_ms` is that of a request that names none, `max_budget_ms` the largest that
+    one gets.
+    """
 
     models: list[ModelFacts]
+    budget_ms: float
+    max_budget_ms: float
 
 
 class MeasuredFacts(msgspec.Struct):
@@ -186,7 +206,8 @@ class IndexFacts(msgspec.Struct):
 
     `quality` is the best set's, by `measure`, and `accuracy` that set's; null where
     answers are numbers. Only then there is a `coverage`: the share of labels that lie
-    in their answers' intervals.
+    in their answers' intervals. `quantile` is the share of items that keep to the
+    costs; so many `samples` are shown.
     """
 
     version: str
@@ -207,4 +228,53 @@ class IndexFacts(msgspec.Struct):
     drift: float
     kernels: Kernels
     exits: ExitFacts | None
+    quantile: float
+    samples: int
     measured: MeasuredFacts | None = None
+
+
+class PartFacts(msgspec.Struct):
+    """What one feature, or one step that features share, costs.
+
+    Attributes
+    ----------
+    part, name
+        Which it is.
+    steps
+        Names of the steps that a feature needs.
+    cost
+        Its polynomial, in the index's unit, on the machine that serves.
+    factor
+        How many times as long as where the index was built it takes there.
+    fitted
+        The polynomial in seconds that was fitted to what was measured; null where
+        nothing was.
+    covered
+        Share of the measured times that are at most what that says; null likewise.
+    measured
+        Sizes and seconds that were measured, at most 480, evenly chosen; none in an
+        index that kept none.
+    """
+
+    part: Literal["feature", "step"]
+    name: str
+    steps: list[str]
+    cost: list[float]
+    factor: float
+    fitted: list[float] | None
+    covered: float | None
+    measured: list[tuple[Size, float]]
+
+
+class CurvesFacts(msgspec.Struct):
+    """Answer of `GET /v1/index/curves`: what features cost, by an item's size.
+
+    The cost of a set is `overhead`, which is always paid, its features and all that
+    these need, each once, and a constant for its model and those asked on the way.
+    """
+
+    version: str
+    unit: str
+    quantile: float
+    overhead: list[float]
+    parts: list[PartFacts]

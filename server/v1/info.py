@@ -5,12 +5,13 @@ from fastapi import Request, Response
 from ..errors import NotReady, describe, not_ready
 from ..http.headers import only_model_in
 from ..http.raw_request import Direct
-from ..http.reply import error_reply, json_reply
+from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
 from ..schema.facts import Health
 from ..schema.predict import encode
 
 LIVEZ, READYZ = "/livez", "/readyz"
+NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
 async def livez() -> Response:
@@ -43,6 +44,26 @@ async def show_index(request: Request) -> Response:
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.facts())
+
+
+async def show_curves(request: Request) -> Response:
+    """Say what features cost, and what that was fitted to."""
+    repository: Repository = request.app.state.repository
+    served = repository.get(only_model_in(request.scope["query_string"]))
+    return json_reply(served.curves())
+
+
+async def show_sample(request: Request) -> Response:
+    """Give one of the items that an index carries, as it may be asked about."""
+    repository: Repository = request.app.state.repository
+    served = repository.get(only_model_in(request.scope["query_string"]))
+    sample = served.sample(request.path_params["number"])
+    if isinstance(sample, bytes):
+        return Reply(200, sample, NO_SNIFFING, kind=b"application/octet-stream")
+    if isinstance(sample, str):
+        text = sample.encode("utf-8", "replace")
+        return Reply(200, text, NO_SNIFFING, kind=b"text/plain; charset=utf-8")
+    return json_reply(sample)
 
 
 async def show_models(request: Request) -> Response:

@@ -3,9 +3,18 @@
 from typing import Any
 
 from ..errors import Failure
-from ..http.openapi import MEANINGS, RAW, call, fields, in_query, ref
+from ..http.openapi import (
+    ANY_OBJECT,
+    MEANINGS,
+    RAW,
+    call,
+    fields,
+    in_path,
+    in_query,
+    ref,
+)
 from ..schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
-from ..schema.facts import Health, IndexFacts, ModelsFacts
+from ..schema.facts import CurvesFacts, Health, IndexFacts, ModelsFacts
 from ..schema.predict import MSGPACK, Answer, PredictRequest
 from ..schema.streams import JSON_LINES
 
@@ -34,6 +43,7 @@ V1_STRUCTS = (
     Failure,
     Health,
     IndexFacts,
+    CurvesFacts,
     ModelsFacts,
     BatchTerms,
     BatchItem,
@@ -58,6 +68,8 @@ def describe_v1() -> dict[str, Any]:
         "/v1/predict": {"post": _predict()},
         "/v1/batch": {"post": _batch()},
         "/v1/index": {"get": _show_index()},
+        "/v1/index/curves": {"get": _show_curves()},
+        "/v1/index/samples/{number}": {"get": _show_sample()},
         "/v1/models": {"get": call("Which models are served.", models)},
         "/v1/admin/reload": {"post": _reload()},
         "/metrics": {"get": _METRICS},
@@ -147,6 +159,31 @@ def _reload() -> dict[str, Any]:
 def _show_index() -> dict[str, Any]:
     errors = {404: _MEANINGS[404], 503: _MEANINGS[503]}
     return _of_a_model("What is being served under a name.", ref(IndexFacts), errors)
+
+
+def _show_curves() -> dict[str, Any]:
+    errors = {404: _MEANINGS[404], 503: _MEANINGS[503]}
+    return _of_a_model(
+        "What features cost, by an item's size.", ref(CurvesFacts), errors
+    )
+
+
+def _show_sample() -> dict[str, Any]:
+    errors = {
+        404: "No model has that name, or no sample has that number: there are as many "
+        "as `/v1/index` says.",
+        503: _MEANINGS[503],
+    }
+    described = _of_a_model("One of the items that an index carries.", {}, errors)
+    described["parameters"].insert(
+        0, {**in_path("number"), "schema": {"type": "integer", "minimum": 0}}
+    )
+    described["responses"]["200"]["content"] = {
+        "application/octet-stream": RAW,
+        "text/plain": {"schema": {"type": "string"}},
+        "application/json": {"schema": ANY_OBJECT},
+    }
+    return described
 
 
 def _of_a_model(

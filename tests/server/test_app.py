@@ -218,7 +218,7 @@ def test_app_is_not_ready_before_its_start(tmp_path: Path) -> None:
 def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     served = {"/v1/predict", "/v1/batch", "/v1/index", "/v1/models"} | PROBES
-    served.add("/v1/admin/reload")
+    served |= {"/v1/admin/reload", "/v1/index/curves", "/v1/index/samples/{number}"}
     ours = {path for path in document["paths"] if not path.startswith("/v2")}
     assert ours == served
     predict = document["paths"]["/v1/predict"]["post"]

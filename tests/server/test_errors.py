@@ -23,6 +23,7 @@ from polydom.server.errors import (
     TooLarge,
     Unauthorized,
     UnknownModel,
+    UnknownSample,
     UnsupportedEncoding,
     describe,
 )
@@ -35,6 +36,7 @@ ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
     (Unauthorized("x"), 401, "unauthorized", "UNAUTHENTICATED"),
     (NotAllowed("x"), 403, "not_allowed", "PERMISSION_DENIED"),
     (UnknownModel("x"), 404, "unknown_model", "NOT_FOUND"),
+    (UnknownSample("x"), 404, "unknown_sample", "NOT_FOUND"),
     (ReceiveTimeout("x"), 408, "receive_timeout", None),
     (TooLarge("x"), 413, "too_large", "RESOURCE_EXHAUSTED"),
     (UnsupportedEncoding("x"), 415, "unsupported_encoding", None),

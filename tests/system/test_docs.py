@@ -72,7 +72,7 @@ def test_wire_format_lists_every_error_code() -> None:
     raised: list[type[PolydomError]] = [BadFeature, BadInput, BadItem, NothingFits]
     raised += [errors.Abandoned, errors.NotReady, errors.Overloaded, errors.TooLarge]
     raised += [errors.UnknownModel, errors.Unauthorized, errors.UnsupportedEncoding]
-    raised += [errors.ReloadFailed]
+    raised += [errors.ReloadFailed, errors.UnknownSample]
     for error in raised:
         assert error.code in listed
 

@@ -2,37 +2,12 @@
 // time of that goes.
 
 import { buy, costAt, partsOf, priceRange } from "./costs.js";
-import { digits, listed, make, makeTable, showCost, showFactor, showMs, showQuality, showShare } from "./dom.js";
+import { make, makeTable, showCost, showFactor, showQuality, showShare } from "./dom.js";
+import { WITHOUT, fromShown, nameSet, qualityOf, roundedUp, shownUnit, sizeRanges, sizeWords, toShown } from "./index_words.js";
 import { SkylineChart } from "./skyline_chart.js";
 import { LogSlider } from "./sliders.js";
 
-const WITHOUT = { classes: "the most frequent class", regression: "the mean" };
-const QUALITIES = {
-  accuracy: "accuracy", balanced_accuracy: "balanced accuracy", macro_f1: "macro F1", auc: "AUC",
-  log_loss: "exp(-log loss)", cost: "1 - cost", r2: "R2", mae: "1 - relative MAE",
-};
 const COLOURS = 8;
-
-export const qualityOf = (facts) => QUALITIES[facts.measure] || facts.measure;
-export const shownUnit = (facts) => (facts.unit === "s" ? "ms" : facts.unit);
-const inUnit = (facts, shown) => (facts.unit === "s" ? shown / 1e3 : shown);
-const toShown = (facts, amount) => (facts.unit === "s" ? amount * 1e3 : amount);
-
-export function nameSet(set, facts) {
-  return set.features.length ? listed(set.features) : `no feature: ${WITHOUT[facts.task]}`;
-}
-
-// A size in words: `120,000 pixels`; a record has none.
-export function sizeWords(facts, size) {
-  if (facts.kind === "record") return "a record";
-  const numbers = size.map((number) => digits(number, number < 10 ? 1 : 0).replace(/\.0$/, ""));
-  return facts.size.length === 2
-    ? `${numbers.join(" × ")} (${facts.size.join(" × ")})` : `${numbers[0]} ${facts.size[0]}`;
-}
-
-// The smallest and the largest number of a size, by its position.
-export const sizeRanges = (facts) =>
-  facts.size.map((_, k) => [facts.smallest_size, facts.largest_size].map((size) => [size].flat()[k]));
 
 export class BudgetView {
   // `root` has elements of the classes controls, sentence, chart, skyline-table and
@@ -42,7 +17,7 @@ export class BudgetView {
     this.find = (name) => root.querySelector(`.${name}`);
     Object.assign(this, { choose, showCurve });
     this.chart = new SkylineChart({
-      onbudget: (amount) => this.choose({ budget: roundedUp(toShown(this.facts, amount)) }),
+      onbudget: (amount, below) => this.choose({ budget: roundedUp(toShown(this.facts, amount), toShown(this.facts, below)) }),
     });
     this.find("chart").append(this.chart.svg);
   }
@@ -51,7 +26,7 @@ export class BudgetView {
   begin(facts) {
     this.facts = facts;
     const [low, high] = priceRange(facts);
-    this.range = [low / 2, high * 1.6];
+    this.range = [low / 2, high * 1.6]; // what is cheaper stands at the edge
     this.sizes = sizeRanges(facts).map(([least, most], k) => (least < most && new LogSlider({
       label: `Size: ${facts.size[k]}`, unit: facts.size[k], low: least, high: most,
       onchange: (value) => this.choose({ size: this.size.with(k, value) }),
@@ -69,7 +44,7 @@ export class BudgetView {
     this.size = size;
     this.sizes.forEach((slider, k) => slider && slider.set(size[k]));
     this.budget.set(budget);
-    const amount = inUnit(facts, budget);
+    const amount = fromShown(facts, budget);
     const bought = buy(facts.sets, size, amount);
     this.chart.show({
       ...bought, budget: amount, range: this.range, unit: facts.unit, quality: qualityOf(facts),
@@ -88,14 +63,13 @@ export class BudgetView {
     const more = dearer && [
       ` ${showCost(dearer.price - amount, unit)} more would buy `, ...strong(dearer, facts),
       `: ${showQuality(dearer.expected_quality)} (+${showQuality(dearer.expected_quality - set.expected_quality)}).`];
-    if (!fits) {
-      return [`${begin}buy nothing: ${WITHOUT[facts.task]} answers, with an expected ${quality} of `,
+    if (!fits || !set.features.length) {
+      return [`${begin}buy ${fits ? "no feature" : "nothing"}: ${WITHOUT[facts.task]} answers, with an expected ${quality} of `,
         make("strong", {}, showQuality(set.expected_quality)), ".", ...(more || [])];
     }
     const also = facts.measure !== "accuracy" && set.expected_accuracy !== null
       ? `, accuracy ${showQuality(set.expected_accuracy)}` : "";
-    const cost = set.features.length ? ` for ${showCost(set.price, unit)}` : "";
-    return [`${begin}buy `, ...strong(set, facts), `${cost}: expected ${quality} `,
+    return [`${begin}buy `, ...strong(set, facts), ` for ${showCost(set.price, unit)}: expected ${quality} `,
       make("strong", {}, showQuality(set.expected_quality)), `${also}.`,
       ...(more || [" No budget buys better."])];
   }
@@ -137,7 +111,6 @@ export class BudgetView {
 
   showParts(set, curves, size) {
     const root = this.find("parts");
-    if (!curves) return root.replaceChildren(make("p", {}, "What features cost is not known."));
     const { unit } = this.facts, parts = partsOf(set, curves, size);
     const total = Math.max(costAt(set.cost, size), Number.MIN_VALUE);
     const bar = make("div", { class: "stack", "aria-hidden": "true" }, parts.map(({ price }, k) => {
@@ -160,11 +133,4 @@ function strong(set, facts) {
   if (!set.features.length) return [make("strong", {}, nameSet(set, facts))];
   return set.features.flatMap((name, k, all) =>
     [k ? (k === all.length - 1 ? " and " : ", ") : "", make("strong", {}, name)]);
-}
-
-// A budget by three digits that buys at least what the exact one does.
-function roundedUp(amount) {
-  const near = Number(amount.toPrecision(3));
-  if (near >= amount) return near;
-  return Number((amount + 10 ** (Math.floor(Math.log10(amount)) - 2)).toPrecision(3));
 }

@@ -47,6 +47,7 @@ export function axis(colour, label, more = {}) {
 export function logAxis(colour, label) {
   return axis(colour, label, {
     splits: (plot, side, low, high) => logTicks(low, high, side === 0 ? plot.width / 70 : 6),
+    filter: (_, ticks) => ticks,
     values: (_, ticks) => ticks.map(shortNumber),
   });
 }

@@ -66,7 +66,8 @@ export function partsOf(set, curves, size) {
 // The least and the most that a set with features costs at any size there is.
 export function priceRange(facts) {
   const sizes = [facts.smallest_size, facts.largest_size].map((size) => [size].flat());
-  const prices = facts.sets.flatMap((set) => sizes.map((size) => costAt(set.cost, size)));
+  const sets = facts.sets.filter((set) => set.features.length);
+  const prices = sets.flatMap((set) => sizes.map((size) => costAt(set.cost, size)));
   const some = prices.filter((price) => price > 0);
   return some.length ? [Math.min(...some), Math.max(...some)] : [1e-4, 1e-1];
 }

@@ -3,8 +3,8 @@
 
 import { costAt } from "./costs.js";
 import { Chart, axis, logAxis, logScale } from "./charts.js";
-import { sizeRanges, sizeWords } from "./budget_view.js";
 import { make, makeBar, makeTable, showCost, showCount, showFactor, showMs, showShare } from "./dom.js";
+import { sizeRanges, sizeWords } from "./index_words.js";
 
 const POINTS = 60;
 const product = (size) => [size].flat().reduce((one, other) => one * other, 1);
@@ -19,7 +19,8 @@ export class CurvesView {
 
   begin(facts, curves) {
     Object.assign(this, { facts, curves });
-    this.chosen = curves?.parts[0];
+    const cost = (one) => costAt(one.cost, [facts.largest_size].flat());
+    this.chosen = curves.parts.reduce((most, one) => (most && cost(most) >= cost(one) ? most : one), undefined);
     this.isOneSize = sizeRanges(facts).every(([low, high]) => low === high);
     this.root.hidden = !this.chosen;
     if (this.chosen) this.find("curve").replaceChildren((this.isOneSize ? this.shares : this.bySize).element);
@@ -65,10 +66,15 @@ export class CurvesView {
       } else words.push(" The index kept no measured times; `polydom measure` takes them anew.");
     }
     this.find("words").textContent = words.join("");
-    this.find("curve").hidden = chosen.fitted === null;
+    this.find("curve").hidden = this.find("key").hidden = chosen.fitted === null;
+    this.find("machine").hidden = chosen.factor === 1;
     if (chosen.fitted === null) return;
     if (this.isOneSize) this.shares.show(this.dataOfShares(), `Shares of the measured times of ${chosen.name}`);
     else this.bySize.show(this.data(), `Measured times of ${chosen.name} by size, and the curves fitted to them`);
+  }
+
+  here(built) {
+    return this.chosen.factor === 1 ? null : built * this.chosen.factor;
   }
 
   // Sizes along the proportions that are chosen, from the smallest to the largest.
@@ -82,7 +88,7 @@ export class CurvesView {
     });
     const rows = [
       ...chosen.measured.map(([at, seconds]) => [product(at), seconds > 0 ? seconds * 1e3 : null, null, null]),
-      ...own.map((volume, k) => [volume, null, curve[k], curve[k] * chosen.factor]),
+      ...own.map((volume, k) => [volume, null, curve[k], this.here(curve[k])]),
     ].sort((one, other) => one[0] - other[0]);
     return [0, 1, 2, 3].map((column) => rows.map((row) => row[column]));
   }
@@ -104,7 +110,7 @@ export class CurvesView {
     const upright = (ms, column) => [0, 1].map((share) => [ms, null, column === 2 ? share : null, column === 3 ? share : null]);
     const rows = [
       ...times.map((ms, k) => [ms, (k + 1) / times.length, null, null]),
-      ...upright(fitted, 2), ...upright(fitted * chosen.factor, 3),
+      ...upright(fitted, 2), ...(chosen.factor === 1 ? [] : upright(fitted * chosen.factor, 3)),
     ].sort((one, other) => one[0] - other[0]);
     return [0, 1, 2, 3].map((column) => rows.map((row) => row[column]));
   }

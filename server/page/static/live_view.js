@@ -25,7 +25,7 @@ export class LiveView {
     this.find = (name) => root.querySelector(`.${name}`);
     this.history = [];
     this.rate = new Chart("Requests per second over the last five minutes", (colour) => ({
-      scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
+      scales: { x: { time: true, range: () => [(this.at - WINDOW_MS) / 1e3, this.at / 1e3] }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
       axes: [axis(colour), axis(colour, "requests / s", { values: (_, ticks) => ticks.map(shortNumber) })],
       series: [{}, { stroke: colour("accent"), fill: colour("wash"), width: 2, points: { show: false } }],
     }));
@@ -36,17 +36,19 @@ export class LiveView {
   }
 
   begin(model, budgets) {
-    Object.assign(this, { model, budgets, history: [] });
+    if (model !== this.model) this.history = [];
+    Object.assign(this, { model, budgets });
   }
 
-  // Take in what /metrics says; the versions that answer now.
+  // Take in what /metrics says, and give it.
   add(text, at) {
     const counts = countsOf(parseMetrics(text), this.model, at), last = this.history.at(-1);
     if (last && counts.all < last.all) this.history = []; // another server is there now
     this.history.push(counts);
+    this.at = at;
     while (this.history[0].at < at - WINDOW_MS) this.history.shift();
     this.show();
-    return counts.versions;
+    return counts;
   }
 
   show() {
@@ -97,7 +99,8 @@ export class LiveView {
   }
 
   showLatency(counts) {
-    const own = buckets(counts.latency).filter(([bound]) => bound < Infinity);
+    const found = buckets(counts.latency).filter(([bound]) => bound < Infinity);
+    const own = found.slice(...this.span(found));
     const all = own.reduce((sum, [, count]) => sum + count, 0);
     this.bounds = own.map(([bound]) => bound * 1e3);
     const shares = own.map(([, count]) => (all ? count / all : 0));
@@ -106,6 +109,13 @@ export class LiveView {
     const filled = own.map(([bound, count]) => [`≤ ${showMs(bound * 1e3)}`, showCount(count), showShare(all ? count / all : 0)]);
     this.find("latency-table").replaceChildren(makeTable("Answers by time", ["time", "answers", "share"],
       filled.filter((_, k) => own[k][1]), ["answers", "share"]));
+  }
+
+  // From which to which bucket there is something to see: counts, or the first budget.
+  span(found) {
+    const ms = this.budgets()[0][1];
+    const places = found.map(([bound, count], k) => (count || (bound * 1e3 >= ms && found[k - 1]?.[0] * 1e3 < ms) ? k : -1)).filter((k) => k >= 0);
+    return places.length ? [Math.max(places[0] - 2, 0), places.at(-1) + 3] : [6, 14];
   }
 
   // Bars by position, as the bounds are steps of 1, 2 and 5; budgets lie between them.
@@ -121,6 +131,7 @@ export class LiveView {
       ctx.save();
       ctx.font = `${11 * devicePixelRatio}px sans-serif`;
       for (const [k, [name, ms]] of this.budgets().entries()) {
+        if (ms > this.bounds.at(-1)) continue;
         const x = plot.valToPos(place(ms), "x", true);
         ctx.strokeStyle = ctx.fillStyle = colour(k ? "quiet" : "budget");
         ctx.beginPath();
@@ -135,7 +146,7 @@ export class LiveView {
     return {
       scales: { x: { time: false, range: (plot) => [-0.6, plot.data[0].length - 0.4] }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 0.01)] } },
       axes: [
-        axis(colour, "ms, at most", { splits: () => this.bounds.map((_, k) => k).filter((k) => k % 3 === 2), values: (_, ticks) => ticks.map((k) => shortNumber(Number(this.bounds[k].toPrecision(3)))) }),
+        axis(colour, "ms, at most", { splits: () => this.bounds.map((_, k) => k).filter((k) => this.bounds.length < 9 || k % 2 === 0), values: (_, ticks) => ticks.map((k) => shortNumber(Number(this.bounds[k].toPrecision(3)))) }),
         axis(colour, "share", { values: (_, ticks) => ticks.map((tick) => `${Math.round(tick * 100)}%`) })],
       series: [{}, { stroke: colour("accent"), fill: colour("wash"), paths: uPlot.paths.bars({ size: [0.9] }), points: { show: false } }],
       hooks: { draw: [drawBudgets] },

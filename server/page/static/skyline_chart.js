@@ -27,8 +27,10 @@ export class SkylineChart {
   // `range` are the least and the most budget, in the index's unit, `quality` its name.
   show({ line, place, fits, budget, range, unit, quality, nameOf }) {
     Object.assign(this, { line, place, fits, budget, range, unit, quality, nameOf });
-    const qualities = line.map((set) => set.expected_quality);
-    const low = Math.min(...qualities), high = Math.max(...qualities);
+    const qualities = line.map((set) => set.expected_quality), high = Math.max(...qualities);
+    // A few sets may be so much worse that all others would look alike: they lie below.
+    const middle = qualities[Math.floor(qualities.length / 2)];
+    const low = Math.min(...qualities.filter((one) => one >= high - 3 * (high - middle)));
     const margin = Math.max((high - low) * 0.08, 0.005);
     this.span = [Math.max(low - margin, 0), Math.min(high + margin, 1)];
     this.draw();
@@ -42,7 +44,7 @@ export class SkylineChart {
 
   y(quality) {
     const [low, high] = this.span;
-    return SKYLINE_HEIGHT - SPACE.bottom - ((quality - low) / (high - low)) * (SKYLINE_HEIGHT - SPACE.top - SPACE.bottom);
+    return SKYLINE_HEIGHT - SPACE.bottom - (Math.max(quality - low, 0) / (high - low)) * (SKYLINE_HEIGHT - SPACE.top - SPACE.bottom);
   }
 
   draw() {
@@ -98,14 +100,17 @@ export class SkylineChart {
   }
 
   points() {
-    return this.line.map((set, k) => {
+    return this.line.flatMap((set, k) => {
       const chosen = k === this.place;
+      const isBelow = set.expected_quality < this.span[0];
       const words = `${this.nameOf(set)}: ${showQuality(set.expected_quality)} for ${showCost(set.price, this.unit)}`;
       const kind = chosen ? "chosen" : k < this.place || set.price <= this.budget ? "bought" : "dear";
-      return makeSvg("circle", {
+      const circle = makeSvg("circle", {
         class: kind, cx: this.x(set.price), cy: this.y(set.expected_quality), r: chosen ? 7 : 4.5,
         role: "radio", "aria-checked": String(chosen), "aria-label": words, tabindex: chosen ? 0 : -1,
       }, makeSvg("title", {}, words));
+      const x = this.x(set.price) + 10, y = this.y(set.expected_quality) - 8;
+      return isBelow ? [circle, makeSvg("text", { class: "tick", x, y }, `${showQuality(set.expected_quality)} ↓`)] : [circle];
     });
   }
 
@@ -114,14 +119,14 @@ export class SkylineChart {
     const share = (event.clientX - box.left - SPACE.left) / (box.width - SPACE.left - SPACE.right);
     const [low, high] = this.range;
     const exact = low * (high / low) ** Math.min(Math.max(share, 0), 1);
-    this.onbudget(exact);
+    this.onbudget(exact, Infinity);
   }
 
   step(event) {
     const ahead = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
     if (!ahead) return;
     event.preventDefault();
-    const next = this.line[this.place + ahead];
-    if (next) this.onbudget(next.price);
+    const place = this.place + ahead;
+    if (this.line[place]) this.onbudget(this.line[place].price, this.line[place + 1]?.price ?? Infinity);
   }
 }

@@ -1,9 +1,9 @@
 // One item asked about: the answer, what it took, and the same at other budgets.
 
-import { address, ask, askJson, token, withModel } from "./api.js";
-import { nameSet, qualityOf, shownUnit } from "./budget_view.js";
-import { buy } from "./costs.js";
-import { digits, make, makeBar, makeTable, showCost, showMs, showNumber, showQuality, showShare } from "./dom.js";
+import { Failed, address, ask, askJson, token, withModel } from "./api.js";
+import { skyline } from "./costs.js";
+import { digits, make, makeBar, makeTable, showCost, showMs, showNumber, showQuality } from "./dom.js";
+import { nameSet, qualityOf, shownUnit } from "./index_words.js";
 import { makeForm } from "./item_forms.js";
 import { reasonWords } from "./live_view.js";
 
@@ -15,8 +15,8 @@ export class TryView {
   constructor(root, { onsize, onanswer }) {
     this.find = (name) => root.querySelector(`.${name}`);
     Object.assign(this, { onsize, onanswer });
-    this.find("ask").addEventListener("click", () => this.run(() => this.once()));
-    this.find("ladder").addEventListener("click", () => this.run(() => this.climb()));
+    this.find("ask").addEventListener("click", () => this.run("answer", () => this.once()));
+    this.find("ladder").addEventListener("click", () => this.run("rungs", () => this.climb()));
     document.addEventListener("paste", (event) => this.form?.paste?.(event));
   }
 
@@ -25,16 +25,16 @@ export class TryView {
     this.form = makeForm(facts, () => this.changed());
     this.find("form").replaceChildren(this.form.element);
     const samples = Array.from({ length: facts.samples || 0 }, (_, k) =>
-      make("button", { type: "button", onclick: () => this.run(() => this.sample(k)) }, `Sample ${k + 1}`));
+      make("button", { type: "button", onclick: () => this.run("answer", () => this.sample(k)) }, `Sample ${k + 1}`));
     this.find("samples").replaceChildren(...samples);
     this.find("samples").hidden = !samples.length;
-    this.find("ladder").textContent = `Ask at ${this.rungs().map((one) => digits(one, one < 1 ? 2 : 0)).join(", ")} ${shownUnit(facts)}`;
-    this.find("answer").replaceChildren();
+    for (const name of ["answer", "rungs"]) this.find(name).replaceChildren();
     this.changed();
   }
 
-  show({ budget }) {
-    this.budget = budget;
+  show({ size, budget }) {
+    Object.assign(this, { size, budget });
+    this.find("ladder").textContent = `Ask at ${this.rungs().map((one) => Number(one.toPrecision(3))).join(", ")} ${shownUnit(this.facts)}`;
     this.find("ask").textContent = `Ask with ${digits(budget, budget < 10 ? 2 : 0)} ${shownUnit(this.facts)}`;
     this.changed();
   }
@@ -53,29 +53,32 @@ export class TryView {
     return withModel("v1/predict", this.model, named);
   }
 
-  // Budgets to ask the same item with: round ones, or those of an index that counts money.
+  // Budgets to ask the same item with: round ones, or what sets cost in money.
   rungs() {
     if (this.facts.unit === "s") return LADDER_MS;
-    const { line } = buy(this.facts.sets, [this.facts.largest_size].flat(), Infinity);
-    const some = line.filter((set) => set.price > 0);
+    const some = skyline(this.facts.sets, this.size).filter((set) => set.price > 0);
     const count = Math.min(some.length, LADDER_MS.length);
     return Array.from({ length: count }, (_, k) => some[Math.round((k * (some.length - 1)) / Math.max(count - 1, 1))].price);
   }
 
-  async run(work) {
-    const answer = this.find("answer");
-    answer.setAttribute("aria-busy", "true");
+  // Work whose result, or what was wrong, is shown in a place.
+  async run(name, work) {
+    const place = this.find(name);
+    place.setAttribute("aria-busy", "true");
     try {
-      await work();
+      place.replaceChildren(...(await work()));
     } catch (error) {
-      answer.replaceChildren(make("p", { class: "error", role: "alert" }, error.message));
+      if (!(error instanceof Failed)) throw error;
+      place.replaceChildren(make("p", { class: "error", role: "alert" }, error.message));
+    } finally {
+      place.removeAttribute("aria-busy");
     }
-    answer.removeAttribute("aria-busy");
   }
 
   async sample(number) {
     await this.form.fill(await ask(withModel(`v1/index/samples/${number}`, this.model)));
-    await this.once();
+    this.find("rungs").replaceChildren();
+    return this.once();
   }
 
   async predict(budget) {
@@ -86,8 +89,7 @@ export class TryView {
   }
 
   async once() {
-    const answer = await this.predict(this.budget);
-    this.find("answer").replaceChildren(...this.describe(answer));
+    return this.describe(await this.predict(this.budget));
   }
 
   describe(answer) {
@@ -124,14 +126,14 @@ export class TryView {
   scores({ scores, score_bounds: bounds }) {
     if (!scores && !bounds) return [];
     const rows = Object.entries(scores || bounds).sort((one, other) => [other[1]].flat()[0] - [one[1]].flat()[0]);
-    const cells = rows.map(([label, score]) => {
+    const cells = ([label, score]) => {
       const [low, high] = [score].flat();
       return [label, makeBar(low), high === undefined ? low.toFixed(3) : `${low.toFixed(3)} to ${high.toFixed(3)}`];
-    });
-    const table = (some, caption) => makeTable(caption, ["class", "", "score"], some, ["score"]);
-    if (cells.length <= SCORES) return [table(cells, "Scores")];
-    return [table(cells.slice(0, SCORES), `The best ${SCORES} scores`),
-      make("details", {}, make("summary", {}, `all ${cells.length} classes`), table(cells, "All scores"))];
+    };
+    const table = (some, caption) => makeTable(caption, ["class", "", "score"], some.map(cells), ["score"]);
+    if (rows.length <= SCORES) return [table(rows, "Scores")];
+    return [table(rows.slice(0, SCORES), `The best ${SCORES} scores`),
+      make("details", {}, make("summary", {}, `all ${rows.length} classes`), table(rows, "All scores"))];
   }
 
   async climb() {
@@ -139,12 +141,12 @@ export class TryView {
     for (const budget of this.rungs()) answers.push([budget, await this.predict(budget)]);
     const { unit } = this.facts, amount = (budget) => showCost(unit === "s" ? budget / 1e3 : budget, unit);
     const row = (name, cell) => [name, ...answers.map(([, answer]) => cell(answer))];
-    this.find("answer").replaceChildren(makeTable("The same item at other budgets", ["", ...answers.map(([budget]) => amount(budget))], [
+    return [makeTable("The same item at other budgets", ["", ...answers.map(([budget]) => amount(budget))], [
       row("answer", (one) => make("strong", {}, this.headline(one))),
       row("features", (one) => one.features.join(", ") || "none"),
       row(`expected ${qualityOf(this.facts)}`, (one) => showQuality(one.expected_quality)),
       row(unit === "s" ? "took" : "cost", (one) => (unit === "s" ? showMs(one.elapsed_us / 1e3) : showCost(one.predicted, unit))),
       row("inside", (one) => make("span", { class: one.budget_met ? "good" : "error" }, one.budget_met ? "yes" : "no")),
-    ]));
+    ])];
   }
 }

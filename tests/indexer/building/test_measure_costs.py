@@ -67,6 +67,24 @@ def test_declared_costs_take_the_place_of_measured_seconds_or_add_money(
     np.testing.assert_array_equal(table.of(1), [expected])
 
 
+def test_facts_keep_all_that_was_measured_but_not_what_was_declared() -> None:
+    sizes, seconds = np.array([1.0, 2.0, 2.0]), np.array([0.5, 0.25, 0.75])
+    pairs = np.array([[1.0, 3.0], [2.0, 4.0], [2.0, 5.0]])
+    measured = [
+        Curve("a", CostCurve([1.0]), sizes, seconds, 0.99),
+        Curve("b", CostCurve([1.0]), sizes, seconds, 0.99),
+        Curve("step", CostCurve([1.0, 0.0, 0.0], 2), pairs, seconds, 0.99),
+    ]
+    curves = Curves(measured[:2], measured[2:], CostCurve([0.5]), LOAD)
+    extractor = Extractor(
+        [columns("a", ["x"], declared={"s": 1.0}), columns("b", ["y"])], [1, 1]
+    )
+    declared, own, step = curves.facts(extractor)
+    assert "measured" not in declared
+    assert own["measured"] == {"sizes": [[1, 2, 2]], "seconds": [0.5, 0.25, 0.75]}
+    assert step["measured"]["sizes"] == [[1, 2, 2], [3, 4, 5]]
+
+
 def test_measuring_items_spread_over_the_sizes() -> None:
     items = [make_item("x" * n) for n in range(100, 0, -1)]
     names = [str(i) for i in range(100)]

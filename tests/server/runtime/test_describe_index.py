@@ -9,7 +9,6 @@ import pytest
 
 from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.models.trees.self_test import Kind
-from polydom.server.engine.planner import Planner
 from polydom.server.runtime.describe_index import (
     describe_index,
     read_exits,
@@ -19,11 +18,10 @@ from polydom.server.schema.facts import (
     ExitFacts,
     Kernels,
     PlanExitFacts,
-    Rescaling,
     ScheduleFacts,
 )
 from tests.support import stopping_records
-from tests.support.planners import BUILT, extractor_of, index_that_says
+from tests.support.planners import BUILT, index_that_says
 from tests.support.served import make_index
 
 NAMES = ((), ("length",), ("length", "marks"), ("length", "marks", "words"))
@@ -86,16 +84,13 @@ def test_a_report_of_something_else_counts_as_none(path: list[Any], value: Any) 
 
 def test_an_index_without_exits_says_so() -> None:
     index = make_index()
-    assert (
-        describe_index(Planner(index, extractor_of(index)), Rescaling("off")).exits
-        is None
-    )
+    assert describe_index(index).exits is None
     assert read(None) is None
 
 
 def test_facts_name_the_sets() -> None:
     index = index_that_says(BUILT)
-    exits = describe_index(Planner(index, extractor_of(index)), Rescaling("off")).exits
+    exits = describe_index(index).exits
     assert exits is not None
     assert exits.plans[1].features == ("length", "marks", "words")
 
@@ -111,7 +106,7 @@ def built_with(schedule: Any) -> Any:
 
 def test_a_set_whose_model_follows_a_schedule_says_so() -> None:
     index = index_that_says(built_with(SCHEDULE))
-    facts = describe_index(Planner(index, extractor_of(index)), Rescaling("off"))
+    facts = describe_index(index)
     assert [said.schedule for said in facts.sets] == [None, None, None, SAID]
     times = {"mean_us": 1, "p99_us": 2.5, "whole_us": 9}
     package = index_that_says(built_with({**SCHEDULE, **times})).package
@@ -130,8 +125,7 @@ def test_times_of_a_schedule_are_those_of_where_it_is_served(unit: str) -> None:
     slower = index.rescaled(MachineFactors(1.0, np.ones(0), np.ones(2), 2.0), [0, 0])
     for served, factor in ((index, 1), (slower, 2)):
         assert served.package is not None
-        planner = Planner(served, served.package.extractor())
-        facts = describe_index(planner, Rescaling("off"))
+        facts = describe_index(served)
         schedule = facts.sets[2].schedule
         assert schedule is not None
         measured = [100 * factor, 50 * factor, 150 * factor]

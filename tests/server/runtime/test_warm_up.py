@@ -30,7 +30,7 @@ def test_warm_up_rescales_an_index_that_knows_its_machine_times() -> None:
     # the features take microseconds, whatever the index says
     assert warm_up.rescaling.features["words"] < 0.5
     assert planner.index.cost_s(3, 100) < built.cost_s(3, 100)
-    facts = describe_index(planner, warm_up.rescaling)
+    facts = describe_index(planner.index, warm_up.rescaling)
     assert facts.rescaling == warm_up.rescaling
     assert facts.sets[3].cost == planner.index.coefficients[3].tolist()
 

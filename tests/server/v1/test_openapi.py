@@ -56,5 +56,5 @@ def test_server_does_what_its_document_says(tmp_path: Path, kind: str) -> None:
             encoding="utf-8",
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"Tested: 24\b", done.stdout), done.stdout
+    assert re.search(r"Tested: 26\b", done.stdout), done.stdout
     assert "Traceback" not in log.read_text("utf-8")

@@ -1,0 +1,63 @@
+"""What an index holds, printed or as a page of one file: `polydom inspect`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polydom.indexer.commands.app import AsJson, IndexFile, Verbose, show_index
+
+if TYPE_CHECKING:
+    from polydom.indexer.index.index import Index
+
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Also write the pictures that a server shows to this file, for a browser.",
+    ),
+]
+
+
+def inspect(
+    index: IndexFile,
+    verbose: Verbose = False,
+    html: Html = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what an index holds: its data, how accurate it is, what budgets buy."""
+    from polydom.indexer.commands.report import facts_of
+    from polydom.indexer.index.index import Index
+
+    if html is not None:
+        from ..page.report import refuse_report
+
+        refuse_report(html)
+    loaded = Index.load(index)
+    facts = facts_of(loaded)
+    if html is not None:
+        _write_html(loaded, facts, index, html)
+    show_index(loaded, facts, as_json, verbose)
+    if not (as_json or verbose):
+        typer.echo(f"how it came to that: polydom inspect {index} --verbose")
+
+
+def _write_html(loaded: "Index", facts: dict[str, Any], path: Path, html: Path) -> None:
+    """Write what the page shows of an index, and what its summary says."""
+    from polydom.indexer.commands.summary import summary_lines
+
+    from ..engine.loading import package_of
+    from ..page.report import write_report
+    from ..runtime.describe_curves import describe_curves
+    from ..runtime.describe_index import describe_index
+
+    package_of(loaded, path)
+    described = {
+        "name": path.name,
+        "index": describe_index(loaded),
+        "curves": describe_curves(loaded),
+        "lines": summary_lines(facts),
+    }
+    write_report(html, "index_report", path.name, described)
+    typer.echo(f"wrote {html}", err=True)

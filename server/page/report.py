@@ -1,0 +1,91 @@
+"""Reports: the pages' pictures of what is not served, each a file with all it needs."""
+
+import base64
+import hashlib
+import os
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from polydom.features.errors import BadInput
+
+from .assets import STATIC, fill, join_modules
+
+CHARTS = "uplot/uPlot.iife.min.js"
+STYLES = ("uplot/uPlot.min.css", "style.css")
+
+
+def refuse_report(path: Path) -> None:
+    """Refuse a file that could not be written, before anything is computed for it.
+
+    Raises
+    ------
+    BadInput
+        If it is a folder, or in none that may be written to.
+    """
+    if path.is_dir():
+        raise BadInput(f"--html {path}: this is a folder; name a file in it")
+    if not os.access(path.parent, os.W_OK):
+        why = "nothing may be written to" if path.parent.is_dir() else "there is no"
+        raise BadInput(f"--html {path}: {why} folder {path.parent}")
+
+
+def write_report(path: Path, name: str, title: str, facts: Any) -> None:
+    """Write a report to a file, whole or not at all.
+
+    Parameters
+    ----------
+    name
+        Of its body and script: `index_report` or `evaluation_report`.
+    title
+        What it is of, in words.
+    facts
+        What the script shows: plain data or structs.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    text = make_report(name, title, facts)
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def make_report(name: str, title: str, facts: Any) -> str:
+    """Write the page; arguments as `write_report`."""
+    style = "\n".join(_read(one) for one in STYLES)
+    charts, script = _read(CHARTS), join_modules(f"{name}.js")
+    data = msgspec.json.encode(facts).decode().replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; script-src {_hash(charts)} {_hash(script)}; "
+        f"style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return fill(
+        "report.html",
+        policy=policy,
+        title=escape(title),
+        style=style,
+        body=fill(f"{name}.html"),
+        version=version("polydom"),
+        facts=data,
+        uplot=charts,
+        script=script,
+    )
+
+
+def _read(name: str) -> str:
+    return (STATIC / name).read_text("utf-8")
+
+
+def _hash(content: str) -> str:
+    """Say what a policy allows that one script or style by."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

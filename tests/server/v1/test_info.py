@@ -1,0 +1,127 @@
+"""What is served is told; what single items hold only where the operator wants it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.indexer.index.index import Index
+from polydom.server.app import create_app
+from polydom.server.cli.serve import _is_private
+from polydom.server.runtime.describe_index import describe_index
+from polydom.server.settings import Settings
+from tests.support import records
+from tests.support.served import FEATURES_FILE, HAM, SPAM, make_index, save_index
+from tests.support.servers import ask, serving
+
+
+def asking(path: Path, **settings: Any) -> TestClient:
+    own = Settings(**settings)
+    return TestClient(create_app(path, features=[FEATURES_FILE], settings=own))
+
+
+def test_samples_are_given_as_they_may_be_asked_about(tmp_path: Path) -> None:
+    with asking(save_index(tmp_path), samples=True) as client:
+        assert client.get("/v1/index").json()["samples"] == 2
+        for place, text in enumerate((HAM, SPAM)):
+            reply = client.get(f"/v1/index/samples/{place}")
+            assert (reply.status_code, reply.text) == (200, text)
+            assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+            assert reply.headers["x-content-type-options"] == "nosniff"
+        for number in ("2", "999999999999999999999"):
+            reply = client.get(f"/v1/index/samples/{number}")
+            assert (reply.status_code, reply.json()["code"]) == (404, "unknown_sample")
+        for other in ("-1", "x", "1.5", ""):
+            assert client.get(f"/v1/index/samples/{other}").status_code == 404
+        assert client.get("/v1/index/samples/0?model=none").status_code == 404
+        assert client.get("/v1/index/samples/0?modle=tiny").status_code == 400
+
+
+def test_records_are_samples_too(tmp_path: Path) -> None:
+    with asking(records.save_index(tmp_path), samples=True) as client:
+        sample = client.get("/v1/index/samples/0")
+        assert sample.headers["content-type"] == "application/json"
+        reply = client.post("/v1/predict", json={"record": sample.json()})
+        assert reply.status_code in (200, 503)  # it may be warming up
+
+
+def test_nothing_of_single_items_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
+    with asking(records.save_index(tmp_path)) as client:
+        facts = client.get("/v1/index").json()
+        assert facts["samples"] == 0
+        job = facts["features"][1]["columns"][0]
+        assert job == {"name": "job", "kind": "words"}
+        reply = client.get("/v1/index/samples/0")
+        assert (reply.status_code, reply.json()["code"]) == (404, "unknown_sample")
+        for path in ("/v1/index", "/v1/index/curves", "/v1/models", "/metrics"):
+            assert "nurse" not in client.get(path).text
+
+
+def test_columns_tell_what_a_form_needs(tmp_path: Path) -> None:
+    with asking(records.save_index(tmp_path), samples=True) as client:
+        person, work = client.get("/v1/index").json()["features"]
+    assert [(one["name"], one["kind"]) for one in person["columns"]] == [
+        ("age", "number"),
+        ("height", "number"),
+    ]
+    assert work["columns"][0]["words"] == ["clerk", "nurse", "pilot"]
+    with asking(save_index(tmp_path)) as client:
+        assert "columns" not in client.get("/v1/index").json()["features"][0]
+
+
+def test_what_answers_when_nothing_fits_is_among_the_sets() -> None:
+    index = make_index()
+    cheap = index.coefficients.copy()
+    cheap[1] = cheap[0]  # one with a feature is as cheap, and better
+    other = Index.from_candidates(cheap, index.qualities, index.sizes, index.package)
+    assert 0 not in other.lookup.rows.tolist()
+    assert describe_index(other).sets[0].features == ()
+
+
+def test_budgets_of_the_server_are_told(tmp_path: Path) -> None:
+    with asking(save_index(tmp_path), budget_s=0.02, max_budget_s=3.0) as client:
+        facts = client.get("/v1/models").json()
+        assert (facts["budget_ms"], facts["max_budget_ms"]) == (20.0, 3000.0)
+
+
+def test_curves_are_of_the_model_that_is_asked_for(tmp_path: Path) -> None:
+    with asking(save_index(tmp_path)) as client:
+        facts = client.get("/v1/index/curves").json()
+        assert facts["version"] == client.get("/v1/index").json()["version"]
+        assert [one["name"] for one in facts["parts"]][:3] == [
+            "length",
+            "marks",
+            "words",
+        ]
+        assert client.get("/v1/index/curves?model=none").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "tokens", "shown"),
+    [
+        ("127.0.0.1", None, True),
+        ("127.1.2.3", None, True),
+        ("::1", None, True),
+        ("localhost", None, True),
+        ("0.0.0.0", None, False),
+        ("::", None, False),
+        ("10.0.0.7", None, False),
+        ("a-name-of-whoever", None, False),
+        ("0.0.0.0", Path("tokens"), True),
+    ],
+)
+def test_samples_are_for_this_machine_or_whoever_has_a_token(
+    host: str, tokens: Path | None, shown: bool
+) -> None:
+    assert _is_private(host, tokens) == shown
+
+
+@pytest.mark.parametrize(("option", "count"), [("--page", 2), ("--no-samples", 0)])
+def test_serve_shows_samples_by_default_and_not_where_told(
+    tmp_path: Path, option: str, count: int
+) -> None:
+    own = ["--features", str(FEATURES_FILE), option]
+    with serving(save_index(tmp_path), *own) as (_, port):
+        status, facts = ask(port, "GET", "/v1/index")
+        assert (status, facts["samples"]) == (200, count)
