@@ -7,23 +7,29 @@ LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer
 	tests/models/importers/test_every_row.py tests/models/selection/test_isolation.py tests/models/selection/test_select.py
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
-ONCE = tests/system tests/benchmarks tests/features tests/pairs tests/server/batch tests/server/cli \
+ONCE = tests/system tests/benchmarks tests/browser tests/features tests/pairs tests/server/batch tests/server/cli \
 	tests/server/client tests/server/evaluation tests/server/http tests/server/offline_scoring tests/server/oip \
 	tests/server/ops tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
 	tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
 	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
 	tests/indexer/building/test_parallel.py tests/indexer/building/training
 
-.PHONY: demo test compiled interpreted long check install clean
+.PHONY: demo test compiled interpreted long check install browser clean
 
 # A new virtual environment with polydom, its extras and the development tools.
-install: $(VENV)/installed
+install: $(VENV)/installed browser
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable '.[boosting,grpc,image,parquet,plot]' --group dev
 	touch $@
+
+# Pages are tested in a browser: one that is here, or else Debian's where it can be had.
+browser:
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+		{ apt-get update && apt-get install -y --no-install-recommends chromium fonts-liberation; } >/dev/null 2>&1 || \
+		echo "no Chromium here, and apt-get gave none: tests of the pages will be skipped, and fail where CI=true"
 
 # Build an index from real images, serve it, ask it at several budgets.
 demo: install

@@ -7,8 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
-from playwright.sync_api import Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SERVER = "127.0.0.1"
@@ -55,13 +62,13 @@ def visiting(
         page.goto(address)
         yield page
     unexpected = [one for one in told if not any(re.search(p, one) for p in expected)]
-    assert not unexpected
+    assert not unexpected, unexpected
     missing = [p for p in expected if not any(re.search(p, one) for one in told)]
-    assert not missing, f"of {told}"
+    assert not missing, f"of {told} none has {missing}"
 
 
 def _listen(context: BrowserContext) -> list[str]:
-    """What goes wrong from now on, as it comes: messages, errors, requests elsewhere."""
+    """What goes wrong from now on: messages, errors, requests elsewhere."""
     told: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
@@ -75,6 +82,8 @@ def _listen(context: BrowserContext) -> list[str]:
 
     context.add_init_script(TELL_REFUSED)
     context.on("console", hear)
-    context.on("weberror", lambda error: told.append(f"not caught: {error.error}"))
+    context.on(
+        "weberror", lambda error: told.append(f"not caught: {error.error.stack}")
+    )
     context.on("request", see)
     return told

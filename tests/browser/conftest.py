@@ -1,0 +1,27 @@
+"""A browser, and a server of models of every kind that it asks."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.browser import find_browser, launching
+from tests.support.page_models import PageModels, serving_models
+
+
+# closed before tests of other packages: see `launching`
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    executable = find_browser()
+    if executable is None:
+        told = "no Chromium is here: `make browser` installs Debian's"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
+    with launching(executable) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="package")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageModels]:
+    with serving_models(tmp_path_factory.mktemp("models")) as models:
+        yield models
