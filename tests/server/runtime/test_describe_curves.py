@@ -70,9 +70,7 @@ def test_sizes_of_two_numbers_stay_two() -> None:
     assert facts.parts[0].measured == [((3.0, 2.0), 0.5)]
 
 
-def test_steps_have_the_names_of_the_build_where_nobody_knows_the_code() -> (
-    None
-):
+def test_steps_have_the_names_of_the_build_where_nobody_knows_the_code() -> None:
     assert describe_curves(saying(told())).parts[3].name == "lowered"
     assert describe_curves(make_index()).parts[3].name == "step 1"
 
