@@ -1,5 +1,7 @@
 """Routes of the pages, which need no token: `/`, `/docs` and their files."""
 
+import gzip
+from functools import cache
 from pathlib import PurePath
 
 from starlette.requests import Request
@@ -14,6 +16,8 @@ _SAFE = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+_GZIP = (b"content-encoding", b"gzip")
+_VARY = (b"vary", b"accept-encoding")
 _ASK_AGAIN = (b"cache-control", b"no-cache")
 _KEEP = (b"cache-control", b"public, max-age=31536000, immutable")
 
@@ -36,8 +40,15 @@ def page_routes(*, with_page: bool) -> list[Route]:
 
 def _route(path: str, name: str, content: bytes, caching: Header) -> Route:
     kind = KINDS[PurePath(name).suffix].encode()
+    headers = (*_SAFE, caching, _VARY)
+
+    @cache
+    def packed() -> bytes:
+        return gzip.compress(content, mtime=0)
 
     async def give(request: Request) -> Reply:
-        return Reply(200, content, *_SAFE, caching, kind=kind)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Reply(200, packed(), *headers, _GZIP, kind=kind)
+        return Reply(200, content, *headers, kind=kind)
 
     return Route(path, give, methods=["GET"])

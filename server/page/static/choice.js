@@ -11,9 +11,13 @@ export function readChoice() {
   return { model: given.get("model"), size: size.every(isFine) ? size : null, budget: isFine(budget) ? budget : null };
 }
 
+// Browsers refuse to write as often as a slider moves.
+let writing;
 export function writeChoice({ model, size, budget }) {
   const named = model === null ? {} : { model };
-  history.replaceState(null, "", `#${new URLSearchParams({ ...named, size: size.join("x"), budget })}`);
+  const fragment = new URLSearchParams({ ...named, size: size.join("x"), budget });
+  clearTimeout(writing);
+  writing = setTimeout(() => history.replaceState(null, "", `#${fragment}`), 200);
 }
 
 // The size that is wanted, if the index has such sizes, else a middling one.

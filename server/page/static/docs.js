@@ -27,10 +27,11 @@ function type(schema) {
   return [kinds.join(" | ") + (schema.format ? ` (${schema.format})` : "")];
 }
 
-const pre = (...children) => make("pre", { tabindex: 0, role: "region", "aria-label": "shape" }, ...children);
+// A shape that may be too wide to see at once, by a name that no other has.
+const pre = (name, ...children) => make("pre", { tabindex: 0, role: "region", "aria-label": name }, ...children);
 
-function contents(content) {
-  return Object.entries(content || {}).map(([kind, one]) => pre(`${kind}  `, type(one.schema || {})));
+function contents(name, content) {
+  return Object.entries(content || {}).map(([kind, one]) => pre(`${name}, ${kind}`, `${kind}  `, type(one.schema || {})));
 }
 
 function attempt(method, path, body) {
@@ -56,15 +57,16 @@ function attempt(method, path, body) {
 }
 
 function operation(path, method, facts) {
+  const route = `${method.toUpperCase()} ${path}`;
   const parameters = (facts.parameters || []).map((one) =>
     [one.name, one.in, make("span", {}, type(one.schema || {})), one.description || ""]);
   const responses = Object.entries(facts.responses || {}).map(([status, one]) =>
-    make("div", {}, `${status}: ${one.description}`, status === "200" ? contents(one.content) : []));
+    make("div", {}, `${status}: ${one.description}`, status === "200" ? contents(`Answer of ${route}`, one.content) : []));
   return make("details", {},
-    make("summary", {}, make("code", {}, `${method.toUpperCase()} ${path}`), ` ${facts.summary || ""}`),
+    make("summary", {}, make("code", {}, route), ` ${facts.summary || ""}`),
     make("p", {}, facts.description || ""),
-    parameters.length ? makeTable(`Parameters of ${path}`, ["name", "in", "is", "what"], parameters) : [],
-    contents(facts.requestBody?.content), responses, attempt(method, path, facts.requestBody));
+    parameters.length ? makeTable(`Parameters of ${route}`, ["name", "in", "is", "what"], parameters) : [],
+    contents(`Body of ${route}`, facts.requestBody?.content), responses, attempt(method, path, facts.requestBody));
 }
 
 async function show() {
@@ -74,7 +76,7 @@ async function show() {
     const routes = Object.entries(read.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, facts]) => operation(path, method, facts)));
     const shapes = Object.entries(read.components.schemas).map(([name, one]) =>
-      make("section", { id: name }, make("h3", {}, name), make("p", {}, one.description || ""), pre(type(one))));
+      make("section", { id: name }, make("h3", {}, name), make("p", {}, one.description || ""), pre(`Shape of ${name}`, type(one))));
     find("routes").replaceChildren(make("p", { class: "quiet" }, `Version ${read.info.version}`),
       make("h2", {}, "Routes"), ...routes, make("h2", {}, "Shapes"), ...shapes);
   } catch (error) {

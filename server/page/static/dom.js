@@ -20,14 +20,17 @@ function fill(element, attributes, children) {
 }
 
 // A table; cells are texts or elements, the first of a row its head, and numbers are
-// those columns whose heads are in `numbers`.
+// those columns whose heads are in `numbers`. What is empty is no head of anything.
 export function makeTable(caption, heads, rows, numbers = []) {
   const classOf = (k) => (numbers.includes(heads[k]) ? "number" : undefined);
-  const line = ({ cells, marked }) => make("tr", { "aria-current": marked || undefined },
-    cells.map((cell, k) => make(k ? "td" : "th", { class: classOf(k), scope: k ? undefined : "row" }, cell)));
+  const headOf = (text, k) => make(text ? "th" : "td", { scope: text ? "col" : undefined, class: classOf(k) }, text);
+  const cellOf = (cell, k) => {
+    const isHead = k === 0 && cell !== "";
+    return make(isHead ? "th" : "td", { scope: isHead ? "row" : undefined, class: classOf(k) }, cell);
+  };
+  const line = ({ cells, marked }) => make("tr", { "aria-current": marked || undefined }, cells.map(cellOf));
   return make("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": caption },
-    make("table", {}, make("caption", {}, caption),
-      make("thead", {}, make("tr", {}, heads.map((head, k) => make("th", { scope: "col", class: classOf(k) }, head)))),
+    make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, heads.map(headOf))),
       make("tbody", {}, rows.map((row) => line(Array.isArray(row) ? { cells: row } : row)))));
 }
 

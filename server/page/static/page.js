@@ -49,20 +49,21 @@ async function load() {
   const names = limits.models.map((one) => one.name);
   const name = names.includes(model) ? model : names[0];
   const asked = names.length > 1 ? name : null;
-  const facts = await askJson(withModel("v1/index", asked));
-  const costs = await askJson(withModel("v1/index/curves", asked));
+  showModels(limits.models, name);
+  if (name !== view.name) find("content").hidden = true; // of another model
+  const [facts, costs] = await Promise.all(["v1/index", "v1/index/curves"].map((path) => askJson(withModel(path, asked))));
+  if (facts.version !== costs.version) return load(); // replaced between the two
   const before = view.name === name ? view.facts : null;
   find("door").hidden = true;
   find("content").hidden = false;
-  showModels(limits.models, name);
   tell("", false);
   // What people typed stays where nothing has changed.
-  if (before?.version === facts.version && before.rescaling.state === facts.rescaling.state) return;
+  if (before?.version === facts.version && before.rescaling.state === facts.rescaling.state) return undefined;
   if (before && before.version !== facts.version) {
     tell(`The index was replaced: version ${facts.version.slice(0, 12)} answers since ${new Date().toLocaleTimeString()}.`, false);
   }
   Object.assign(view, { name, model: asked, facts, curves: costs, limits });
-  render();
+  return render();
 }
 
 function render() {

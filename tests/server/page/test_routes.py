@@ -47,3 +47,15 @@ def test_files_of_another_version_are_not_here(tmp_path: Path) -> None:
         reply = client.get("/page/0123456789abcdef/page.js")
         assert (reply.status_code, reply.json()["code"]) == (404, "not_found")
         assert client.head("/").status_code == 200
+
+
+def test_files_are_packed_for_those_who_can_unpack_them(tmp_path: Path) -> None:
+    with TestClient(create_app(records.save_index(tmp_path))) as client:
+        packed = client.get("/", headers={"accept-encoding": "br, gzip"})
+        plain = client.get("/", headers={"accept-encoding": "identity"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["vary"] == plain.headers["vary"] == "accept-encoding"
+        assert packed.text == plain.text
+        lengths = [int(one.headers["content-length"]) for one in (packed, plain)]
+        assert lengths[0] < lengths[1] / 2

@@ -1,0 +1,198 @@
+"""What the page weighs, how soon it is drawn, and what its polling costs a server.
+
+python -m benchmarks.serving.bench_page            builds the demo's index, about 30 s
+python -m benchmarks.serving.bench_page INDEX.pdx  of one that is there
+python -m benchmarks.serving.bench_page --json     one JSON object, for the record
+
+Drawn: a Chromium that keeps nothing, then the same that kept the page's files. Polled:
+`/metrics` twice in four seconds, as a page does that is seen, beside one connection that
+asks at a fixed rate; rounds with and without polling take turns.
+"""
+
+import http.client
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, BrowserContext
+
+from polydom.indexer import Index, build
+from polydom.server.page.assets import STATIC, Assets
+from tests.support.browser import find_browser, launching
+from tests.support.servers import serving
+
+from .. import report
+from ..places import DEMO
+from .bench_workers import body_of
+from .open_loop import Load, latencies_s
+
+DRAWN = 15
+POLLS, EVERY_S = 400, 2.0
+ROUNDS, SECONDS, RATE, BUDGET_MS = 6, 12.0, 200.0, 20.0
+SKYLINE = """() => new Promise((done) => {
+  const look = () => document.querySelector(".skyline circle")
+    ? done(performance.now()) : requestAnimationFrame(look);
+  look();
+})"""
+PAINT = """() => performance.getEntriesByName("first-contentful-paint")[0].startTime"""
+
+
+def weigh() -> dict[str, dict[str, float]]:
+    """Bytes of what a browser loads for the page, and of all that is in the wheel."""
+    assets = Assets()
+    page = assets.page("index.html").decode()
+    used = {"index.html": page.encode()} | {
+        name: content
+        for name, content in assets.files.items()
+        if f"/{name}" in page or (name.endswith(".js") and "docs" not in name)
+    }
+    used = {n: c for n, c in used.items() if "report" not in n}
+    every = {
+        str(path): path.read_bytes() for path in STATIC.rglob("*") if path.is_file()
+    }
+    return {
+        name: {
+            "files": len(files),
+            "kB": sum(map(len, files.values())) / 1e3,
+            "deflated kB": sum(len(zlib.compress(c, 9)) for c in files.values()) / 1e3,
+        }
+        for name, files in (("the page", used), ("in the wheel", every))
+    }
+
+
+def draw(browser: Browser, address: str) -> dict[str, dict[str, float]]:
+    """Milliseconds from the request to the first paint, and to the skyline drawn."""
+
+    def once(context: BrowserContext) -> tuple[float, float]:
+        page = context.new_page()
+        page.goto(address)
+        skyline = page.evaluate(SKYLINE)
+        paint = page.evaluate(PAINT)
+        page.close()
+        return paint, skyline
+
+    cold, warm = [], []
+    for _ in range(DRAWN):
+        with browser.new_context() as context:
+            cold.append(once(context))
+            warm.append(once(context))
+    return {
+        name: dict(
+            zip(("first paint", "skyline"), np.median(took, axis=0), strict=True)
+        )
+        for name, took in (("nothing kept", cold), ("files kept", warm))
+    }
+
+
+def processor_s(pid: int) -> float:
+    """Seconds of processor time that a process and its threads have had."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> int:
+    connection.request("GET", path)
+    return len(connection.getresponse().read())
+
+
+def poll_often(pid: int, port: int) -> dict[str, float]:
+    """What one poll costs the server, and a page that is seen of a core."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    size = get(connection, "/metrics")
+    time.sleep(EVERY_S)
+    began_s, before_s = time.perf_counter(), processor_s(pid)
+    time.sleep(POLLS / 100)
+    idle = (processor_s(pid) - before_s) / (time.perf_counter() - began_s)
+    began_s, before_s = time.perf_counter(), processor_s(pid)
+    for _ in range(POLLS):
+        get(connection, "/metrics")
+        time.sleep(0.005)
+    passed_s = time.perf_counter() - began_s
+    each_s = (processor_s(pid) - before_s - idle * passed_s) / POLLS
+    return {"bytes": size, "ms": each_s * 1e3, "% of a core": each_s / EVERY_S * 100}
+
+
+@contextmanager
+def polling(port: int) -> Iterator[None]:
+    """Poll as a page does."""
+    done = threading.Event()
+
+    def work() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        while not done.wait(EVERY_S / 2):
+            get(connection, "/metrics")
+            done.wait(EVERY_S / 2)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def ask(port: int, requests: list[bytes]) -> list[float]:
+    load = Load(port, requests, 1)
+    return (latencies_s(load.open(RATE, SECONDS)) * 1e3).tolist()
+
+
+def beside(port: int, requests: list[bytes]) -> dict[str, dict[str, float]]:
+    """Milliseconds of answers with and without a page that polls, rounds in turn."""
+    took: dict[str, list[float]] = {"no page": [], "a page": []}
+    ask(port, requests)
+    for _ in range(ROUNDS):
+        took["no page"] += ask(port, requests)
+        with polling(port):
+            took["a page"] += ask(port, requests)
+    shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+    return {
+        name: {k: float(np.quantile(all_of_them, q)) for k, q in shares.items()}
+        for name, all_of_them in took.items()
+    }
+
+
+def request_of(kind: str, sample: Any) -> bytes:
+    body = body_of(kind, sample, BUDGET_MS)
+    head = (
+        "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def measure(path: Path) -> dict[str, Any]:
+    package = Index.load(path).package
+    assert package is not None
+    requests = [request_of(package.kind, one) for one in package.meta["samples"]]
+    found: dict[str, Any] = {"bytes": weigh()}
+    with serving(path) as (process, port):
+        executable = find_browser()
+        if executable is not None:
+            with launching(executable) as browser:
+                found["ms, medians"] = draw(browser, f"http://127.0.0.1:{port}/")
+        found["one poll"] = poll_often(process.pid, port)
+        found["answers, ms"] = beside(port, requests)
+    return found
+
+
+def main() -> None:
+    parser = report.options(__doc__)
+    parser.add_argument("index", nargs="?", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = args.index
+        if path is None:
+            path = Path(folder, "digits.pdx")
+            build(DEMO, output=path, cache=Path(folder, "cache"))
+        report.tell(measure(path), args.json)
+
+
+if __name__ == "__main__":
+    main()

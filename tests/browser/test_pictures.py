@@ -1,0 +1,105 @@
+"""Pictures of the page: for README and docs of the index that POLYDOM_PICTURES names.
+
+POLYDOM_PICTURES=my.pdx pytest tests/browser/test_pictures.py
+"""
+
+import contextlib
+import http.client
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+from polydom.indexer.index.index import Index
+from tests.support.browser import visiting
+from tests.support.page_models import page_of
+from tests.support.places import DOCS
+from tests.support.servers import serving
+from tests.support.three_kinds import picture, save_images
+
+WIDTH = 1200
+BUDGETS_MS = (2, 4, 6, 8, 12, 20, 35)
+BUSY_S = 20.0  # of requests before the picture, so that there is something to see
+IMAGE = {"Content-Type": "application/octet-stream"}
+PARTS = {"light": ("#buys", "#try"), "dark": ("#live", "#curves")}
+
+
+@contextlib.contextmanager
+def asking(port: int, samples: list[Any]) -> Iterator[None]:
+    """Ask about samples at changing budgets, some thirty times a second."""
+    done = threading.Event()
+
+    def work() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        number = 0
+        while not done.wait(0.02):
+            number += 1
+            budget = BUDGETS_MS[number % len(BUDGETS_MS)]
+            path = f"/v1/predict?budget_ms={budget}"
+            connection.request("POST", path, samples[number % len(samples)], IMAGE)
+            connection.getresponse().read()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def show(page: Page, file: Path | None) -> None:
+    """Ask about an image: a sample, or where there is none a file."""
+    if file is None:
+        page.get_by_role("button", name="Sample").last.click()
+    else:
+        page.locator("#image-file").set_input_files(file)
+        page.locator(".ask").click()
+    expect(page.locator(".answer .label")).to_be_visible()
+    page.locator(".ladder").click()
+    expect(page.locator(".rungs table")).to_be_visible()
+
+
+def take(page: Page, path: Path, sections: tuple[str, ...]) -> None:
+    """Take the picture of some sections that follow each other."""
+    boxes = [page.locator(one).bounding_box() for one in sections]
+    tops = [box["y"] for box in boxes if box]
+    ends = [box["y"] + box["height"] for box in boxes if box]
+    top = 0 if sections[0] == "#buys" else min(tops)
+    clip = {"x": 0, "y": top, "width": page.viewport_size["width"]}  # type: ignore[index]
+    page.screenshot(path=path, full_page=True, clip={**clip, "height": max(ends) - top})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_picture_of_the_page_can_be_taken(
+    browser: Browser, tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    wanted = os.environ.get("POLYDOM_PICTURES")
+    index = Path(wanted) if wanted else save_images(tmp_path)
+    file = None
+    if not wanted:
+        (file := tmp_path / "dark.png").write_bytes(picture(20))
+    path = (DOCS if wanted else tmp_path) / f"page-{scheme}.png"
+    options: dict[str, Any] = {"color_scheme": scheme}
+    options["viewport"] = {"width": WIDTH, "height": 900}
+    with serving(index) as (_, port):
+        address = page_of(port, **({"size": 120000, "budget": 5} if wanted else {}))
+        with visiting(browser, address, **options) as page:
+            expect(page.locator("#content")).to_be_visible()
+            show(page, file)
+            if wanted:
+                package = Index.load(index).package
+                assert package is not None
+                with asking(port, package.meta["samples"]):
+                    page.wait_for_timeout(BUSY_S * 1e3)
+                page.evaluate("scrollTo(0, 0)")
+                page.locator("h1").click()
+            take(page, path, PARTS[scheme])
+    with Image.open(path) as drawn:
+        assert drawn.width == WIDTH
+        assert len(drawn.convert("RGB").getcolors(1 << 24) or []) > 20
