@@ -34,24 +34,26 @@ export async function send(path, { body, kind, method } = {}) {
   }
 }
 
-// The reply where it is good; Failed where it is not.
-export async function ask(path, options) {
-  const reply = await send(path, options);
-  if (reply.ok) return reply;
-  let said = {};
+// A reply's body as "json", "text" or "arrayBuffer"; Failed where it is none.
+export async function read(reply, form) {
   try {
-    said = await reply.json();
-  } catch {} // not one of our errors: something else answers at this address
-  throw new Failed(said.error || `${reply.status} ${reply.statusText}`, reply.status, said.code);
+    return await reply[form]();
+  } catch (error) {
+    const isOther = error instanceof SyntaxError;
+    throw new Failed(isOther ? "What came is nothing that polydom answers; something else is at this address." : "The answer broke off.");
+  }
 }
 
-export async function askJson(path, options) {
-  const reply = await ask(path, options);
+// What a good reply holds; Failed where it is not good.
+export async function ask(path, { form = "json", ...options } = {}) {
+  const reply = await send(path, options);
+  if (reply.ok) return read(reply, form);
+  const text = await read(reply, "text");
+  let said = {};
   try {
-    return await reply.json();
-  } catch {
-    throw new Failed("What came is not what polydom answers; something else is at this address.");
-  }
+    said = JSON.parse(text);
+  } catch {} // not one of our errors: something else answers at this address
+  throw new Failed(said.error || `${reply.status} ${reply.statusText}`, reply.status, said.code);
 }
 
 export function withModel(path, model, more = {}) {

@@ -1,6 +1,6 @@
 // The OpenAPI document for people: every route, with a way to try it, and every shape.
 
-import { askJson, send, token } from "./api.js";
+import { ask, read, send, token } from "./api.js";
 import { make, makeTable } from "./dom.js";
 
 const find = (id) => document.getElementById(id);
@@ -47,7 +47,7 @@ function attempt(method, path, body) {
     try {
       const more = kinds.length ? { body: text.value, kind: kind.value } : {};
       const reply = await send(where.value.replace(/^\/+/, ""), { method: method.toUpperCase(), ...more });
-      said.textContent = `${reply.status} ${reply.statusText}\n${await reply.text()}`;
+      said.textContent = `${reply.status} ${reply.statusText}\n${await read(reply, "text")}`;
     } catch (error) {
       said.textContent = error.message;
     }
@@ -72,12 +72,12 @@ function operation(path, method, facts) {
 async function show() {
   find("said").textContent = "";
   try {
-    const read = await askJson("openapi.json");
-    const routes = Object.entries(read.paths).flatMap(([path, methods]) =>
+    const described = await ask("openapi.json");
+    const routes = Object.entries(described.paths).flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, facts]) => operation(path, method, facts)));
-    const shapes = Object.entries(read.components.schemas).map(([name, one]) =>
+    const shapes = Object.entries(described.components.schemas).map(([name, one]) =>
       make("section", { id: name }, make("h3", {}, name), make("p", {}, one.description || ""), pre(`Shape of ${name}`, type(one))));
-    find("routes").replaceChildren(make("p", { class: "quiet" }, `Version ${read.info.version}`),
+    find("routes").replaceChildren(make("p", { class: "quiet" }, `Version ${described.info.version}`),
       make("h2", {}, "Routes"), ...routes, make("h2", {}, "Shapes"), ...shapes);
   } catch (error) {
     find("routes").replaceChildren();

@@ -4,8 +4,8 @@ import { make } from "./dom.js";
 
 const SHOWN_WORDS = 100;
 
-// Each has an `element`, `request(terms)` that gives what to POST and how curl would,
-// `fill(sample)` and, where it is known, the item's `size`.
+// Each has an `element`, `request()` that gives what to POST and how curl would,
+// `fill(sample)`, what it `reads` a sample as, and, where it is known, a `size`.
 export function makeForm(facts, onchange) {
   const Form = { image: ImageForm, text: TextForm, record: RecordForm }[facts.kind];
   return new Form(facts, onchange);
@@ -14,6 +14,8 @@ export function makeForm(facts, onchange) {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 class ImageForm {
+  reads = "arrayBuffer";
+
   constructor(facts, onchange) {
     this.isPair = facts.size.length === 2;
     this.onchange = onchange;
@@ -50,8 +52,8 @@ class ImageForm {
     this.onchange();
   }
 
-  async fill(reply) {
-    this.take(new File([await reply.arrayBuffer()], "sample"));
+  fill(bytes) {
+    this.take(new File([bytes], "sample"));
   }
 
   request() {
@@ -63,6 +65,8 @@ class ImageForm {
 }
 
 class TextForm {
+  reads = "text";
+
   constructor(facts, onchange) {
     this.isPair = facts.size.length === 2;
     this.input = make("textarea", { id: "item-text", rows: 6, oninput: onchange });
@@ -74,8 +78,8 @@ class TextForm {
     return this.isPair || !this.input.value ? null : [[...this.input.value].length];
   }
 
-  async fill(reply) {
-    this.input.value = await reply.text();
+  fill(text) {
+    this.input.value = text;
     this.onchange();
   }
 
@@ -86,6 +90,8 @@ class TextForm {
 }
 
 class RecordForm {
+  reads = "json";
+
   constructor(facts, onchange) {
     this.onchange = onchange;
     this.fields = new Map();
@@ -104,8 +110,7 @@ class RecordForm {
     return { kind, input, label: make("label", {}, make("span", {}, name), input, known) };
   }
 
-  async fill(reply) {
-    const record = await reply.json();
+  fill(record) {
     for (const [name, { input }] of this.fields) input.value = record[name] ?? "";
     this.onchange();
   }

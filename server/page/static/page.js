@@ -1,6 +1,6 @@
 // The page: what is chosen, what the server says of itself, and when to ask it again.
 
-import { Failed, ask, askJson, token, withModel } from "./api.js";
+import { Failed, ask, token, withModel } from "./api.js";
 import { BudgetView } from "./budget_view.js";
 import { firstBudget, firstSize, readChoice, writeChoice } from "./choice.js";
 import { CurvesView } from "./curves_view.js";
@@ -45,13 +45,13 @@ const begin = () => (asking ??= load().then(() => true, failed).finally(() => { 
 
 async function load() {
   const { model } = readChoice();
-  const limits = await askJson("v1/models");
+  const limits = await ask("v1/models");
   const names = limits.models.map((one) => one.name);
   const name = names.includes(model) ? model : names[0];
   const asked = names.length > 1 ? name : null;
   showModels(limits.models, name);
   if (name !== view.name) find("content").hidden = true; // of another model
-  const [facts, costs] = await Promise.all(["v1/index", "v1/index/curves"].map((path) => askJson(withModel(path, asked))));
+  const [facts, costs] = await Promise.all(["v1/index", "v1/index/curves"].map((path) => ask(withModel(path, asked))));
   if (facts.version !== costs.version) return load(); // replaced between the two
   const before = view.name === name ? view.facts : null;
   find("door").hidden = true;
@@ -120,7 +120,7 @@ async function poll() {
   const isWell = view.facts && find("state").className === "good";
   if (!isWell && !(await begin())) return;
   try {
-    const { versions, drift } = live.add(await (await ask("metrics")).text(), Date.now());
+    const { versions, drift } = live.add(await ask("metrics", { form: "text" }), Date.now());
     if (versions.size && !versions.has(view.facts.version)) await begin();
     if (Math.abs(drift - view.facts.drift) > 0.01) {
       view.facts.drift = drift;

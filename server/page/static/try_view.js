@@ -1,6 +1,6 @@
 // One item asked about: the answer, what it took, and the same at other budgets.
 
-import { Failed, address, ask, askJson, token, withModel } from "./api.js";
+import { Failed, address, ask, token, withModel } from "./api.js";
 import { skyline } from "./costs.js";
 import { digits, make, makeBar, makeTable, showCost, showMs, showNumber, showQuality } from "./dom.js";
 import { nameSet, qualityOf, shownUnit } from "./index_words.js";
@@ -76,14 +76,14 @@ export class TryView {
   }
 
   async sample(number) {
-    await this.form.fill(await ask(withModel(`v1/index/samples/${number}`, this.model)));
+    this.form.fill(await ask(withModel(`v1/index/samples/${number}`, this.model), { form: this.form.reads }));
     this.find("rungs").replaceChildren();
     return this.once();
   }
 
   async predict(budget) {
     const { body, kind } = this.form.request();
-    const answer = await askJson(this.path(budget), { body, kind });
+    const answer = await ask(this.path(budget), { body, kind });
     this.onanswer(answer);
     return answer;
   }
