@@ -160,7 +160,8 @@ def test_a_link_shows_what_was_chosen(browser: Browser, models: PageModels) -> N
         page.get_by_label("Budget, ms").fill("25")
         page.keyboard.press("Enter")
         expect(page.locator("#buys .sentence")).to_contain_text("and words for 19.7 ms")
-        linked = page.url
+        page.wait_for_function("location.hash.includes('budget=25')")
+        linked = page.evaluate("location.href")
         with visiting(browser, linked) as other:
             expect(other.locator("#buys .sentence")).to_have_text(
                 page.locator("#buys .sentence").inner_text()

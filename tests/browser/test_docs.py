@@ -28,7 +28,9 @@ def test_docs_show_every_route_and_try_it(browser: Browser, models: PageModels) 
         route.get_by_text("Try", exact=True).click()
         route.get_by_label("Path and query").fill("/v1/predict?model=people")
         route.get_by_label("Content type").fill("application/json")
-        route.get_by_label("Body").fill(json.dumps({"record": PEOPLE[1]}))
+        route.get_by_role("textbox", name="Body").fill(
+            json.dumps({"record": PEOPLE[1]})
+        )
         route.get_by_role("button", name="Send").click()
         expect(route.get_by_label("reply")).to_contain_text('"label":"flies"')
 
