@@ -1,5 +1,6 @@
 """What a budget buys, on the page: as `polydom plan` says, by link and by keyboard."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_a_link_shows_what_was_chosen(browser: Browser, models: PageModels) -> N
         page.get_by_label("Budget, ms").fill("25")
         page.keyboard.press("Enter")
         expect(page.locator("#buys .sentence")).to_contain_text("and words for 19.7 ms")
-        page.wait_for_function("location.hash.includes('budget=25')")
+        expect(page).to_have_url(re.compile("budget=25$"))
         linked = page.evaluate("location.href")
         with visiting(browser, linked) as other:
             expect(other.locator("#buys .sentence")).to_have_text(
