@@ -83,7 +83,8 @@ def _listen(context: BrowserContext) -> list[str]:
     context.add_init_script(TELL_REFUSED)
     context.on("console", hear)
     context.on(
-        "weberror", lambda error: told.append(f"not caught: {error.error.stack}")
+        "weberror",
+        lambda error: told.append(f"not caught: {error.error.stack or error.error}"),
     )
     context.on("request", see)
     return told

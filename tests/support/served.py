@@ -134,12 +134,16 @@ def save(path: Path, best: float = 0.95) -> Path:
 
 def save_slow_index(folder: Path, scale: float = 1.0) -> Path:
     """The usual index, whose first feature takes 12 ms where it says 1."""
+    return save_with(SLOW_FILE, folder / "slow.pdx", scale)
+
+
+def save_with(features: Path, path: Path, scale: float = 1.0) -> Path:
+    """The usual index with features of another file, of the same names; its path."""
     index = make_index(scale=scale)
     assert index.package is not None
-    features = tuple(
+    stored = tuple(
         StoredFeature(f.name, width, fingerprint(f), False)
-        for f, width in zip(load_features([], [SLOW_FILE]), WIDTHS, strict=True)
+        for f, width in zip(load_features([], [features]), WIDTHS, strict=True)
     )
-    path = folder / "slow.pdx"
-    replace(index, package=replace(index.package, features=features)).save(path)
+    replace(index, package=replace(index.package, features=stored)).save(path)
     return path

@@ -33,8 +33,12 @@ def serving(
     *options: str,
     folder: Path | None = None,
     log: Path | None = None,
+    wait: bool = True,
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server process and its port, once it is ready; a long log goes to a file."""
+    """A server process and its port, once it is ready, if that is waited for.
+
+    A long log goes to a file.
+    """
     with (
         contextlib.nullcontext(subprocess.PIPE) if log is None else log.open("w") as to
     ):
@@ -51,7 +55,8 @@ def serving(
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, (line, process.communicate(timeout=STOP_S))
         port = int(found[1])
-        wait_until(lambda: ask(port, "GET", "/readyz")[0] == 200, process)
+        if wait:
+            wait_until(lambda: ask(port, "GET", "/readyz")[0] == 200, process)
         yield process, port
     finally:
         process.kill()

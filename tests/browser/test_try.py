@@ -1,0 +1,228 @@
+"""Items tried on the page: images, texts and records, with the API's own answers."""
+
+import base64
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.browser import visiting
+from tests.support.page_models import PageModels
+from tests.support.records import PEOPLE
+from tests.support.served import HAM, SPAM
+from tests.support.servers import ask
+from tests.support.three_kinds import picture
+
+# Let a file fall on the place for images, as a hand that drags one does.
+DROP = """({base64, name, kind}) => {
+  const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([bytes], name, {type: kind}));
+  for (const type of ["dragover", "drop"]) {
+    const event = new DragEvent(type, {dataTransfer, bubbles: true, cancelable: true});
+    if (document.querySelector(".drop").dispatchEvent(event)) throw "not taken";
+  }
+}"""
+PASTE = """(text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  const how = {clipboardData: data, bubbles: true, cancelable: true};
+  document.activeElement.dispatchEvent(new ClipboardEvent("paste", how));
+  document.execCommand("insertText", false, text);
+}"""
+TOO_LARGE = 17 << 20  # bytes; a server takes 16 MiB
+
+
+def drop(page: Page, content: bytes, name: str = "some.png") -> None:
+    sent = base64.b64encode(content).decode()
+    page.locator(".drop").wait_for()
+    page.evaluate(DROP, {"base64": sent, "name": name, "kind": "image/png"})
+
+
+def ask_now(page: Page) -> None:
+    page.locator("#try .ask").click()
+
+
+def answer_of(
+    models: PageModels, model: str, body: bytes, kind: str, budget: str
+) -> dict[str, Any]:
+    """What the API answers the same item."""
+    path = f"/v1/predict?model={model}&{budget}"
+    status, answer = ask(models.port, "POST", path, body, content_type=kind)
+    assert status == 200
+    return answer
+
+
+@pytest.mark.parametrize(("grey", "label"), [(20, "dark"), (220, "bright")])
+@pytest.mark.parametrize("how", ["drop", "choose"])
+def test_an_image_gets_the_label_of_the_api(
+    browser: Browser, models: PageModels, how: str, grey: int, label: str
+) -> None:
+    image = picture(grey)
+    sent = answer_of(models, "images", image, "image/png", "budget_ms=50")
+    with visiting(browser, models.address("images", budget=50)) as page:
+        expect(page.locator("#try .ask")).to_be_disabled()
+        if how == "drop":
+            drop(page, image)
+        else:
+            file: Any = {"name": "it.png", "mimeType": "image/png", "buffer": image}
+            page.get_by_label("Drop an image").set_input_files(file)
+        expect(page.locator(".drop img")).to_be_visible()
+        expect(page.get_by_label("Size: pixels, pixels")).to_have_value("1024")
+        ask_now(page)
+        expect(page.locator(".answer .label")).to_have_text(label)
+        assert sent["label"] == label
+        expect(page.locator(".answer")).to_contain_text("Computed: thumbnail.")
+        assert "--data-binary @'" in (page.locator(".curl").text_content() or "")
+
+
+def test_what_is_no_image_is_answered_in_the_servers_words(
+    browser: Browser, models: PageModels
+) -> None:
+    broken = picture(20)[:60]
+    status, said = ask(
+        models.port,
+        "POST",
+        "/v1/predict?model=images",
+        broken,
+        content_type="image/png",
+    )
+    assert status == 400
+    address = models.address("images", budget=50)
+    with visiting(browser, address, ["status of 400"]) as page:
+        drop(page, broken, "broken.png")
+        ask_now(page)
+        expect(page.locator(".answer .error")).to_have_text(str(said["error"]))
+        drop(page, picture(220))
+        ask_now(page)
+        expect(page.locator(".answer .label")).to_have_text("bright")
+
+
+def test_a_body_too_large_is_answered_in_the_servers_words(
+    browser: Browser, models: PageModels
+) -> None:
+    address = models.address("images", budget=50)
+    with visiting(browser, address, ["status of 413"]) as page:
+        drop(page, picture(20) + bytes(TOO_LARGE), "large.png")
+        ask_now(page)
+        expect(page.locator(".answer .error")).to_contain_text("bytes")
+
+
+@pytest.mark.parametrize("how", ["type", "paste"])
+@pytest.mark.parametrize("model", ["texts", "learned", "balanced", "pairs"])
+def test_a_text_gets_the_label_and_scores_of_the_api(
+    browser: Browser, models: PageModels, how: str, model: str
+) -> None:
+    sent = answer_of(models, model, SPAM.encode(), "text/plain", "budget_ms=900")
+    with visiting(browser, models.address(model, budget=900)) as page:
+        page.get_by_label("Text", exact=True).focus()
+        if how == "type":
+            page.keyboard.type(SPAM)
+        else:
+            page.evaluate(PASTE, SPAM)
+        ask_now(page)
+        expect(page.locator(".answer .label")).to_have_text(sent["label"])
+        scores = page.locator(".answer table td.number")
+        best = max(sent["scores"].values())
+        expect(scores.first).to_have_text(f"{best:.3f}")
+        expect(page.locator(".answer")).to_contain_text("Inside the budget.")
+        for name in sent["features"]:
+            expect(page.locator(".answer")).to_contain_text(name)
+
+
+def test_the_same_item_is_asked_at_every_budget(
+    browser: Browser, models: PageModels
+) -> None:
+    with visiting(browser, models.address("texts", budget=20)) as page:
+        page.get_by_label("Text", exact=True).fill(SPAM)
+        page.locator("#try .ladder").click()
+        rows = page.locator(".rungs tbody tr")
+        expect(rows.first.locator("td")).to_have_count(6)
+        expect(rows.nth(1).locator("td").first).to_have_text("none")
+        expect(rows.nth(1).locator("td").last).to_have_text("length, marks, words")
+        expect(rows.first.locator("td").last).to_have_text("spam")
+
+
+def test_a_number_comes_with_its_interval(browser: Browser, models: PageModels) -> None:
+    sent = answer_of(models, "numbers", SPAM.encode(), "text/plain", "budget_ms=900")
+    low, high = sent["interval"]
+    with visiting(browser, models.address("numbers", budget=900)) as page:
+        expect(page.locator("#buys .sentence")).to_contain_text("expected R2")
+        page.get_by_label("Text", exact=True).fill(SPAM)
+        ask_now(page)
+        shown = page.locator(".answer .label").inner_text()
+    value, between = shown.split(" (")
+    ends = between.rstrip(")").split(" to ")
+    for text, number in zip([value, *ends], [sent["value"], low, high], strict=True):
+        assert float(text) == pytest.approx(number, rel=1e-3)
+
+
+def test_money_buys_by_its_own_unit(browser: Browser, models: PageModels) -> None:
+    sent = answer_of(models, "money", SPAM.encode(), "text/plain", "budget=0.006")
+    with visiting(browser, models.address("money", budget=0.006)) as page:
+        page.get_by_label("Text", exact=True).fill(SPAM)
+        ask_now(page)
+        expect(page.locator(".answer .label")).to_have_text(sent["label"])
+        expect(page.locator(".answer")).to_contain_text(f"{sent['predicted']:.4g} usd")
+        page.locator("#try .ladder").click()
+        expect(page.locator(".rungs thead th").last).to_contain_text("usd")
+
+
+def test_a_record_is_asked_by_a_form_of_its_columns(
+    browser: Browser, models: PageModels
+) -> None:
+    with visiting(browser, models.address("people", budget=50)) as page:
+        for name, value in PEOPLE[1].items():
+            page.get_by_label(name, exact=True).fill(str(value))
+        known = page.locator("datalist option")
+        expect(known).to_have_count(3)
+        ask_now(page)
+        expect(page.locator(".answer .label")).to_have_text("flies")
+        page.get_by_label("job", exact=True).fill("astronaut")
+        ask_now(page)
+        expect(page.locator(".answer")).to_contain_text("Never seen before")
+
+
+def test_words_where_a_number_is_needed_are_answered_in_the_servers_words(
+    browser: Browser, models: PageModels
+) -> None:
+    address = models.address("people", budget=50)
+    with visiting(browser, address, ["status of 4"]) as page:
+        page.get_by_label("age", exact=True).fill("old")
+        ask_now(page)
+        expect(page.locator(".answer .error")).to_contain_text("age")
+
+
+@pytest.mark.parametrize("model", ["texts", "people", "numbers", "money", "learned"])
+def test_a_sample_is_filled_in_and_asked(
+    browser: Browser, models: PageModels, model: str
+) -> None:
+    with visiting(browser, models.address(model)) as page:
+        page.get_by_role("button", name="Sample 2").click()
+        expect(page.locator(".answer .label")).not_to_be_empty()
+        if model == "people":
+            expect(page.get_by_label("job", exact=True)).to_have_value("pilot")
+        else:
+            expect(page.get_by_label("Text", exact=True)).to_have_value(SPAM)
+
+
+@pytest.mark.parametrize("model", ["images", "bare"])
+def test_an_index_without_samples_offers_none(
+    browser: Browser, models: PageModels, model: str
+) -> None:
+    with visiting(browser, models.address(model)) as page:
+        expect(page.locator("#buys .sentence")).to_contain_text("buy")
+        expect(page.locator(".samples")).to_be_hidden()
+
+
+def test_the_shown_curl_line_says_the_same(
+    browser: Browser, models: PageModels
+) -> None:
+    with visiting(browser, models.address("texts", budget=20)) as page:
+        page.get_by_label("Text", exact=True).fill(f"{HAM} 'tis")
+        line = page.locator(".curl").text_content()
+    address = f"http://127.0.0.1:{models.port}/v1/predict?model=texts&budget_ms=20"
+    quoted = f"{HAM} '\\''tis"
+    assert line == (
+        f"curl --data-binary '{quoted}' -H 'Content-Type: text/plain' '{address}'"
+    )
