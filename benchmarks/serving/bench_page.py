@@ -34,7 +34,7 @@ from .open_loop import Load, latencies_s
 
 DRAWN = 15
 POLLS, EVERY_S = 400, 2.0
-ROUNDS, SECONDS, RATE, BUDGET_MS = 6, 12.0, 200.0, 20.0
+ROUNDS, SECONDS, RATE, BUDGET_MS = 6, 15.0, 50.0, 20.0
 SKYLINE = """() => new Promise((done) => {
   const look = () => document.querySelector(".skyline circle")
     ? done(performance.now()) : requestAnimationFrame(look);
@@ -140,7 +140,7 @@ def polling(port: int) -> Iterator[None]:
 
 def ask(port: int, requests: list[bytes]) -> list[float]:
     load = Load(port, requests, 1)
-    return (latencies_s(load.open(RATE, SECONDS)) * 1e3).tolist()
+    return [1e3 * one for one in latencies_s(load.open(RATE, SECONDS)).tolist()]
 
 
 def beside(port: int, requests: list[bytes]) -> dict[str, dict[str, float]]:

@@ -149,7 +149,7 @@ def test_keyboard_alone_changes_the_budget_and_reads_an_answer(
         expect(page.locator(".answer")).to_contain_text("Computed: length")
         focus_by_tab(page, "#try .ladder")
         page.keyboard.press("Enter")
-        expect(page.locator(".answer table tbody tr").first).to_contain_text("spam")
+        expect(page.locator(".rungs table tbody tr").first).to_contain_text("spam")
         focus_by_tab(page, "#pause")
         page.keyboard.press("Space")
         expect(page.locator("#pause")).to_have_text("Go on")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from polydom.indexer.index.index import Index
 from tests.support.browser import visiting
@@ -24,9 +24,13 @@ from tests.support.three_kinds import picture, save_images
 
 WIDTH = 1200
 BUDGETS_MS = (2, 4, 6, 8, 12, 20, 35)
-BUSY_S = 20.0  # of requests before the picture, so that there is something to see
+BUSY_S = 90.0  # of requests before the picture, so that there is something to see
 IMAGE = {"Content-Type": "application/octet-stream"}
-PARTS = {"light": ("#buys", "#try"), "dark": ("#live", "#curves")}
+# What is on each, by the scheme that it is taken in; the first has the head, too.
+PICTURES: dict[str, dict[str, tuple[str, ...]]] = {
+    "light": {"page.png": ("header", "#buys"), "page-try.png": ("#try",)},
+    "dark": {"page-live.png": ("#live", "#curves")},
+}
 
 
 @contextlib.contextmanager
@@ -43,6 +47,7 @@ def asking(port: int, samples: list[Any]) -> Iterator[None]:
             path = f"/v1/predict?budget_ms={budget}"
             connection.request("POST", path, samples[number % len(samples)], IMAGE)
             connection.getresponse().read()
+        connection.close()
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -70,9 +75,9 @@ def take(page: Page, path: Path, sections: tuple[str, ...]) -> None:
     boxes = [page.locator(one).bounding_box() for one in sections]
     tops = [box["y"] for box in boxes if box]
     ends = [box["y"] + box["height"] for box in boxes if box]
-    top = 0 if sections[0] == "#buys" else min(tops)
-    clip = {"x": 0, "y": top, "width": page.viewport_size["width"]}  # type: ignore[index]
-    page.screenshot(path=path, full_page=True, clip={**clip, "height": max(ends) - top})
+    height = max(ends) - min(tops)
+    clip = FloatRect(x=0.0, y=min(tops), width=float(WIDTH), height=height)
+    page.screenshot(path=path, full_page=True, clip=clip)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -84,7 +89,7 @@ def test_a_picture_of_the_page_can_be_taken(
     file = None
     if not wanted:
         (file := tmp_path / "dark.png").write_bytes(picture(20))
-    path = (DOCS if wanted else tmp_path) / f"page-{scheme}.png"
+    paths = [(DOCS if wanted else tmp_path) / name for name in PICTURES[scheme]]
     options: dict[str, Any] = {"color_scheme": scheme}
     options["viewport"] = {"width": WIDTH, "height": 900}
     with serving(index) as (_, port):
@@ -99,7 +104,9 @@ def test_a_picture_of_the_page_can_be_taken(
                     page.wait_for_timeout(BUSY_S * 1e3)
                 page.evaluate("scrollTo(0, 0)")
                 page.locator("h1").click()
-            take(page, path, PARTS[scheme])
-    with Image.open(path) as drawn:
-        assert drawn.width == WIDTH
-        assert len(drawn.convert("RGB").getcolors(1 << 24) or []) > 20
+            for path, sections in zip(paths, PICTURES[scheme].values(), strict=True):
+                take(page, path, sections)
+    for path in paths:
+        with Image.open(path) as drawn:
+            assert drawn.width == WIDTH
+            assert len(drawn.convert("RGB").getcolors(1 << 24) or []) > 20

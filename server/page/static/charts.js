@@ -41,7 +41,8 @@ export class Chart {
 
 export function axis(colour, label, more = {}) {
   const lines = { stroke: colour("grid"), width: 1 };
-  return { label, stroke: colour("quiet"), grid: lines, ticks: lines, labelSize: 18, size: 46, ...more };
+  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return { label, font, labelFont: font, stroke: colour("quiet"), grid: lines, ticks: lines, labelSize: 18, size: 46, ...more };
 }
 
 export function logAxis(colour, label) {

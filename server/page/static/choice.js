@@ -12,12 +12,19 @@ export function readChoice() {
 }
 
 // Browsers refuse to write as often as a slider moves.
-let writing;
+const REST_MS = 100;
+let written = -REST_MS, writing;
 export function writeChoice({ model, size, budget }) {
   const named = model === null ? {} : { model };
   const fragment = new URLSearchParams({ ...named, size: size.join("x"), budget });
+  const write = () => {
+    written = performance.now();
+    history.replaceState(null, "", `#${fragment}`);
+  };
   clearTimeout(writing);
-  writing = setTimeout(() => history.replaceState(null, "", `#${fragment}`), 200);
+  const left = written + REST_MS - performance.now();
+  if (left > 0) writing = setTimeout(write, left);
+  else write();
 }
 
 // The size that is wanted, if the index has such sizes, else a middling one.

@@ -100,17 +100,17 @@ export class SkylineChart {
   }
 
   points() {
+    let told = -Infinity; // where the last label of a set that lies below ends
     return this.line.flatMap((set, k) => {
-      const chosen = k === this.place;
-      const isBelow = set.expected_quality < this.span[0];
+      const x = this.x(set.price), y = this.y(set.expected_quality), chosen = k === this.place;
       const words = `${this.nameOf(set)}: ${showQuality(set.expected_quality)} for ${showCost(set.price, this.unit)}`;
-      const kind = chosen ? "chosen" : k < this.place || set.price <= this.budget ? "bought" : "dear";
       const circle = makeSvg("circle", {
-        class: kind, cx: this.x(set.price), cy: this.y(set.expected_quality), r: chosen ? 7 : 4.5,
+        class: chosen ? "chosen" : set.price <= this.budget ? "bought" : "dear", cx: x, cy: y, r: chosen ? 7 : 4.5,
         role: "radio", "aria-checked": String(chosen), "aria-label": words, tabindex: chosen ? 0 : -1,
       }, makeSvg("title", {}, words));
-      const x = this.x(set.price) + 10, y = this.y(set.expected_quality) - 8;
-      return isBelow ? [circle, makeSvg("text", { class: "tick", x, y }, `${showQuality(set.expected_quality)} ↓`)] : [circle];
+      if (set.expected_quality >= this.span[0] || x < told) return [circle];
+      told = x + 64;
+      return [circle, makeSvg("text", { class: "tick", x: x + 10, y: y - 8 }, `${showQuality(set.expected_quality)} ↓`)];
     });
   }
 
