@@ -14,10 +14,11 @@ from tests.support.servers import ask
 from tests.support.three_kinds import picture
 
 # Let a file fall on the place for images, as a hand that drags one does.
-DROP = """({base64, name, kind}) => {
+DROP = """({base64, name, zeros}) => {
   const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
   const dataTransfer = new DataTransfer();
-  dataTransfer.items.add(new File([bytes], name, {type: kind}));
+  const content = [bytes, new Uint8Array(zeros)];
+  dataTransfer.items.add(new File(content, name, {type: "image/png"}));
   for (const type of ["dragover", "drop"]) {
     const event = new DragEvent(type, {dataTransfer, bubbles: true, cancelable: true});
     if (document.querySelector(".drop").dispatchEvent(event)) throw "not taken";
@@ -33,10 +34,10 @@ PASTE = """(text) => {
 TOO_LARGE = 17 << 20  # bytes; a server takes 16 MiB
 
 
-def drop(page: Page, content: bytes, name: str = "some.png") -> None:
+def drop(page: Page, content: bytes, name: str = "some.png", zeros: int = 0) -> None:
     sent = base64.b64encode(content).decode()
     page.locator(".drop").wait_for()
-    page.evaluate(DROP, {"base64": sent, "name": name, "kind": "image/png"})
+    page.evaluate(DROP, {"base64": sent, "name": name, "zeros": zeros})
 
 
 def ask_now(page: Page) -> None:
@@ -103,7 +104,7 @@ def test_a_body_too_large_is_answered_in_the_servers_words(
 ) -> None:
     address = models.address("images", budget=50)
     with visiting(browser, address, ["status of 413"]) as page:
-        drop(page, picture(20) + bytes(TOO_LARGE), "large.png")
+        drop(page, picture(20), "large.png", TOO_LARGE)
         ask_now(page)
         expect(page.locator(".answer .error")).to_contain_text("bytes")
 

@@ -3,22 +3,25 @@
 from itertools import product
 from typing import Literal
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 WIDTHS = (320, 1280)
 HEIGHT = 800
+VIOLATIONS = """async () =>
+  (await axe.run({resultTypes: ["violations"]})).violations"""
 
 
 def find_faults(page: Page) -> list[str]:
     """Faults in light and dark, narrow and wide, without motion; also text too wide."""
     found = []
+    page.evaluate(AXE_SCRIPT)
     for scheme, width in product(SCHEMES, WIDTHS):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.set_viewport_size({"width": width, "height": HEIGHT})
         way = f"{scheme}, {width} px"
-        for fault in Axe().run(page).response["violations"]:
+        for fault in page.evaluate(VIOLATIONS):
             places = [node["target"] for node in fault["nodes"]]
             found.append(f"{way}: {fault['id']} at {places}: {fault['help']}")
         wide = page.evaluate("document.documentElement.scrollWidth")
