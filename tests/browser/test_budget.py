@@ -24,11 +24,10 @@ CHOOSE = """async ({model, pairs}) => {
     location.hash = query.toString();
     const shown = () => [...document.querySelectorAll(".controls input[type=number]")];
     const chosen = [...(size ? size.split("x") : []), budget].map(Number);
-    let turns = 0; // an older choice may be written over a new one: choose again
+    let turns = 0;
     while (String(shown().map((one) => Number(one.value))) !== String(chosen)) {
       await new Promise((done) => setTimeout(done, 5));
-      if ((turns += 1) % 20 === 0) location.hash = query.toString();
-      if (turns > 1000) throw Error(`not shown: ${query}`);
+      if ((turns += 1) > 1000) throw Error(`not shown: ${query}`);
     }
     const rows = [...document.querySelectorAll(".skyline-table tbody tr")];
     read.push({

@@ -3,17 +3,20 @@
 import { skyline } from "./costs.js";
 import { roundedUp, sizeRanges, toShown } from "./index_words.js";
 
+// Browsers refuse to write as often as a slider moves.
+const REST_MS = 100;
+let written = -REST_MS, writing;
+
 // {model, size, budget}, each null where the address does not say; budgets as shown.
-export function readChoice() {
-  const given = new URLSearchParams(location.hash.slice(1));
+// What was chosen before, and is not written yet, is not to take its place.
+export function readChoice(address = location.href) {
+  clearTimeout(writing);
+  const given = new URLSearchParams(new URL(address).hash.slice(1));
   const size = (given.get("size") || "").split("x").map(Number), budget = Number(given.get("budget"));
   const isFine = (number) => number > 0 && number < Infinity;
   return { model: given.get("model"), size: size.every(isFine) ? size : null, budget: isFine(budget) ? budget : null };
 }
 
-// Browsers refuse to write as often as a slider moves.
-const REST_MS = 100;
-let written = -REST_MS, writing;
 export function writeChoice({ model, size, budget }) {
   const named = model === null ? {} : { model };
   const fragment = new URLSearchParams({ ...named, size: size.join("x"), budget });

@@ -23,8 +23,8 @@ function show() {
   costs.show(view);
 }
 
-function readAddress() {
-  const { size, budget } = readChoice();
+function readAddress({ newURL } = {}) {
+  const { size, budget } = readChoice(newURL);
   view.size = firstSize(index, size || view.size);
   view.budget = firstBudget(index, view.size, budget || view.budget);
   show();

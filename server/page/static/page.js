@@ -147,8 +147,8 @@ find("model").addEventListener("change", () => {
   view.size = view.budget = null;
   location.hash = new URLSearchParams({ model: find("model").value });
 });
-addEventListener("hashchange", () => {
-  const { model, size, budget } = readChoice();
+addEventListener("hashchange", ({ newURL }) => {
+  const { model, size, budget } = readChoice(newURL);
   if (!view.facts || (model && model !== view.name)) begin();
   else choose({ size: firstSize(view.facts, size || view.size), budget: budget || view.budget });
 });
