@@ -57,7 +57,7 @@ def visiting(
     """
     with browser.new_context(**options) as context:
         context.set_default_timeout(WAIT_MS)
-        told = _listen(context)
+        told = _listen(context, address)
         page = context.new_page()
         page.goto(address)
         yield page
@@ -67,7 +67,7 @@ def visiting(
     assert not missing, f"of {told} none has {missing}"
 
 
-def _listen(context: BrowserContext) -> list[str]:
+def _listen(context: BrowserContext, address: str) -> list[str]:
     """What goes wrong from now on: messages, errors, requests elsewhere."""
     told: list[str] = []
 
@@ -77,7 +77,9 @@ def _listen(context: BrowserContext) -> list[str]:
 
     def see(request: Request) -> None:
         to = urlsplit(request.url)
-        if to.scheme not in OWN_SCHEMES and to.hostname != SERVER:
+        if to.scheme in OWN_SCHEMES or request.url == address.partition("#")[0]:
+            return
+        if to.hostname != SERVER or address.startswith("file:"):
             told.append(f"request to {request.url}")
 
     context.add_init_script(TELL_REFUSED)

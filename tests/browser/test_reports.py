@@ -1,0 +1,90 @@
+"""Reports in a browser: an index, and how good it is, each in a file of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.accessibility import find_faults
+from tests.support.browser import visiting
+from tests.support.page_models import OWN, PageModels
+from tests.support.served import HAM, LABELS, SPAM, save_index
+from tests.support.servers import polydom
+
+TEXTS = [HAM, SPAM, "call me!", "free $$", "win", "lunch?", "free lunch $", "hi!!!"]
+CHOSEN = {"texts": "size=100&budget=3", "pairs": "size=90x7&budget=9"}
+CHOSEN |= {"people": "budget=0.03", "money": "size=50&budget=0.004"}
+CHOSEN |= {"numbers": "size=70&budget=6", "balanced": "size=1000&budget=50"}
+
+
+def told(page: Page) -> list[Any]:
+    """What a page says that a budget buys."""
+    expect(page.locator("#buys .sentence")).to_contain_text("buy")
+    texts = [page.locator(f"#buys .{one}") for one in ("sentence", "parts")]
+    rows = page.locator("#buys .skyline-table tr").all_text_contents()
+    return [*(one.inner_text() for one in texts), rows]
+
+
+@pytest.mark.parametrize("model", CHOSEN)
+def test_report_says_what_the_page_says(
+    browser: Browser, models: PageModels, tmp_path: Path, model: str
+) -> None:
+    models.indexes[model].save(tmp_path / "my.pdx")
+    polydom(["inspect", "my.pdx", "--html", "report.html"], tmp_path)
+    report = f"file://{tmp_path}/report.html#{CHOSEN[model]}"
+    with visiting(browser, f"{models.address(model)}&{CHOSEN[model]}") as page:
+        served = told(page)
+    with visiting(browser, report) as page:
+        found = told(page)
+        # what a step is called only the features' code knows, or the build said it
+        found[1] = found[1].replace("step 1", "lowered")
+        assert found == served
+        assert "my.pdx" in page.locator("#subtitle").inner_text()
+        page.locator(".skyline [tabindex='0']").focus()
+        page.keyboard.press("ArrowRight")
+        assert find_faults(page) == []
+
+
+def test_report_of_a_build_shows_what_was_measured(
+    browser: Browser, models: PageModels, tmp_path: Path
+) -> None:
+    index = models.indexes["texts"]
+    assert index.package is not None
+    curve = {"coefficients": [1e-3, 1e-6], "covered": 0.5}
+    measured = {"sizes": [[10.0, 900.0]], "seconds": [1e-3, 3e-3]}
+    names = ("length", "marks", "words", "lowered")
+    curves = [{"name": name, **curve, "measured": measured} for name in names]
+    index.package.meta["curves"] = curves
+    try:
+        index.save(tmp_path / "my.pdx")
+    finally:
+        del index.package.meta["curves"]
+    polydom(["inspect", "my.pdx", "--html", "report.html"], tmp_path)
+    with visiting(browser, f"file://{tmp_path}/report.html#size=100&budget=6") as page:
+        page.locator("#buys .parts").get_by_role("button", name="marks").click()
+        expect(page.locator("#curves .chosen")).to_have_text("Feature marks")
+        expect(page.locator("#curves .words")).to_contain_text("2 times were measured")
+        expect(page.locator("#curves canvas")).to_be_visible()
+        assert find_faults(page) == []
+
+
+def test_evaluation_shows_what_was_found(browser: Browser, tmp_path: Path) -> None:
+    rows = [{"text": text, "label": LABELS[k % 2]} for k, text in enumerate(TEXTS)]
+    (tmp_path / "mails.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    save_index(tmp_path)
+    given = ["evaluate", "tiny.pdx", "mails.jsonl", "--budgets", "2,500", OWN]
+    said = polydom([*given, "--html", "found.html", "--json"], tmp_path)
+    found = json.loads(said)
+    with visiting(browser, f"file://{tmp_path}/found.html") as page:
+        expect(page.locator("canvas")).to_have_count(2)
+        within, each = page.locator(".table table").all()
+        own = [f"{one['right_inside']:.3f}" for one in found["budgets"]]
+        assert within.locator("tbody tr").first.locator("td").all_inner_texts() == own
+        names = each.locator("tbody th").all_inner_texts()
+        beside = [one["name"] for one in found["beside"]]
+        assert names == ["polydom, 2 ms", "polydom, 500 ms", *beside]
+        matrix = page.locator(".matrix tbody tr").all_inner_texts()
+        assert len(matrix) == len(found["confusion"]["labels"])
+        assert find_faults(page) == []
