@@ -60,9 +60,7 @@ export class BudgetView {
     const { facts } = this, { unit } = facts, quality = qualityOf(facts);
     const set = line[place], dearer = line[place + 1];
     const begin = `For ${sizeWords(facts, size)}, ${showCost(amount, unit)} `;
-    const more = dearer && [
-      ` ${showCost(dearer.price - amount, unit)} more would buy `, ...strong(dearer, facts),
-      `: ${showQuality(dearer.expected_quality)} (+${showQuality(dearer.expected_quality - set.expected_quality)}).`];
+    const more = dearer && [` ${showCost(dearer.price - amount, unit)} more would `, ...this.gain(set, dearer)];
     if (!fits || !set.features.length) {
       return [`${begin}buy ${fits ? "no feature" : "nothing"}: ${WITHOUT[facts.task]} answers, with an expected ${quality} of `,
         make("strong", {}, showQuality(set.expected_quality)), ".", ...(more || [])];
@@ -72,6 +70,14 @@ export class BudgetView {
     return [`${begin}buy `, ...strong(set, facts), ` for ${showCost(set.price, unit)}: expected ${quality} `,
       make("strong", {}, showQuality(set.expected_quality)), `${also}.`,
       ...(more || [" No budget buys better."])];
+  }
+
+  // What the next set has more, or where it is no larger one, what it has.
+  gain(set, dearer) {
+    const isMore = set.features.length && set.features.every((name) => dearer.features.includes(name));
+    const added = { features: isMore ? dearer.features.filter((name) => !set.features.includes(name)) : dearer.features };
+    return [isMore ? "add " : "buy ", ...strong(added, this.facts),
+      `: ${showQuality(dearer.expected_quality)} (+${showQuality(dearer.expected_quality - set.expected_quality)}).`];
   }
 
   notes({ line, place }, amount) {

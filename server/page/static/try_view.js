@@ -118,9 +118,11 @@ export class TryView {
     return `${showNumber(answer.value)}${answer.interval ? ` (${showNumber(low)} to ${showNumber(high)})` : ""}`;
   }
 
-  times({ actual_us, predicted_us, elapsed_us }) {
-    const predicted = predicted_us === undefined ? "" : ` of ${showMs(predicted_us / 1e3)} predicted`;
-    return `Features and model took ${showMs(actual_us / 1e3)}${predicted}; from first byte to answer ${showMs(elapsed_us / 1e3)}.`;
+  times({ actual_us: actual, predicted_us: predicted, elapsed_us: elapsed, queue_us: queue }) {
+    const of = predicted === undefined ? "" : ` of ${showMs(predicted / 1e3)} predicted`;
+    const waited = queue > 0.05 * elapsed ? ` and ${showMs(queue / 1e3)} to wait for others` : "";
+    return `Features and model took ${showMs(actual / 1e3)}${of}; from first byte to answer ${showMs(elapsed / 1e3)}, ` +
+      `of which it took ${showMs(Math.max(elapsed - actual - queue, 0) / 1e3)} to receive and read the item${waited}.`;
   }
 
   scores({ scores, score_bounds: bounds }) {
