@@ -17,7 +17,7 @@ ONCE = tests/system tests/benchmarks tests/browser tests/features tests/pairs te
 .PHONY: demo test compiled interpreted long check install browser clean
 
 # A new virtual environment with polydom, its extras and the development tools.
-install: $(VENV)/installed browser
+install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +27,7 @@ $(VENV)/installed: pyproject.toml
 
 # Pages are tested in a browser: one that is here, or else Debian's where it can be had.
 browser:
-	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
+	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || \
 		{ apt-get update && apt-get install -y --no-install-recommends chromium fonts-liberation; } >/dev/null 2>&1 || \
 		echo "no Chromium here, and apt-get gave none: tests of the pages will be skipped, and fail where CI=true"
 
@@ -37,7 +37,7 @@ demo: install
 
 # Everything that must hold before a change lands.
 # The runs are of one process each, so two go side by side.
-test: install
+test: install browser
 	$(MAKE) -j2 check compiled interpreted long
 
 # Threads of libraries wait for one another by spinning, for minutes where two runs share the cores.
