@@ -130,7 +130,7 @@ class Curves:
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
             if "s" in (feature.declared or {}):
-                del own["measured"]
+                own["measured"] = None
         return facts
 
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:

@@ -63,12 +63,17 @@ def facts_of(index: Index) -> dict[str, Any]:
 def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
     """Leave out items, and every single time that was measured."""
     short = {key: value for key, value in meta.items() if key != "samples"}
-    if "curves" in meta:
-        short["curves"] = [
-            {key: value for key, value in curve.items() if key != "measured"}
-            for curve in meta["curves"]
-        ]
+    curves = meta.get("curves")
+    if isinstance(curves, list):
+        short["curves"] = [_without_times(curve) for curve in curves]
     return short
+
+
+def _without_times(curve: Any) -> Any:
+    """Leave out a curve's measured times; what is no curve is as it was."""
+    if not isinstance(curve, dict):
+        return curve
+    return {key: value for key, value in curve.items() if key != "measured"}
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:

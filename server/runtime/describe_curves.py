@@ -1,10 +1,12 @@
 """What there is to say of the costs that an index is made of."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
@@ -16,8 +18,9 @@ from .describe_index import NOT_RESCALED, quantile_of
 
 POINTS = 480  # measured times of a curve that are given
 
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
+FINITE = sys.float_info.max  # JSON has no larger numbers
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=FINITE)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=FINITE)]
 
 
 class _Measured(msgspec.Struct):
@@ -28,12 +31,15 @@ class _Measured(msgspec.Struct):
 
 
 class _Curve(msgspec.Struct):
-    """What the build wrote down of one feature or step; no times where declared."""
+    """What the build wrote down of one feature or step.
+
+    `measured` is None where seconds are declared, absent in older files.
+    """
 
     name: str
     coefficients: Annotated[list[Seconds], msgspec.Meta(min_length=1)]
     covered: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    measured: _Measured | None = None
+    measured: _Measured | UnsetType | None = UNSET
 
 
 def describe_curves(
@@ -59,7 +65,7 @@ def describe_curves(
             [steps[step] for step in costs.needs[position]],
             costs.feature_coefficients[position].tolist(),
             rescaling.features.get(feature.name, 1.0),
-            *_fitted(curves[position]),
+            *_fitted(curves[position], index.pairs),
         )
         for position, feature in enumerate(package.features)
     ] + [
@@ -69,7 +75,7 @@ def describe_curves(
             [],
             costs.step_coefficients[position].tolist(),
             rescaling.steps.get(name, 1.0),
-            *_fitted(curves[len(package.features) + position]),
+            *_fitted(curves[len(package.features) + position], index.pairs),
         )
         for position, name in enumerate(steps)
     ]
@@ -96,13 +102,13 @@ def _read_curves(package: Package) -> list[_Curve | None]:
 
 
 def _fitted(
-    curve: _Curve | None,
+    curve: _Curve | None, pairs: bool
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
     """Return the fitted polynomial, the share that it covers, and what was measured."""
-    if curve is None:
+    if curve is None or curve.measured is None:
         return None, None, []
     found = curve.measured
-    if found is None:
+    if found is UNSET or len(found.sizes) != 1 + pairs:
         return curve.coefficients, curve.covered, []
     if any(len(numbers) != len(found.seconds) for numbers in found.sizes):
         return curve.coefficients, curve.covered, []

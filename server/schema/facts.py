@@ -248,7 +248,7 @@ class PartFacts(msgspec.Struct):
         How many times as long as where the index was built it takes there.
     fitted
         The polynomial in seconds that was fitted to what was measured; null where
-        nothing was.
+        seconds are declared, or the index says nothing of it.
     covered
         Share of the measured times that are at most what that says; null likewise.
     measured

@@ -80,7 +80,7 @@ def test_facts_keep_all_that_was_measured_but_not_what_was_declared() -> None:
         [columns("a", ["x"], declared={"s": 1.0}), columns("b", ["y"])], [1, 1]
     )
     declared, own, step = curves.facts(extractor)
-    assert "measured" not in declared
+    assert declared["measured"] is None
     assert own["measured"] == {"sizes": [[1, 2, 2]], "seconds": [0.5, 0.25, 0.75]}
     assert step["measured"]["sizes"] == [[1, 2, 2], [3, 4, 5]]
 

@@ -1,6 +1,7 @@
 """What a server says of what features cost, also of an index that says little."""
 
 import copy
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -100,6 +101,8 @@ def test_many_times_are_thinned_out_evenly() -> None:
         told(measured={"sizes": [], "seconds": []}),
         told(measured={"sizes": [[0.0]], "seconds": [1.0]}),
         told(measured={"sizes": [[1.0]], "seconds": [-1.0]}),
+        told(measured={"sizes": [[math.inf]], "seconds": [1.0]}),
+        told(coefficients=[math.inf]),
         told(measured=[]),
     ],
 )
@@ -113,8 +116,26 @@ def test_times_that_are_not_the_sizes_count_as_none() -> None:
     found = {"sizes": [[1.0, 2.0]], "seconds": [1.0]}
     (part, *_) = describe_curves(saying(told(measured=found))).parts
     assert (part.fitted, part.measured) == ([1e-3, 1e-6], [])
-    (part, *_) = describe_curves(saying(told(measured=None))).parts
+    found = {"sizes": [[1.0], [2.0]], "seconds": [1.0]}
+    (part, *_) = describe_curves(saying(told(measured=found))).parts
     assert (part.fitted, part.measured) == ([1e-3, 1e-6], [])
+
+
+def test_an_older_index_that_kept_no_times_still_has_its_curves() -> None:
+    curves = told()
+    for curve in curves:
+        del curve["measured"]
+    for part in describe_curves(saying(curves)).parts:
+        assert (part.fitted, part.covered) == ([1e-3, 1e-6], 0.5)
+        assert part.measured == []
+
+
+def test_nothing_is_fitted_to_what_declares_its_seconds() -> None:
+    curves = told()
+    curves[0]["measured"] = None
+    declared, measured, *_ = describe_curves(saying(curves)).parts
+    assert (declared.fitted, declared.covered, declared.measured) == (None, None, [])
+    assert measured.fitted == [1e-3, 1e-6]
 
 
 def test_factors_are_those_of_the_machine_that_serves() -> None:

@@ -1,5 +1,6 @@
 """What is served is told; what single items hold only where the operator wants it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from polydom.server.app import create_app
 from polydom.server.cli.serve import _is_private
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.settings import Settings
-from tests.support import records
+from tests.support import records, three_kinds
 from tests.support.served import FEATURES_FILE, HAM, SPAM, make_index, save_index
 from tests.support.servers import ask, serving
 
@@ -44,6 +45,20 @@ def test_records_are_samples_too(tmp_path: Path) -> None:
         assert sample.headers["content-type"] == "application/json"
         reply = client.post("/v1/predict", json={"record": sample.json()})
         assert reply.status_code in (200, 503)  # it may be warming up
+
+
+def test_images_are_samples_byte_for_byte(tmp_path: Path) -> None:
+    index = Index.load(three_kinds.save_images(tmp_path))
+    assert index.package is not None
+    image = three_kinds.picture(20)
+    meta = {**index.package.meta, "samples": [image]}
+    path = tmp_path / "sampled.pdx"
+    replace(index, package=replace(index.package, meta=meta)).save(path)
+    with TestClient(create_app(path, settings=Settings(samples=True))) as client:
+        reply = client.get("/v1/index/samples/0")
+        assert (reply.status_code, reply.content) == (200, image)
+        assert reply.headers["content-type"] == "application/octet-stream"
+        assert reply.headers["x-content-type-options"] == "nosniff"
 
 
 def test_nothing_of_single_items_is_shown_where_nobody_wants_it(tmp_path: Path) -> None:
