@@ -4,7 +4,7 @@ BIN = $(VENV)/bin
 
 # Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
 LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building/test_build.py \
-	tests/models/importers/test_every_row.py tests/models/selection/test_isolation.py tests/models/selection/test_select.py
+	tests/browser tests/models/importers/test_every_row.py tests/models/selection/test_isolation.py tests/models/selection/test_select.py
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
 ONCE = tests/system tests/benchmarks tests/browser tests/features tests/pairs tests/server/batch tests/server/cli \

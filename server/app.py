@@ -129,7 +129,7 @@ def create_app(
     app.add_api_route(READYZ, readyz)
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/index/curves", show_curves)
-    app.router.add_route("/v1/index/samples/{number:int}", show_sample)
+    app.add_api_route("/v1/index/samples/{number:int}", show_sample)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])

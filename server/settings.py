@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from polydom.features.errors import BadInput
 from polydom.features.items import MAX_DECODED
 
 # Above the 60 s of usual proxies, which would else reuse what is being closed.
 KEEP_ALIVE_S = 65
+Shown = Literal["nobody", "here", "everybody"]
 # Longest wait for requests that are under way when the server stops.
 DRAIN_S = 30
 
@@ -39,7 +40,8 @@ class Settings:
     audit
         Share of the early exits whose plans are computed whole all the same, in [0, 1].
     samples
-        Whether who asks is shown the training items that an index carries.
+        Who is shown what single training items hold: "nobody", "here" those who ask
+        by a name that this machine alone has, or "everybody".
     """
 
     budget_s: float = 0.05
@@ -51,7 +53,7 @@ class Settings:
     correct: bool = True
     rescale: bool = True
     audit: float = 0.0
-    samples: bool = False
+    samples: Shown = "nobody"
 
     def __post_init__(self) -> None:
         limits = ("body_limit", "intake_limit", "image_limit", "queue_limit")

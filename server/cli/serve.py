@@ -2,9 +2,8 @@
 
 import math
 from importlib.metadata import version
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +11,9 @@ from polydom.features.errors import BadInput
 
 from .collecting import collect_as_usual
 from .options import FeatureFiles
+
+if TYPE_CHECKING:
+    from ..settings import Shown
 
 
 def _show_version(wanted: bool) -> None:
@@ -143,7 +145,7 @@ def serve(
         correct=correct,
         rescale=rescale,
         audit=audit,
-        samples=_is_private(host, token_file) if samples is None else samples,
+        samples=who_sees_samples(samples, host, token_file),
     )
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
@@ -175,14 +177,17 @@ def serve(
         run_workers(application, listener, options, workers)
 
 
-def _is_private(host: str, token_file: Path | None) -> bool:
-    """Whether those who can ask may see what single training items hold."""
-    if token_file is not None or host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name, of which nobody knows whose it is
-        return False
+def who_sees_samples(
+    wanted: bool | None, host: str, token_file: Path | None
+) -> "Shown":
+    """Say who may see what single training items hold: by default who safely may."""
+    from ..http.headers import is_this_machine
+
+    if wanted is not None:
+        return "everybody" if wanted else "nobody"
+    if token_file is not None:
+        return "everybody"  # who has a token
+    return "here" if is_this_machine(host) else "nobody"
 
 
 def _refuse_budget(option: str, value: float) -> None:

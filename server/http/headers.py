@@ -4,6 +4,7 @@ What cannot be used raises BadInput.
 """
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from urllib.parse import parse_qsl
 
 from polydom.features.errors import BadInput
@@ -71,3 +72,13 @@ def content_type_in(headers: Headers) -> str:
 def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
     """Content type, and the budget in milliseconds as it came."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is a name that leads to the machine that uses it alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name, of which nobody knows whose it is
+        return False

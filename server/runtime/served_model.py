@@ -16,7 +16,7 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Caller, Request
 from ..engine.send_time import HEAVY, WINDOW, SendTime, SendTimes, weigh
-from ..errors import Overloaded, UnknownSample, not_ready
+from ..errors import Overloaded, not_ready
 from ..schema.facts import CurvesFacts, IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
 from .describe_curves import describe_curves
@@ -85,12 +85,12 @@ class ServedModel:
         """How many requests the computing thread has not done yet, of any index."""
         return self.queue.waiting
 
-    def facts(self) -> IndexFacts:
-        """Say what is being served."""
-        planner, settings = self.planner, self.translator.settings
+    def facts(self, *, shows_items: bool = False) -> IndexFacts:
+        """Say what is being served; `shows_items` as in `describe_index`."""
+        planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
-            planner.index, self.warm_up.rescaling, drift, shows_items=settings.samples
+            planner.index, self.warm_up.rescaling, drift, shows_items=shows_items
         )
 
     def curves(self) -> CurvesFacts:
@@ -98,21 +98,10 @@ class ServedModel:
         steps = [step.name for step in self.planner.extractor.steps]
         return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
 
-    def sample(self, number: int) -> Any:
-        """Return one of the items that the index carries, as its payload.
-
-        Raises
-        ------
-        UnknownSample
-            If there is none, or the operator shows none.
-        """
-        samples = self.planner.package.meta.get("samples", [])
-        shown = samples if self.translator.settings.samples else []
-        if not 0 <= number < len(shown):
-            raise UnknownSample(
-                f"there is no sample {number}; {len(shown)} are shown here"
-            )
-        return shown[number]
+    @property
+    def samples(self) -> list[Any]:
+        """Payloads of the training items that the index carries."""
+        return list(self.planner.package.meta.get("samples", []))
 
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.

@@ -2,8 +2,8 @@
 
 from fastapi import Request, Response
 
-from ..errors import NotReady, describe, not_ready
-from ..http.headers import only_model_in
+from ..errors import NotReady, UnknownSample, describe, not_ready
+from ..http.headers import is_this_machine, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
@@ -39,11 +39,25 @@ def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
     }
 
 
+def shows_items(request: Request) -> bool:
+    """Whether this request may be told what single training items hold.
+
+    A page of somebody else may have its own name lead to this machine (DNS rebinding),
+    but not `localhost` nor an address.
+    """
+    repository: Repository = request.app.state.repository
+    shown = repository.settings.samples
+    if shown == "here":
+        host = request.url.hostname
+        return host is not None and is_this_machine(host)
+    return shown == "everybody"
+
+
 async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
-    return json_reply(served.facts())
+    return json_reply(served.facts(shows_items=shows_items(request)))
 
 
 async def show_curves(request: Request) -> Response:
@@ -57,7 +71,11 @@ async def show_sample(request: Request) -> Response:
     """Give one of the items that an index carries, as it may be asked about."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
-    sample = served.sample(request.path_params["number"])
+    shown = served.samples if shows_items(request) else []
+    number = request.path_params["number"]
+    if not 0 <= number < len(shown):
+        raise UnknownSample(f"there is no sample {number}; {len(shown)} are shown here")
+    sample = shown[number]
     if isinstance(sample, bytes):
         return Reply(200, sample, NO_SNIFFING, kind=b"application/octet-stream")
     if isinstance(sample, str):

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.cli.serve import _is_private
+from polydom.server.cli.serve import who_sees_samples
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.settings import Settings
 from tests.support import records, three_kinds
@@ -23,7 +23,7 @@ def asking(path: Path, **settings: Any) -> TestClient:
 
 
 def test_samples_are_given_as_they_may_be_asked_about(tmp_path: Path) -> None:
-    with asking(save_index(tmp_path), samples=True) as client:
+    with asking(save_index(tmp_path), samples="everybody") as client:
         assert client.get("/v1/index").json()["samples"] == 2
         for place, text in enumerate((HAM, SPAM)):
             reply = client.get(f"/v1/index/samples/{place}")
@@ -40,7 +40,7 @@ def test_samples_are_given_as_they_may_be_asked_about(tmp_path: Path) -> None:
 
 
 def test_records_are_samples_too(tmp_path: Path) -> None:
-    with asking(records.save_index(tmp_path), samples=True) as client:
+    with asking(records.save_index(tmp_path), samples="everybody") as client:
         sample = client.get("/v1/index/samples/0")
         assert sample.headers["content-type"] == "application/json"
         reply = client.post("/v1/predict", json={"record": sample.json()})
@@ -54,7 +54,7 @@ def test_images_are_samples_byte_for_byte(tmp_path: Path) -> None:
     meta = {**index.package.meta, "samples": [image]}
     path = tmp_path / "sampled.pdx"
     replace(index, package=replace(index.package, meta=meta)).save(path)
-    with TestClient(create_app(path, settings=Settings(samples=True))) as client:
+    with TestClient(create_app(path, settings=Settings(samples="everybody"))) as client:
         reply = client.get("/v1/index/samples/0")
         assert (reply.status_code, reply.content) == (200, image)
         assert reply.headers["content-type"] == "application/octet-stream"
@@ -74,7 +74,7 @@ def test_nothing_of_single_items_is_shown_where_nobody_wants_it(tmp_path: Path) 
 
 
 def test_columns_tell_what_a_form_needs(tmp_path: Path) -> None:
-    with asking(records.save_index(tmp_path), samples=True) as client:
+    with asking(records.save_index(tmp_path), samples="everybody") as client:
         person, work = client.get("/v1/index").json()["features"]
     assert [(one["name"], one["kind"]) for one in person["columns"]] == [
         ("age", "number"),
@@ -115,21 +115,46 @@ def test_curves_are_of_the_model_that_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "tokens", "shown"),
     [
-        ("127.0.0.1", None, True),
-        ("127.1.2.3", None, True),
-        ("::1", None, True),
-        ("localhost", None, True),
-        ("0.0.0.0", None, False),
-        ("::", None, False),
-        ("10.0.0.7", None, False),
-        ("a-name-of-whoever", None, False),
-        ("0.0.0.0", Path("tokens"), True),
+        ("127.0.0.1", None, "here"),
+        ("127.1.2.3", None, "here"),
+        ("::1", None, "here"),
+        ("localhost", None, "here"),
+        ("0.0.0.0", None, "nobody"),
+        ("::", None, "nobody"),
+        ("10.0.0.7", None, "nobody"),
+        ("a-name-of-whoever", None, "nobody"),
+        ("0.0.0.0", Path("tokens"), "everybody"),
     ],
 )
 def test_samples_are_for_this_machine_or_whoever_has_a_token(
-    host: str, tokens: Path | None, shown: bool
+    host: str, tokens: Path | None, shown: str
 ) -> None:
-    assert _is_private(host, tokens) == shown
+    assert who_sees_samples(None, host, tokens) == shown
+    assert who_sees_samples(True, host, tokens) == "everybody"
+    assert who_sees_samples(False, host, tokens) == "nobody"
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("localhost:8000", 1),
+        ("127.0.0.1", 1),
+        ("[::1]:8000", 1),
+        ("rebound.example", 0),
+        ("127.0.0.1.example:8000", 0),
+        ("10.0.0.7", 0),
+        ("", 0),
+    ],
+)
+def test_a_name_of_somebody_else_that_leads_here_is_shown_no_items(
+    tmp_path: Path, host: str, shown: int
+) -> None:
+    with asking(records.save_index(tmp_path), samples="here") as client:
+        facts = client.get("/v1/index", headers={"host": host}).json()
+        sample = client.get("/v1/index/samples/0", headers={"host": host})
+    assert bool(facts["samples"]) == bool(shown)
+    assert sample.status_code == (200 if shown else 404)
+    assert ("words" in facts["features"][1]["columns"][0]) == bool(shown)
 
 
 @pytest.mark.parametrize(("option", "count"), [("--page", 2), ("--no-samples", 0)])
