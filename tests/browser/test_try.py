@@ -60,8 +60,8 @@ def test_an_image_gets_the_label_of_the_api(
     browser: Browser, models: PageModels, how: str, grey: int, label: str
 ) -> None:
     image = picture(grey)
-    sent = answer_of(models, "images", image, "image/png", "budget_ms=50")
-    with visiting(browser, models.address("images", budget=50)) as page:
+    sent = answer_of(models, "images", image, "image/png", "budget_ms=900")
+    with visiting(browser, models.address("images", budget=900)) as page:
         expect(page.locator("#try .ask")).to_be_disabled()
         if how == "drop":
             drop(page, image)
@@ -89,7 +89,7 @@ def test_what_is_no_image_is_answered_in_the_servers_words(
         content_type="image/png",
     )
     assert status == 400
-    address = models.address("images", budget=50)
+    address = models.address("images", budget=900)
     with visiting(browser, address, ["status of 400"]) as page:
         drop(page, broken, "broken.png")
         ask_now(page)
@@ -102,7 +102,7 @@ def test_what_is_no_image_is_answered_in_the_servers_words(
 def test_a_body_too_large_is_answered_in_the_servers_words(
     browser: Browser, models: PageModels
 ) -> None:
-    address = models.address("images", budget=50)
+    address = models.address("images", budget=900)
     with visiting(browser, address, ["status of 413"]) as page:
         drop(page, picture(20), "large.png", TOO_LARGE)
         ask_now(page)
@@ -172,7 +172,7 @@ def test_money_buys_by_its_own_unit(browser: Browser, models: PageModels) -> Non
 def test_a_record_is_asked_by_a_form_of_its_columns(
     browser: Browser, models: PageModels
 ) -> None:
-    with visiting(browser, models.address("people", budget=50)) as page:
+    with visiting(browser, models.address("people", budget=900)) as page:
         for name, value in PEOPLE[1].items():
             page.get_by_label(name, exact=True).fill(str(value))
         known = page.locator("datalist option")
@@ -187,7 +187,7 @@ def test_a_record_is_asked_by_a_form_of_its_columns(
 def test_words_where_a_number_is_needed_are_answered_in_the_servers_words(
     browser: Browser, models: PageModels
 ) -> None:
-    address = models.address("people", budget=50)
+    address = models.address("people", budget=900)
     with visiting(browser, address, ["status of 4"]) as page:
         page.get_by_label("age", exact=True).fill("old")
         ask_now(page)
@@ -225,5 +225,5 @@ def test_the_shown_curl_line_says_the_same(
     address = f"http://127.0.0.1:{models.port}/v1/predict?model=texts&budget_ms=20"
     quoted = f"{HAM} '\\''tis"
     assert line == (
-        f"curl --data-binary '{quoted}' -H 'Content-Type: text/plain' '{address}'"
+        f"curl --data-raw '{quoted}' -H 'Content-Type: text/plain' '{address}'"
     )

@@ -85,7 +85,7 @@ class TextForm {
 
   request() {
     const text = this.input.value;
-    return text && { body: text, kind: "text/plain; charset=utf-8", curl: `--data-binary ${quoted(text)} -H 'Content-Type: text/plain'` };
+    return text && { body: text, kind: "text/plain; charset=utf-8", curl: `--data-raw ${quoted(text)} -H 'Content-Type: text/plain'` };
   }
 }
 
@@ -94,6 +94,7 @@ class RecordForm {
 
   constructor(facts, onchange) {
     this.onchange = onchange;
+    this.sample = {};
     this.fields = new Map();
     const columns = facts.features.flatMap((feature) => feature.columns || []);
     for (const column of columns) if (!this.fields.has(column.name)) this.fields.set(column.name, this.field(column));
@@ -111,16 +112,23 @@ class RecordForm {
   }
 
   fill(record) {
+    this.sample = record;
     for (const [name, { input }] of this.fields) input.value = record[name] ?? "";
     this.onchange();
   }
 
-  // What is no number where one is needed goes as it is: the server says what is wrong.
+  // A sample's value goes as it came. What is no number where one is needed goes as it
+  // is typed: the server says what is wrong.
+  valueOf(name, kind, typed) {
+    if (typed === String(this.sample[name])) return this.sample[name];
+    return kind === "number" && Number.isFinite(Number(typed)) ? Number(typed) : typed;
+  }
+
   request() {
     const record = {};
     for (const [name, { kind, input }] of this.fields) {
       const typed = input.value.trim();
-      if (typed) record[name] = kind === "number" && !Number.isNaN(Number(typed)) ? Number(typed) : typed;
+      if (typed) record[name] = this.valueOf(name, kind, typed);
     }
     const body = JSON.stringify({ record });
     return { body, kind: "application/json", curl: `--json ${quoted(body)}` };

@@ -73,13 +73,14 @@ export class LiveView {
     const failed = [...all.errors.values()].reduce((sum, one) => sum + one, 0);
     const codes = [...all.errors].filter(([, count]) => count).map(([code, count]) => `${code} ${showCount(count)}`);
     const { ok = 0, failed: refused = 0 } = now.reloads;
+    const window = minutes.seconds < WINDOW_MS / 1e3 - 10 ? "since this page is open" : "last 5 min";
     const isLate = minutes.all && minutes.inTime < 0.99 * minutes.all;
     return [
       ["requests per second", recent.seconds ? (recent.all / recent.seconds).toFixed(1) : "-", "last 10 s"],
-      ["in time, last 5 min", share(minutes), `of ${showCount(minutes.all)} answers`, isLate ? "bad" : ""],
+      ["in time lately", share(minutes), `of ${showCount(minutes.all)} answers, ${window}`, isLate ? "bad" : ""],
       ["in time, since the start", share(all), `of ${showCount(all.all)} answers`],
-      ["half of the answers within", within(minutes, 0.5), "last 5 min"],
-      ["99 of 100 within", within(minutes, 0.99), "last 5 min"],
+      ["half of the answers within", within(minutes, 0.5), window],
+      ["99 of 100 within", within(minutes, 0.99), window],
       ["waiting now", showCount(now.waiting), minutes.queued ? `${showMs(1e3 * minutes.queuedS / minutes.queued)} on average` : ""],
       ["drift", showFactor(now.drift || 1), "time taken over time predicted", now.drift > 1.5 ? "bad" : ""],
       ["errors", showCount(failed), codes.join(", "), failed ? "bad" : ""],

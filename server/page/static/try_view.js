@@ -21,7 +21,7 @@ export class TryView {
   }
 
   begin(facts, model) {
-    Object.assign(this, { facts, model, number: 0 });
+    Object.assign(this, { facts, model, told: null });
     this.form = makeForm(facts, () => this.changed());
     this.find("form").replaceChildren(this.form.element);
     const samples = Array.from({ length: facts.samples || 0 }, (_, k) =>
@@ -63,13 +63,14 @@ export class TryView {
 
   // Work whose result, or what was wrong, is shown in a place.
   async run(name, work) {
-    const place = this.find(name);
+    const place = this.find(name), { form } = this;
+    const show = (...children) => form === this.form && place.replaceChildren(...children); // else of another model
     place.setAttribute("aria-busy", "true");
     try {
-      place.replaceChildren(...(await work()));
+      show(...(await work()));
     } catch (error) {
       if (!(error instanceof Failed)) throw error;
-      place.replaceChildren(make("p", { class: "error", role: "alert" }, error.message));
+      show(make("p", { class: "error", role: "alert" }, error.message));
     } finally {
       place.removeAttribute("aria-busy");
     }
