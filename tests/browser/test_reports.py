@@ -14,9 +14,8 @@ from tests.support.served import HAM, LABELS, SPAM, save_index
 from tests.support.servers import polydom
 
 TEXTS = [HAM, SPAM, "call me!", "free $$", "win", "lunch?", "free lunch $", "hi!!!"]
-CHOSEN = {"texts": "size=100&budget=3", "pairs": "size=90x7&budget=9"}
-CHOSEN |= {"people": "budget=0.03", "money": "size=50&budget=0.004"}
-CHOSEN |= {"numbers": "size=70&budget=6", "balanced": "size=1000&budget=50"}
+CHOSEN = {"money": "size=50&budget=0.004", "pairs": "size=90x7&budget=9"}
+CHOSEN |= {"balanced": "size=1000&budget=50"}
 
 
 def told(page: Page) -> list[Any]:
@@ -42,9 +41,6 @@ def test_report_says_what_the_page_says(
         found[1] = found[1].replace("step 1", "lowered")
         assert found == served
         assert "my.pdx" in page.locator("#subtitle").inner_text()
-        page.locator(".skyline [tabindex='0']").focus()
-        page.keyboard.press("ArrowRight")
-        assert find_faults(page) == []
 
 
 def test_report_of_a_build_shows_what_was_measured(
