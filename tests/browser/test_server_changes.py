@@ -54,9 +54,7 @@ def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(
     options.append(f"--token-file={tmp_path}/tokens")
     with (
         serving(path, *options) as (_, port),
-        visiting(
-            browser, page_of(port, size=100, budget=20), ["status of 401"]
-        ) as page,
+        visiting(browser, page_of(port, budget=900), ["status of 401"]) as page,
     ):
         expect(page.get_by_label("Token")).to_be_visible()
         expect(page.locator("#content")).to_be_hidden()
@@ -122,7 +120,7 @@ def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
     options = (f"--features={features}", "--budget-ms=20")
     with (
         serving(path, *options, wait=False) as (_, port),
-        visiting(browser, page_of(port), ["status of 503"]) as page,
+        visiting(browser, page_of(port, budget=900), ["status of 503"]) as page,
     ):
         expect(page.locator("#state")).to_contain_text(re.compile("warm|not ready"))
         page.get_by_label("Text", exact=True).fill(SPAM)
