@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from polydom.features.items import Item
-from polydom.indexer import Index, build
+from polydom.indexer import Index
 from polydom.indexer.building.data.dataset import split
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
@@ -38,6 +38,7 @@ from tests.support.servers import serving
 from .. import report
 from ..new_process import memory_kb
 from ..places import DEMO
+from .indexes import index_file
 
 PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
 LISTED = 30
@@ -216,14 +217,10 @@ def main() -> None:
     parser.add_argument("--stream", type=int, default=100_000, help="0: none")
     parser.add_argument("--index", type=Path, help="the demo's, built before")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = args.index or folder / "digits.pdx"
-        if not path.exists():
-            build(DEMO, output=path, cache=folder / "cache")
+    with index_file(args.index) as path, tempfile.TemporaryDirectory() as folder:
         facts: dict[str, Any] = {"rows": compare(Held(Index.load(path)))}
         if args.stream:
-            facts["stream"] = stream(args.stream, folder)
+            facts["stream"] = stream(args.stream, Path(folder))
     report.tell(facts, args.json)
 
 

@@ -10,26 +10,23 @@ asks at a fixed rate; rounds with and without polling take turns.
 """
 
 import http.client
-import tempfile
-import threading
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from playwright.sync_api import Browser, BrowserContext
 
-from polydom.indexer import Index, build
+from polydom.indexer import Index
 from polydom.server.page.assets import STATIC, Assets
 from tests.support.browser import find_browser, launching
+from tests.support.meanwhile import meanwhile
 from tests.support.servers import serving
 
 from .. import report
-from ..places import DEMO
 from .bench_workers import body_of
+from .indexes import index_file
 from .open_loop import Load, latencies_s
 
 DRAWN = 15
@@ -118,26 +115,6 @@ def poll_often(pid: int, port: int) -> dict[str, float]:
     return {"bytes": size, "ms": each_s * 1e3, "% of a core": each_s / EVERY_S * 100}
 
 
-@contextmanager
-def polling(port: int) -> Iterator[None]:
-    """Poll as a page does."""
-    done = threading.Event()
-
-    def work() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        while not done.wait(EVERY_S / 2):
-            get(connection, "/metrics")
-            done.wait(EVERY_S / 2)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def ask(port: int, requests: list[bytes]) -> list[float]:
     load = Load(port, requests, 1)
     return [1e3 * one for one in latencies_s(load.open(RATE, SECONDS)).tolist()]
@@ -146,10 +123,11 @@ def ask(port: int, requests: list[bytes]) -> list[float]:
 def beside(port: int, requests: list[bytes]) -> dict[str, dict[str, float]]:
     """Milliseconds of answers with and without a page that polls, rounds in turn."""
     took: dict[str, list[float]] = {"no page": [], "a page": []}
+    connection = http.client.HTTPConnection("127.0.0.1", port)
     ask(port, requests)
     for _ in range(ROUNDS):
         took["no page"] += ask(port, requests)
-        with polling(port):
+        with meanwhile(lambda: get(connection, "/metrics"), EVERY_S):
             took["a page"] += ask(port, requests)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
     return {
@@ -186,11 +164,7 @@ def main() -> None:
     parser = report.options(__doc__)
     parser.add_argument("index", nargs="?", type=Path)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = args.index
-        if path is None:
-            path = Path(folder, "digits.pdx")
-            build(DEMO, output=path, cache=Path(folder, "cache"))
+    with index_file(args.index) as path:
         report.tell(measure(path), args.json)
 
 

@@ -23,12 +23,12 @@ from pathlib import Path
 
 import numpy as np
 
-from polydom.indexer import Index, build
+from polydom.indexer import Index
 from tests.support.servers import ask, serving
 
 from .. import report
-from ..places import DEMO
 from .bench_workers import body_of
+from .indexes import index_file
 
 SECONDS = 10.0
 BUDGET_MS = 10.0
@@ -113,12 +113,9 @@ def main() -> None:
     parser = report.options(__doc__)
     parser.add_argument("index", nargs="?", type=Path)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with index_file(args.index) as index, tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "served.pdx")
-        if args.index is None:
-            build(DEMO, output=path, cache=Path(folder, "cache"))
-        else:
-            Index.load(args.index).save(path)
+        Index.load(index).save(path)
         runs = measure(path)
     report.tell({f"ms, budgets of {BUDGET_MS:g}": runs}, args.json)
 

@@ -11,16 +11,15 @@ with the process: what one worker more costs.
 
 import base64
 import json
-import tempfile
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from polydom.indexer import Index, build
+from polydom.indexer import Index
 from tests.support.servers import ask, serving
 
 from .. import report
-from ..places import DEMO
+from .indexes import index_file
 
 COUNTS = (1, 2, 4)
 # enough that each of the workers gets some
@@ -79,11 +78,7 @@ def main() -> None:
     parser = report.options(__doc__)
     parser.add_argument("index", nargs="?", type=Path)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = args.index
-        if path is None:
-            path = Path(folder, "digits.pdx")
-            build(DEMO, output=path, cache=Path(folder, "cache"))
+    with index_file(args.index) as path:
         rows = [row for count in COUNTS for row in measure(path, count)]
         size = path.stat().st_size / 1e6
     facts = {"index_mb": size, f"megabytes after {REQUESTS} requests": rows}

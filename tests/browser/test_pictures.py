@@ -5,8 +5,8 @@ POLYDOM_PICTURES=my.pdx pytest tests/browser/test_pictures.py
 
 import contextlib
 import http.client
+import itertools
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from polydom.indexer.index.index import Index
 from tests.support.browser import visiting
+from tests.support.meanwhile import meanwhile
 from tests.support.page_models import page_of
 from tests.support.places import DOCS
 from tests.support.servers import serving
@@ -36,26 +37,16 @@ PICTURES: dict[str, dict[str, tuple[str, ...]]] = {
 @contextlib.contextmanager
 def asking(port: int, samples: list[Any]) -> Iterator[None]:
     """Ask about samples at changing budgets, some thirty times a second."""
-    done = threading.Event()
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    asked = zip(itertools.cycle(BUDGETS_MS), itertools.cycle(samples), strict=True)
 
-    def work() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        number = 0
-        while not done.wait(0.02):
-            number += 1
-            budget = BUDGETS_MS[number % len(BUDGETS_MS)]
-            path = f"/v1/predict?budget_ms={budget}"
-            connection.request("POST", path, samples[number % len(samples)], IMAGE)
-            connection.getresponse().read()
-        connection.close()
+    def ask() -> None:
+        budget, sample = next(asked)
+        connection.request("POST", f"/v1/predict?budget_ms={budget}", sample, IMAGE)
+        connection.getresponse().read()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with contextlib.closing(connection), meanwhile(ask, 0.02):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def show(page: Page, file: Path | None) -> None:

@@ -2,12 +2,10 @@
 // time of that goes.
 
 import { buy, costAt, partsOf, priceRange } from "./costs.js";
-import { make, makeTable, showCost, showFactor, showQuality, showShare } from "./dom.js";
+import { COLOURS, make, makeTable, showCost, showFactor, showQuality, showShare } from "./dom.js";
 import { WITHOUT, fromShown, nameSet, qualityOf, roundedUp, shownUnit, sizeRanges, sizeWords, toShown } from "./index_words.js";
 import { SkylineChart } from "./skyline_chart.js";
 import { LogSlider } from "./sliders.js";
-
-const COLOURS = 8;
 
 export class BudgetView {
   // `root` has elements of the classes controls, sentence, chart, skyline-table and

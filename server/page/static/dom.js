@@ -1,5 +1,8 @@
 // Elements made and numbers written, as `features/figures.py` writes them.
 
+// Colours that style.css has to tell things apart by: `colour-0` and so on.
+export const COLOURS = 8;
+
 // An element; strings become text, so nothing that comes from elsewhere is markup.
 export function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);

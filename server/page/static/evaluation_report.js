@@ -1,13 +1,12 @@
 // What `polydom evaluate` found, in a file of its own.
 
 import { Chart, axis, logAxis, logScale } from "./charts.js";
-import { make, makeTable, showCount, showMs, showNumber, showQuality, showShare } from "./dom.js";
+import { COLOURS, make, makeTable, showCount, showMs, showNumber, showQuality, showShare } from "./dom.js";
 import { qualityOf, shownUnit } from "./index_words.js";
 
 const PLANS = 3;
 const CLASSES = 24;
 const PAIRS = 20;
-const COLOURS = 8;
 const find = (name) => document.querySelector(`.${name}`);
 const found = JSON.parse(document.getElementById("facts").textContent);
 const unit = shownUnit(found), everybody = [...found.budgets, ...found.beside];

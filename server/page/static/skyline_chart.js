@@ -4,6 +4,7 @@
 import { linearTicks, logTicks, makeSvg, shortNumber, showCost, showQuality } from "./dom.js";
 
 const SKYLINE_HEIGHT = 320;
+const LABEL_WIDTH = 70; // pixels that one beside a set takes
 const SPACE = { left: 52, right: 16, top: 26, bottom: 46 };
 
 export class SkylineChart {
@@ -100,7 +101,6 @@ export class SkylineChart {
   }
 
   points() {
-    let told = -Infinity; // where the last label of a set that lies below ends
     return this.line.flatMap((set, k) => {
       const x = this.x(set.price), y = this.y(set.expected_quality), chosen = k === this.place;
       const words = `${this.nameOf(set)}: ${showQuality(set.expected_quality)} for ${showCost(set.price, this.unit)}`;
@@ -108,8 +108,9 @@ export class SkylineChart {
         class: chosen ? "chosen" : set.price <= this.budget ? "bought" : "dear", cx: x, cy: y, r: chosen ? 7 : 4.5,
         role: "radio", "aria-checked": String(chosen), "aria-label": words, tabindex: chosen ? 0 : -1,
       }, makeSvg("title", {}, words));
-      if (set.expected_quality >= this.span[0] || x < told) return [circle];
-      told = x + 64;
+      const next = this.line[k + 1];
+      const hasRoom = !next || this.x(next.price) > x + LABEL_WIDTH;
+      if (set.expected_quality >= this.span[0] || !hasRoom) return [circle];
       return [circle, makeSvg("text", { class: "tick", x: x + 10, y: y - 8 }, `${showQuality(set.expected_quality)} ↓`)];
     });
   }
