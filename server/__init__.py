@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import create_app
+    from .batch.batch_plan import BatchPlan
     from .client.aio import AsyncClient
     from .client.sync import Client
     from .offline_scoring.scorer import Scorer, score_items
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "BatchPlan",
     "Client",
     "Scorer",
     "Settings",
@@ -25,6 +27,7 @@ __all__ = [
 
 _LAZY = {
     "AsyncClient": ".client.aio",
+    "BatchPlan": ".batch.batch_plan",
     "Client": ".client.sync",
     "Scorer": ".offline_scoring.scorer",
     "Settings": ".settings",
