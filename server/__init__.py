@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .batch.batch_plan import BatchPlan
     from .client.aio import AsyncClient
     from .client.sync import Client
-    from .offline_scoring.scorer import Scorer, score_items
+    from .offline_scoring.score_items import score_items
+    from .offline_scoring.scorer import Scorer
     from .settings import Settings
 
 __all__ = [
@@ -32,7 +33,7 @@ _LAZY = {
     "Scorer": ".offline_scoring.scorer",
     "Settings": ".settings",
     "create_app": ".app",
-    "score_items": ".offline_scoring.scorer",
+    "score_items": ".offline_scoring.score_items",
 }
 
 

@@ -8,21 +8,22 @@ division of the items.
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Self
 
 import msgspec
 import numpy as np
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item, ReadRecord
 from polydom.features.sizes import Size, is_size, show_size
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_index, package_of
-from .knapsack import KEPT_MENUS, Floats, Menu, Menus, Steps
-from .ledger import Assignment
+from ..engine.planner import REMEMBERED, Planner
+from .knapsack import Floats, Menu, Menus, Steps
+from .ledger import Answered, Assignment, Failed, Numbered, Result, try_each
 from .menu_costs import menu_costs
 from .price import Price, price_of
 
@@ -105,13 +106,25 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         loaded = index if isinstance(index, Index) else load_index(index)[0]
         finder = PlanFinder(loaded, exact)
-        total = _total_in(finder.unit, total_cost_s, total_cost)
+        total = amount_in(finder.unit, total_cost_s=total_cost_s, total_cost=total_cost)
         count = len(sizes) if count is None else count
         if not sizes or count < 1:
             raise BadInput(
                 f"{len(sizes)} sizes of {count} items came; one is needed at least"
             )
         return finder.find(sizes, count / len(sizes), total)
+
+    def check(self, version: str, exact: bool = False) -> None:
+        """Refuse to answer by it with another index, or `exact` where it is not."""
+        if self.index_version != version:
+            raise BadInput(
+                f"the plan is for index {self.index_version[:12]}, and this is "
+                f"{version[:12]}"
+            )
+        if exact and not self.exact:
+            raise BadInput(
+                "the plan is for models that may stop early; make one with exact=True"
+            )
 
     def to_json(self) -> bytes:
         """Write the plan."""
@@ -231,17 +244,13 @@ class Assigner:
     """
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:
-        if plan.index_version != index.version:
-            raise BadInput(
-                f"the plan is for index {plan.index_version[:12]}, and this is "
-                f"{index.version[:12]}"
-            )
+        plan.check(index.version)
         self._menus = Menus(index, menu_costs(index, plan.exact).means)
         self._exact = plan.exact
         slope = math.inf if plan.price is None else plan.price
         self._none, self._all = Price(slope, 0.0), Price(slope, 1.0)
         self._share = plan.share
-        self._offers = lru_cache(KEPT_MENUS)(self._find_offers)
+        self._offers = lru_cache(REMEMBERED)(self._find_offers)
 
     def assign(self, item: Item) -> Assignment:
         """Say which row an item gets."""
@@ -272,11 +281,30 @@ def ticket(item: Item) -> float:
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
 
-def _total_in(unit: str, total_cost_s: float | None, total_cost: float | None) -> float:
-    """Take the total that is in the index's unit; BadInput where it is not given so."""
-    wanted, other, name = total_cost_s, total_cost, "total_cost_s"
-    if unit != "s":
-        wanted, other, name = total_cost, total_cost_s, "total_cost"
+def answer_by_plan(
+    planner: Planner, assigner: Assigner, items: Iterable[Numbered]
+) -> Iterator[Result]:
+    """Answer numbered items in their order, each with what it gets; errors stay."""
+    for number, item in items:
+        if isinstance(item, PolydomError):
+            yield Failed(number, item)
+            continue
+        (outcome,) = try_each(planner, [assigner.assign(item)])
+        if isinstance(outcome, PolydomError):
+            yield Failed(number, outcome)
+        else:
+            yield Answered(number, item, outcome)
+
+
+def amount_in(unit: str, **amounts: float | None) -> float:
+    """Take of two amounts, the first in seconds, the one in an index's unit.
+
+    Raises
+    ------
+    BadInput
+        If it is missing or out of its range, or the other is given.
+    """
+    (name, wanted), (_, other) = list(amounts.items())[:: 1 if unit == "s" else -1]
     if wanted is None or other is not None:
         raise BadInput(f"this index counts costs in {unit}: give {name}, and only that")
     if not 0 <= wanted < math.inf:

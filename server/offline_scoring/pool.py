@@ -1,29 +1,24 @@
 """Chunks of items carried out by several processes, as one of them planned."""
 
-import functools
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from pathlib import Path
 
 from polydom.features.errors import PolydomError, WorkerLost
 from polydom.features.items import Item
 
 from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
-from ..runtime.translator import Translator
-from ..runtime.warm_up import open_translator
+from .opened_index import IndexFile
 
-# An index's file, and those with features of one's own.
-Opened = tuple[str, tuple[Path, ...]]
 Items = list[Numbered]
 Worked = tuple[list[Outcome | PolydomError], float]
 
 
 def answer_by_many(
-    ledger: Ledger, opened: Opened, workers: int, chunks: Iterable[Items]
+    ledger: Ledger, file: IndexFile, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
@@ -38,7 +33,7 @@ def answer_by_many(
         for items in chunks:
             chunk = ledger.plan([item for _, item in items if isinstance(item, Item)])
             under_way.append(
-                (items, chunk, pool.submit(_work, opened, chunk.assignments))
+                (items, chunk, pool.submit(_work, file, chunk.assignments))
             )
             if len(under_way) > 2 * workers:
                 yield from _finish(*under_way.popleft())
@@ -56,15 +51,9 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
     return chunk.results(items, iter(outcomes))
 
 
-def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
+def _work(file: IndexFile, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    planner = translator_of(opened).planner
+    planner = file.open().translator.planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
     return outcomes, planner.now() - began_s
-
-
-@functools.lru_cache(maxsize=4)
-def translator_of(opened: Opened) -> Translator:
-    """Keep an opened index for the next call in this process."""
-    return open_translator(*opened)
