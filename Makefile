@@ -12,7 +12,7 @@ ONCE = tests/system tests/benchmarks tests/browser tests/features tests/pairs te
 	tests/server/ops tests/server/page tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
 	tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
 	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
-	tests/indexer/building/test_parallel.py tests/indexer/building/training
+	tests/indexer/building/training tests/indexer/cluster
 
 .PHONY: demo test compiled interpreted long check install browser clean
 

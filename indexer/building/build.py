@@ -23,6 +23,7 @@ from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
+from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
@@ -398,9 +399,9 @@ class Builder:
             progress=self.progress,
         )
 
-    @property
-    def _workers(self) -> int:
-        return self.terms.workers or os.cpu_count() or 1
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers.here(self.terms.workers or os.cpu_count() or 1)
 
     @property
     def _task(self) -> Task:

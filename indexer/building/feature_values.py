@@ -4,7 +4,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -15,12 +14,12 @@ from polydom.features.tables.column_values import ColumnValues
 from polydom.features.tables.columns import Columns
 from polydom.features.tables.records import Records
 
+from ..cluster.workers import Workers
 from ..progress import Progress
 from .cache import Cache, digest
 from .cache_keys import feature_keys
 from .choose_features import ProjectFeatures
 from .data.dataset import Dataset
-from .parallel import in_processes
 
 CHUNK_ITEMS = 64
 ROWS = 2**14  # of a table that are read at once
@@ -42,7 +41,7 @@ def compute_values(
     features: ProjectFeatures,
     *,
     on_bad_item: str,
-    workers: int,
+    workers: Workers,
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
@@ -69,7 +68,7 @@ def compute_values(
     starts = range(0, count if computed.any() else 0, CHUNK_ITEMS)
     bad: dict[int, str] = {}
     tasks = (
-        delayed(_compute_chunk)(
+        (
             dataset.items[start : start + CHUNK_ITEMS],
             dataset.names[start : start + CHUNK_ITEMS],
             start,
@@ -84,8 +83,8 @@ def compute_values(
         for read, found in _read_columns(dataset, features, at_once, values):
             bad |= found
             on_progress(0 if computed.any() else read)
-        for start, chunk, found in in_processes(
-            tasks, workers, stage=STAGE, ordered=False
+        for start, chunk, found in workers.run(
+            _compute_chunk, tasks, stage=STAGE, ordered=False
         ):
             values[start : start + len(chunk), computed] = chunk[:, computed]
             bad |= found

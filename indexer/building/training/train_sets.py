@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -25,10 +24,10 @@ from polydom.models.scoring.prior import Prior
 from polydom.models.selection.arms import last_step
 from polydom.models.selection.learners import make_learner
 
+from ...cluster.workers import Workers
 from ...exits.checkpoints import answers_of
 from ...index.quality import Task
 from ..cache import Cache, digest
-from ..parallel import in_processes
 from .quality import Answers, Judge
 
 Floats = NDArray[np.float64]
@@ -141,10 +140,11 @@ class Trainer:
     """
 
     def __init__(
-        self, task: TrainingTask, workers: int, spent: Spent | None = None
+        self, task: TrainingTask, workers: Workers, spent: Spent | None = None
     ) -> None:
         self.task = task
-        self.workers = workers
+        self.workers = workers.count
+        self._workers = workers
         self.spent = spent or Spent()
         self._seconds: dict[int, float] = {}
 
@@ -168,8 +168,6 @@ class Trainer:
                 self._seconds[mask] = seconds
                 self.spent.seconds += seconds / self.workers
             yield quality
-        # joblib wants to be asked once more than it has results
-        next(found, None)
 
     def on_sample(self, count: int) -> Self:
         """Give what trains sets on so many rows of the first division's.
@@ -180,7 +178,7 @@ class Trainer:
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
         task = replace(self.task, splits=[(train[rows], test)], key=key)
-        return type(self)(task, self.workers, self.spent)
+        return type(self)(task, self._workers, self.spent)
 
     def _trained(self, mask: int) -> tuple[float, float] | None:
         entry = self.task.cache.load(self.task.name(mask))
@@ -190,8 +188,8 @@ class Trainer:
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[tuple[float, float]]:
         if masks:
-            calls = (delayed(_train)(self.task, mask) for mask in masks)
-            yield from in_processes(calls, self.workers, stage="training sets")
+            calls = ((self.task, mask) for mask in masks)
+            yield from self._workers.run(_train, calls, stage="training sets")
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
@@ -243,8 +241,9 @@ class Trainer:
             values = _map(task.values)[task.splits[0][1]]
             pairs = [answers_of(self.model(mask), values) for mask in masks]
         else:
-            calls = (delayed(_answers_by_fold)(task, mask) for mask in masks)
-            pairs = list(in_processes(calls, self.workers, stage="fitting exits"))
+            calls = ((task, mask) for mask in masks)
+            answers = self._workers.run(_answers_by_fold, calls, stage="fitting exits")
+            pairs = list(answers)
         margins, choices = zip(*pairs, strict=True)
         return np.column_stack(margins), np.column_stack(choices)
 

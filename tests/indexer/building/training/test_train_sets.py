@@ -18,6 +18,7 @@ from polydom.indexer.building.training.train_sets import (
     TrainingTask,
     draw_sample,
 )
+from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
 
 ROWS = 400
@@ -45,7 +46,7 @@ def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
         cache=cache,
         key="all" if everything else "judged",
     )
-    return Trainer(task, 1)
+    return Trainer(task, Workers.here(1))
 
 
 def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) -> None:
