@@ -22,7 +22,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[boosting,grpc,image,parquet,plot]' --group dev
+	$(BIN)/pip install --quiet --editable '.[boosting,dask,grpc,image,parquet,plot,ray]' --group dev
 	touch $@
 
 # Pages are tested in a browser: one that is here, or else Debian's where it can be had.

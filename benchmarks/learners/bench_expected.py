@@ -178,7 +178,11 @@ def _whole_model(builder: Builder, full: int) -> Model:
     if builder.terms.search.folds is None:
         return builder.trainer.model(full)
     everything = Trainer(
-        replace(builder.trainer.task, splits=[], key="all"), Workers.here(1)
+        replace(
+            builder.trainer.task, division=builder.cache.share("all", {}), key="all"
+        ),
+        Workers.here(1),
+        builder.cache,
     )
     _ = [*everything.qualities([full])]
     return everything.model(full)

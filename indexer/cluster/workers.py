@@ -1,6 +1,7 @@
 """Calls spread over processes of any engine, and what to do when one of them dies."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ log = logging.getLogger("polydom")
 IN_FLIGHT = 2  # calls per process: one under way, one that waits for it
 RETRIES = 2
 LOOK_S = 1.0  # between two looks at whether any worker is left
-WAIT_S = 20.0
+WAIT_S = 10.0
 CURE = (
     "use fewer workers (`--workers`) or smaller items, and run it again: what is done "
     "is kept in the cache"
@@ -99,6 +100,7 @@ class Workers:
         stage: str,
         ordered: bool = True,
         doing: Callable[..., str] | None = None,
+        keep: Callable[[Any], object] | None = None,
         cure: str = CURE,
     ) -> Iterator[Any]:
         """Call a function with each tuple of arguments; give what it returns.
@@ -115,6 +117,8 @@ class Workers:
             Give results in the order of the arguments, not as they come.
         doing
             Says of a call's arguments what it does, for the error.
+        keep
+            Called with each result as soon as it comes, whatever is given first.
         cure
             What may help where workers are lost.
 
@@ -126,12 +130,12 @@ class Workers:
 
         What a call raises is raised, and ends all others.
         """
+        keep = keep or (lambda result: None)
         if self.executor is None:
-            return (function(*own) for own in arguments)
+            return _call_here(function, arguments, keep)
         describe = doing or (lambda *own: "")
-        run = _Run(
-            self, self.executor, function, iter(arguments), stage, describe, cure
-        )
+        calls = iter(arguments)
+        run = _Run(self, self.executor, function, calls, stage, describe, keep, cure)
         return run.ordered() if ordered else (result for _, result in run.results())
 
 
@@ -145,6 +149,7 @@ class _Run:
     arguments: Iterator[tuple[Any, ...]]
     stage: str
     doing: Callable[..., str]
+    keep: Callable[[Any], object]
     cure: str
     under_way: dict["Future[Any]", Call] = field(default_factory=dict)
     again: list[Call] = field(default_factory=list)
@@ -169,6 +174,7 @@ class _Run:
                 call = self.under_way.pop(future)
                 error = _error_of(future)
                 if error is None:
+                    self.keep(future.result())
                     yield call.number, future.result()
                 elif means_lost(error):
                     self._lose(call, error)
@@ -218,19 +224,19 @@ class _Run:
 
     def _next(self) -> "Future[Any]":
         """Wait for a call to end, while there is any worker."""
-        gone_s = 0.0
+        seen_s = time.monotonic()
         while True:
             try:
                 return self.done.get(timeout=LOOK_S)
             except Empty:
-                executor = self.executor
+                executor, now_s = self.executor, time.monotonic()
                 if not isinstance(executor, Countable) or executor.cores():
-                    gone_s = 0.0
-                    continue
-                gone_s += LOOK_S
-                if gone_s >= self.workers.wait_s:
+                    seen_s = now_s
+                elif now_s - seen_s >= self.workers.wait_s:
                     raise WorkerLost(
-                        self.stage, self.cure, f"no worker is left since {gone_s:.0f} s"
+                        self.stage,
+                        self.cure,
+                        f"no worker came for {now_s - seen_s:.0f} s",
                     ) from None
 
     def _lose(self, call: Call, error: BaseException) -> None:
@@ -259,12 +265,24 @@ class _Run:
 
     def _stop(self) -> None:
         """End what nobody waits for any more."""
-        if not self.under_way:
+        gone = isinstance(self.executor, Countable) and not self.executor.cores()
+        if gone or not self.under_way:
             return
         for future in self.under_way:
             future.cancel()
         if isinstance(self.executor, Killable):
             self.executor.kill()
+
+
+def _call_here(
+    function: Callable[..., Any],
+    arguments: Iterable[tuple[Any, ...]],
+    keep: Callable[[Any], object],
+) -> Iterator[Any]:
+    for own in arguments:
+        result = function(*own)
+        keep(result)
+        yield result
 
 
 def _error_of(future: "Future[Any]") -> BaseException | None:
