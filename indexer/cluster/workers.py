@@ -19,6 +19,7 @@ IN_FLIGHT = 2  # calls per process: one under way, one that waits for it
 RETRIES = 2
 LOOK_S = 1.0  # between two looks at whether any worker is left
 WAIT_S = 10.0
+CALL_S = 1.0
 CURE = (
     "use fewer workers (`--workers`) or smaller items, and run it again: what is done "
     "is kept in the cache"
@@ -79,6 +80,8 @@ class Workers:
         Calls given to the executor at a time, for each that it carries out.
     wait_s
         How long to wait for workers where a cluster has none.
+    call_s
+        How long a call is to take where who makes it can choose.
     """
 
     executor: Executor | None
@@ -86,6 +89,7 @@ class Workers:
     retries: int = RETRIES
     in_flight: int = IN_FLIGHT
     wait_s: float = WAIT_S
+    call_s: float = CALL_S
 
     @classmethod
     def here(cls, count: int) -> "Workers":
