@@ -28,7 +28,7 @@ from ..index.stored_features import (
     StoredFeature,
     load_extractor,
 )
-from .cache import Cache, digest
+from .cache import Array, Cache, digest
 from .data.dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
@@ -86,14 +86,13 @@ class ProjectFeatures:
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
         """Put them where calls in other processes read them, but for their files."""
-        arrays = {
-            "stored": np.frombuffer(msgspec.msgpack.encode(self.stored), np.uint8)
-        }
-        for place, stored in enumerate(self.stored):
-            if stored.name in self.learned:
-                own = self.learned[stored.name].arrays()
+        stored = msgspec.msgpack.encode(self.stored)
+        arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
+        for place, one in enumerate(self.stored):
+            if one.name in self.learned:
+                own = self.learned[one.name].arrays()
                 arrays |= {f"{place}_{name}": array for name, array in own.items()}
-        name = f"features/{digest([feature.fingerprint for feature in self.stored])}"
+        name = f"features/{digest(stored)}"
         shared = ProjectFeatures(self.stored, self.files, self._extractor)
         shared.learned, shared._arrays = self.learned, cache.share(name, arrays)
         return shared
