@@ -12,7 +12,7 @@ ONCE = tests/system tests/benchmarks tests/browser tests/features tests/pairs te
 	tests/server/ops tests/server/page tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
 	tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
 	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
-	tests/indexer/building/test_parallel.py tests/indexer/building/training
+	tests/indexer/building/training tests/indexer/cluster
 
 .PHONY: demo test compiled interpreted long check install browser clean
 
@@ -22,7 +22,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[boosting,grpc,image,parquet,plot]' --group dev
+	$(BIN)/pip install --quiet --editable '.[boosting,dask,grpc,image,parquet,plot,ray]' --group dev
 	touch $@
 
 # Pages are tested in a browser: one that is here, or else Debian's where it can be had.

@@ -23,6 +23,7 @@ from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
+from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
@@ -67,7 +68,13 @@ from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit
 from .training.search_sets import SearchedSets, search_sets
 from .training.selection_bias import expected_qualities
-from .training.train_sets import Trainer, TrainingTask, takes_weights, weighing
+from .training.train_sets import (
+    Trainer,
+    TrainingTask,
+    division_of,
+    takes_weights,
+    weighing,
+)
 
 Rows = NDArray[np.int64]
 
@@ -398,9 +405,9 @@ class Builder:
             progress=self.progress,
         )
 
-    @property
-    def _workers(self) -> int:
-        return self.terms.workers or os.cpu_count() or 1
+    @cached_property
+    def _workers(self) -> Workers:
+        return Workers.here(self.terms.workers or os.cpu_count() or 1)
 
     @property
     def _task(self) -> Task:
@@ -529,21 +536,26 @@ class Builder:
             class_weights = class_weights if takes_weights(estimator) else None
         weighed = None if class_weights is None else class_weights.tolist()
         key = self._keys.sets(learner, self._judge.facts(), weighed)
+        dataset = table.dataset
+        arrays: dict[str, NDArray[Any] | None] = {
+            "values": table.values,
+            "codes": dataset.codes,
+            "weights": dataset.weights,
+            "class_weights": class_weights,
+            "numbers": dataset.numbers,
+        }
+        given = {name: array for name, array in arrays.items() if array is not None}
+        division = division_of(self.splits(dataset))
         task = TrainingTask(
-            values=self.cache.matrix(f"sets/{key}/values", table.values),
-            codes=table.dataset.codes,
+            items=self.cache.share(f"sets/{key}/items", given),
+            division=self.cache.share(f"sets/{key}/division", division),
             judge=self._judge,
-            splits=self.splits(table.dataset),
             learner=learner,
             seed=self.terms.seed,
             starts=table.features.starts,
-            cache=self.cache,
             key=key,
-            weights=table.dataset.weights,
-            class_weights=class_weights,
-            numbers=table.dataset.numbers,
         )
-        return Trainer(task, self._workers)
+        return Trainer(task, self._workers, self.cache)
 
     @cached_property
     def searched(self) -> SearchedSets:
@@ -565,12 +577,13 @@ class Builder:
             return KeptModels(models, (False,) * len(masks))
         task, search = self.trainer.task, self.terms.search
         key = digest(task.key, "refit")
-        task = replace(task, splits=[], key=key)
+        undivided = self.cache.share(f"sets/{key}/division", {})
+        task = replace(task, division=undivided, key=key)
         alike, limit_s = self._final is self.table, math.inf
         if not alike:
-            values = self.cache.matrix(f"sets/{key}/values", self._final.values)
-            task = replace(task, values=values)
-        everything = Trainer(task, self._workers)
+            given = {**task.items, "values": self._final.values}
+            task = replace(task, items=self.cache.share(f"sets/{key}/items", given))
+        everything = Trainer(task, self._workers, self.cache)
         # of features that are learned an index has one form, which all its models read
         if search.method == "progressive" and alike:
             full = (1 << len(self.table.features.stored)) - 1
