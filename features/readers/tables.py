@@ -198,6 +198,14 @@ def import_parquet(path: Path) -> Any:
     return parquet
 
 
+class Span(NamedTuple):
+    """Whole lines of a file: so many bytes from `offset` on, which hold `rows` rows."""
+
+    offset: int
+    length: int
+    rows: int
+
+
 class Line(NamedTuple):
     """A line of JSON Lines that is not blank.
 
@@ -210,14 +218,31 @@ class Line(NamedTuple):
     row: Row
 
 
-def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
-    """Read a file of one JSON object a line, in UTF-8 by default.
+def read_json_lines(
+    path: Path, encoding: str | None = None, span: Span | None = None
+) -> Iterator[Line]:
+    """Read a file of one JSON object a line, in UTF-8 by default; or a span of it.
 
     BadInput comes where it cannot be read, or nobody knows the encoding.
     """
-    for number, document in enumerate(_documents(path, encoding), 1):
+    documents = _documents(path, encoding) if span is None else _lines_in(path, span)
+    for number, document in enumerate(documents, 1):
         if document.strip():
             yield Line(number, document, _row(document, encoding))
+
+
+def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
+    """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
+    offset = length = count = 0
+    bom = len(BOM_UTF8) if _begins_with_bom(path) else 0
+    for document in _documents(path, None):
+        length += len(document)
+        count += bool(document.strip())
+        if count == most:
+            yield Span(bom + offset, length, count)
+            offset, length, count = offset + length, 0, 0
+    if count:
+        yield Span(bom + offset, length, count)
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
@@ -242,6 +267,26 @@ def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
         raise BadInput(f"{path}: {error.strerror}") from error
     except UnicodeError as error:
         raise BadInput(f"{path}: not {encoding}: {error}") from error
+
+
+def _begins_with_bom(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(BOM_UTF8)) == BOM_UTF8
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def _lines_in(path: Path, span: Span) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(span.offset)
+            left = span.length
+            while left > 0 and (line := file.readline(left)):
+                left -= len(line)
+                yield line
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
 
 
 def _row(document: bytes, encoding: str | None) -> Row:

@@ -8,7 +8,7 @@ division of the items.
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Self
 
@@ -21,6 +21,7 @@ from polydom.features.sizes import Size, is_size, show_size
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_index, package_of
+from ..engine.outcome import Outcome
 from ..engine.planner import REMEMBERED, Planner
 from .knapsack import Floats, Menu, Menus, Steps
 from .ledger import Answered, Assignment, Failed, Numbered, Result, try_each
@@ -139,6 +140,11 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput(f"this is no plan for a batch: {error}") from error
 
 
+def price_in(plan: BatchPlan) -> Price:
+    """Return the price of a plan as a number; infinite where it buys nothing."""
+    return Price(math.inf if plan.price is None else plan.price, plan.share)
+
+
 class PlanFinder:
     """Finds prices for the items of one index.
 
@@ -217,6 +223,13 @@ class PlanFinder:
             ),
         )
 
+    def mean_cost(self, plan: BatchPlan, sizes: Sequence[Size]) -> float:
+        """Say what a plan makes of items of some sizes, on average."""
+        steps = Steps([self._menu(size) for size in sizes])
+        taken = price_in(plan).taken(steps.slopes)
+        whole = steps.base_costs.sum() + taken @ steps.costs
+        return float(whole / len(sizes))
+
     def _menu(self, size: Size) -> Menu:
         if not is_size(size, 1 + self._index.pairs):
             numbers = "two numbers" if self._index.pairs else "one number"
@@ -247,8 +260,8 @@ class Assigner:
         plan.check(index.version)
         self._menus = Menus(index, menu_costs(index, plan.exact).means)
         self._exact = plan.exact
-        slope = math.inf if plan.price is None else plan.price
-        self._none, self._all = Price(slope, 0.0), Price(slope, 1.0)
+        price = price_in(plan)
+        self._none, self._all = price._replace(share=0.0), price._replace(share=1.0)
         self._share = plan.share
         self._offers = lru_cache(REMEMBERED)(self._find_offers)
 
@@ -281,15 +294,27 @@ def ticket(item: Item) -> float:
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
 
+Book = Callable[[Assignment, Outcome | PolydomError, float], None]
+
+
 def answer_by_plan(
-    planner: Planner, assigner: Assigner, items: Iterable[Numbered]
+    planner: Planner,
+    assigner: Assigner,
+    items: Iterable[Numbered],
+    book: Book = lambda assignment, outcome, busy_s: None,
 ) -> Iterator[Result]:
-    """Answer numbered items in their order, each with what it gets; errors stay."""
+    """Answer numbered items in their order, each with what it gets; errors stay.
+
+    `book` is told what each item got, what became of it, and the seconds of a processor
+    that this took.
+    """
     for number, item in items:
         if isinstance(item, PolydomError):
             yield Failed(number, item)
             continue
-        (outcome,) = try_each(planner, [assigner.assign(item)])
+        began_s, assignment = planner.busy(), assigner.assign(item)
+        (outcome,) = try_each(planner, [assignment])
+        book(assignment, outcome, planner.busy() - began_s)
         if isinstance(outcome, PolydomError):
             yield Failed(number, outcome)
         else:

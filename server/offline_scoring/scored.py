@@ -1,11 +1,11 @@
 """What is said of an item that was scored."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from polydom.features.errors import BadItem, PolydomError
+from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 
 from ..batch.ledger import Failed, Result
@@ -16,6 +16,9 @@ _OF_CLASSES = frozenset(
     ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
+
+# Of the plan that answers were given by.
+OF_PLAN = ("price", "index_version")
 
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
@@ -52,6 +55,23 @@ def columns_of(numeric: bool) -> tuple[str, ...]:
     """Name the fields that there are where answers are numbers, or classes."""
     unused = _OF_CLASSES if numeric else _OF_NUMBERS
     return tuple(field for field in Scored.__struct_fields__ if field not in unused)
+
+
+def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns to keep that have names of answers' columns, or of each other.
+
+    Raises
+    ------
+    BadInput
+        Naming it.
+    """
+    for name in keep:
+        if name in columns:
+            raise BadInput(
+                f"the column {name!r} to keep is one of the answers' too: rename it"
+            )
+        if keep.count(name) > 1:
+            raise BadInput(f"the column {name!r} is to be kept twice")
 
 
 def row_of(translator: Translator, result: Result) -> Scored:

@@ -15,7 +15,15 @@ from ..runtime.known_columns import KnownColumns
 from .arrow_rows import ItemColumns, arrow_batch, arrow_schema, require, spark_type
 from .opened_index import IndexFile, OpenedIndex
 from .score_items import answer
-from .scored import ScorableItem, Scored, as_item, columns_of, row_of
+from .scored import (
+    OF_PLAN,
+    ScorableItem,
+    Scored,
+    as_item,
+    check_kept,
+    columns_of,
+    row_of,
+)
 
 
 class Scorer:
@@ -97,12 +105,8 @@ class Scorer:
         self._keep = tuple(keep)
         known = KnownColumns(package.features).names
         self._items = ItemColumns(package.kind, column, known, self._keep)
-        self.columns = (*columns_of(package.numeric)[1:], "price", "index_version")
-        for name in self._keep:
-            if name in self.columns:
-                raise BadInput(
-                    f"the column {name!r} to keep is one of the answers' too: rename it"
-                )
+        self.columns = (*columns_of(package.numeric)[1:], *OF_PLAN)
+        check_kept(self._keep, self.columns)
 
     def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
         """Answer a partition; a dict with the fields of `Scored` for each item.

@@ -13,6 +13,7 @@ from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
+    Line,
     Table,
     count_json_lines,
     open_table,
@@ -147,7 +148,7 @@ def read_rows(
     reader = _Reader(package, label, whole)
     if ending in JSON_LINES:
         count = count_json_lines(path, encoding)
-        lines = _lines(path, encoding, reader)
+        lines = _lines(read_json_lines(path, encoding), reader)
         return Rows(lines, count, reader.remarks, lambda: reader.names)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
@@ -203,8 +204,13 @@ def image_in(cell: object) -> ScorableItem:
     return cell if isinstance(cell, bytes) else BadItem("the row holds no image")
 
 
-def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Row]:
-    for number, line in enumerate(read_json_lines(path, encoding)):
+def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
+    """Read the items of some JSON Lines, one for each."""
+    return _lines(lines, _Reader(package, None, whole=False))
+
+
+def _lines(lines: Iterable[Line], reader: "_Reader") -> Iterator[Row]:
+    for number, line in enumerate(lines):
         if isinstance(line.row, BadItem):
             yield Row(str(number), line.row)
             continue
