@@ -26,6 +26,7 @@ from .sources import files_in, is_folder, read_file, rows_of
 # Enough that the price can be corrected on the way, and files that are no burden.
 LEAST_PARTS = 200
 LEAST, MOST = 32, 65_536
+NEAR_BYTES = 4 << 20
 MOST_FILES = 1024  # whose names go with a part
 ROWS = 256  # in memory at a time
 
@@ -70,8 +71,8 @@ class Part(msgspec.Struct, frozen=True, tag=True):
         return f"part-{self.number:05d}.parquet"
 
     @property
-    def from_start(self) -> bool:
-        """Whether its first items can be read without others before them."""
+    def is_near(self) -> bool:
+        """Whether its first items are read soon, with little before them."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
@@ -95,16 +96,17 @@ class FilesPart(Part, frozen=True, tag="files"):
 
 
 class ParquetPart(Part, frozen=True, tag="parquet"):
-    """Rows of one row group of a file: those after the first `skip`."""
+    """Rows of one row group of a file: those after `skip` rows of so many bytes."""
 
     path: str
     group: int
     skip: int
+    skip_bytes: int
 
     @property
-    def from_start(self) -> bool:
-        """Whether it is at the beginning of its row group."""
-        return self.skip == 0
+    def is_near(self) -> bool:
+        """Whether it is near the beginning of its row group."""
+        return self.skip_bytes <= NEAR_BYTES
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
         """Read as all parts are."""
@@ -219,20 +221,22 @@ def _size_for(count: int) -> int:
 
 
 def _parquet_parts(path: Path, most: int | None) -> Iterator[Part]:
-    groups: list[tuple[str, int, int]] = []
+    groups: list[tuple[str, int, int, float]] = []
     for found in _parquet_files(path):
         with _opened(found) as file:
             facts = file.metadata
-            groups += (
-                (str(found.absolute()), group, facts.row_group(group).num_rows)
-                for group in range(facts.num_row_groups)
-            )
-    size = most or _size_for(sum(rows for _, _, rows in groups))
+            for number in range(facts.num_row_groups):
+                group = facts.row_group(number)
+                each = group.total_byte_size / max(group.num_rows, 1)
+                groups.append((str(found.absolute()), number, group.num_rows, each))
+    size = most or _size_for(sum(rows for _, _, rows, _ in groups))
     number = first = 0
-    for name, group, rows in groups:
+    for name, group, rows, each in groups:
         for skip in range(0, rows, size):
             count = min(size, rows - skip)
-            yield ParquetPart(number, first, count, name, group, skip)
+            yield ParquetPart(
+                number, first, count, name, group, skip, round(skip * each)
+            )
             number, first = number + 1, first + count
 
 

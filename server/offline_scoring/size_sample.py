@@ -35,7 +35,7 @@ class SizeSample:
     """
 
     def __init__(self, parts: Sequence[Part], package: Package, pair: bool) -> None:
-        readable = [part for part in parts if part.from_start]
+        readable = [part for part in parts if part.is_near]
         looked_at = readable[:: -(-len(readable) // PARTS)]
         each = -(-SIZES // len(looked_at))
         self._sizes: dict[int, list[Size]] = {}

@@ -29,7 +29,7 @@ class PartTiming:
 
     @property
     def ratio(self) -> float:
-        """Spent on plans over what these were to cost: the index has high quantiles."""
+        """Spent on plans over what was foreseen by curves, which are high quantiles."""
         return self._plans / self._planned if self._planned else 1.0
 
     @property
@@ -37,9 +37,9 @@ class PartTiming:
         """What an item takes beside its plan."""
         return self._beside / self._items if self._items else 0.0
 
-    def add(self, scored: PartScored) -> None:
-        """Learn from a part."""
-        self._planned = FADING * self._planned + scored.planned
+    def add(self, scored: PartScored, foreseen: float) -> None:
+        """Learn from a part, whose plans were foreseen to cost so much by its sizes."""
+        self._planned = FADING * self._planned + foreseen
         self._plans = FADING * self._plans + scored.plans
         self._beside = FADING * self._beside + scored.spent - scored.plans
         self._items = FADING * self._items + scored.rows
@@ -126,15 +126,18 @@ class Spending:
 
     def end(self, scored: PartScored) -> None:
         """Book what a part has spent, and learn from it."""
-        if self._under_way.pop(scored.number, None) is not None:
-            self._since += scored.spent
-        self.spent += scored.spent
-        self._timing.add(scored)
+        begun = self._under_way.pop(scored.number)
+        self._since += scored.spent
+        self._book(scored, begun.planned)
 
     def skip(self, part: Part, scored: PartScored) -> None:
         """Book a part that was scored before."""
         self._to_come[self._sample.place(part.number)] -= part.count
-        self.end(scored)
+        self._book(scored, scored.planned)
+
+    def _book(self, scored: PartScored, foreseen: float) -> None:
+        self.spent += scored.spent
+        self._timing.add(scored, foreseen)
 
     def _left(self) -> float:
         """Tell what parts to come may spend."""

@@ -23,8 +23,8 @@ UNEVEN_FILE = Path(__file__).with_name("uneven_features.py")
 
 
 def save_uneven(folder: Path) -> Path:
-    """The tiny index at a twentieth of its costs, with times of this machine."""
-    path = save_with(UNEVEN_FILE, folder / "uneven.pdx", scale=0.05)
+    """The tiny index at a tenth of its costs, with times of this machine."""
+    path = save_with(UNEVEN_FILE, folder / "uneven.pdx", scale=0.1)
     index = Index.load(path)
     package = index.package
     assert package is not None

@@ -102,8 +102,9 @@ def test_a_deadline_that_comes_nearer_buys_less() -> None:
     assert spending.find().expected_cost == pytest.approx(0.8 / 200)
     spending.begin(parts[0], spending.find())
     clock.now_s += 0.1
-    spending.end(PartScored(0, 50, 0, 0.05, 0.1, 0.1))
-    # twice as dear as planned, at the pace of one core: 0.3 s for 150 items
-    assert spending.find().expected_cost == pytest.approx(0.001)
+    spending.end(PartScored(0, 50, 0, 0.2, 0.4, 0.4))
+    # twice as dear as foreseen, at the pace of four cores: 1.2 s in the 0.3 s left,
+    # but for the total, of which 0.4 s are spent
+    assert spending.find().expected_cost == pytest.approx((AIM * 1.6 - 0.4) / 2 / 150)
     clock.now_s += 0.3
     assert spending.find().price is None
