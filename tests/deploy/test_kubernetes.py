@@ -2,13 +2,16 @@
 
 import signal
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 from polydom.server.settings import DRAIN_S
 from tests.support.free_records import save_records
 from tests.support.manifests import (
+    CHART,
     DEPLOY,
     Running,
     command_of,
@@ -106,3 +109,14 @@ def test_a_core_is_asked_for_each_worker_and_none_is_taken_away() -> None:
     assert "--workers=1" in CONTAINER["args"]
     assert CONTAINER["resources"]["requests"]["cpu"] == "1"
     assert "cpu" not in CONTAINER["resources"]["limits"]
+
+
+def test_every_manifest_names_the_image_of_this_version() -> None:
+    image = f"polydom:{version('polydom')}"
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    runtime = read((DEPLOY / "kserve-runtime.yaml").read_text())[
+        "ClusterServingRuntime"
+    ]
+    assert chart["version"] == chart["appVersion"] == version("polydom")
+    assert CONTAINER["image"] == image
+    assert [c["image"] for c in runtime["spec"]["containers"]] == [image]
