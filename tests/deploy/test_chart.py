@@ -1,10 +1,15 @@
 """What the Helm chart makes of its values; by Helm itself, where it is here."""
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +170,69 @@ def test_a_server_runs_with_all_that_values_give_it(tmp_path: Path) -> None:
         until_started(server)
         assert server.grpc
         assert server.status("/v1/models") == 401
+
+
+def init_containers(folder: Path, values: dict[str, Any]) -> dict[str, list[str]]:
+    """Their commands, with the pod's folders in `folder`."""
+    pod = pod_of(render(folder, values))
+    return {
+        container["name"]: [
+            part.replace("/srv/index", f"{folder}/index").replace(
+                "/var/cache/polydom", f"{folder}/kernels"
+            )
+            for part in [*container["command"], *container.get("args", [])]
+        ]
+        for container in pod["initContainers"]
+    }
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[str]:
+    """An index at an address; `index` beside it is a pod's empty folder."""
+    (tmp_path / "index").mkdir()
+    save_index(tmp_path)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/tiny.pdx"
+        server.shutdown()
+        thread.join()
+
+
+@by_helm
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not here")
+def test_an_index_is_fetched_and_another_is_refused(tmp_path: Path, files: str) -> None:
+    index = (tmp_path / "tiny.pdx").read_bytes()
+    right = hashlib.sha256(index).hexdigest()
+    for digest in (right, DIGEST):
+        given = {"uri": files, "sha256": digest}
+        commands = init_containers(tmp_path, {"index": given})
+        assert [*commands] == ["fetch", "check"]
+        subprocess.run(commands["fetch"], check=True)
+        assert (tmp_path / "index" / "my.pdx").read_bytes() == index
+        checked = subprocess.run(commands["check"], capture_output=True)
+        assert (checked.returncode == 0) == (digest == right)
+    commands = init_containers(
+        tmp_path, {"index": {"uri": f"{files}.none", "sha256": right}}
+    )
+    assert subprocess.run(commands["fetch"], capture_output=True).returncode != 0
+
+
+@by_helm
+def test_kernels_of_the_image_are_copied_where_others_will_be_kept(
+    tmp_path: Path,
+) -> None:
+    image, kept = tmp_path / "image" / "polydom", tmp_path / "kernels"
+    image.mkdir(parents=True)
+    kept.mkdir()
+    (image / "old.nbi").write_text("of the image")
+    commands = init_containers(tmp_path, {"kernelCache": {"emptyDir": {}}})
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(image.parent)}
+    for own in ("of the image", "of this node, too"):
+        subprocess.run(commands["kernels"], env=environment, check=True)
+        assert (kept / "polydom" / "old.nbi").read_text() == own
+        (kept / "polydom" / "old.nbi").write_text("of this node, too")
 
 
 @by_helm
