@@ -120,7 +120,7 @@ def _entries(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
     """Name the cache's entries of the features that are kept there."""
-    keys = feature_keys(features.stored)
+    keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
         for position, key in enumerate(keys)
