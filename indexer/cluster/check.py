@@ -2,10 +2,8 @@
 
 import hashlib
 import socket
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -13,19 +11,10 @@ from typing import Any, NamedTuple
 import polydom.features
 import polydom.models
 from polydom.features.errors import BadWorker
+from polydom.features.libraries import differences, versions
 
 # in a folder that is to be seen by all; what it holds tells it from others of its name
 SEEN = ".seen"
-LIBRARIES = (
-    "lightgbm",
-    "numba",
-    "numpy",
-    "pillow",
-    "scikit-image",
-    "scikit-learn",
-    "scipy",
-    "xgboost",
-)
 SHOWN = 3
 
 
@@ -37,13 +26,16 @@ class WorkerFacts(NamedTuple):
     host
         Of the machine.
     versions
-        Of Python, polydom and libraries.
+        Of Python, and of the libraries that computing depends on.
+    sources
+        Identifies the code of features and models.
     files
         Digests of files by path, or why they cannot be read.
     """
 
     host: str
     versions: dict[str, str]
+    sources: str
     files: dict[str, str]
 
 
@@ -113,24 +105,29 @@ class WorkerCheck(NamedTuple):
         for path, digest in here.files.items():
             if (other := found.files.get(path)) != digest:
                 raise BadWorker(f"worker {name}: {_about_file(Path(path), other)}")
-        differ = _differences(here.versions, found.versions)
+        differ = differences(here.versions, found.versions)
+        if not differ and here.sources != found.sources:
+            differ = [f"polydom's code {found.sources} (here {here.sources})"]
         if differ:
+            more = f" and {len(differ) - SHOWN} more" if differ[SHOWN:] else ""
             raise BadWorker(
-                f"worker {name}: {', '.join(differ)}; all that compute need the same"
+                f"worker {name} has {', '.join(differ[:SHOWN])}{more}; all that "
+                "compute need the same"
             )
 
 
 def describe(files: tuple[Path, ...]) -> WorkerFacts:
     """Say what this process has."""
     digests = {str(file): _digest_or_why(file) for file in files}
-    return WorkerFacts(socket.gethostname(), _versions(), digests)
+    readable = [file for file in files if file.suffix == ".py" and file.is_file()]
+    return WorkerFacts(socket.gethostname(), versions(readable), _sources(), digests)
 
 
 _described = lru_cache(maxsize=8)(describe)
 
 
 def _digest_of(facts: WorkerFacts) -> str:
-    known = sorted(facts.versions.items()), sorted(facts.files.items())
+    known = facts._replace(host="", files=dict(sorted(facts.files.items())))
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
@@ -150,28 +147,7 @@ def _about_file(path: Path, found: str | None) -> str:
     return f"{path}: {why}; workers read it where it lies here"
 
 
-def _differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    names = [n for n in sorted({*here, *there}) if here.get(n) != there.get(n)]
-    told = [
-        f"{name} is {there.get(name, 'not installed')}, and here "
-        f"{here.get(name, 'not installed')}"
-        for name in names[:SHOWN]
-    ]
-    return [*told, f"and {len(names) - SHOWN} more"] if names[SHOWN:] else told
-
-
 @lru_cache(maxsize=1)
-def _versions() -> dict[str, str]:
-    found = {"python": ".".join(map(str, sys.version_info[:2]))}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    found["polydom"] = f"{version('polydom')} ({_sources()})"
-    return found
-
-
 def _sources() -> str:
     """Identify the code that features and models are computed with."""
     digest = hashlib.sha256()
