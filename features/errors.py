@@ -115,6 +115,12 @@ class WorkerLost(PolydomError):
         super().__init__(f"{stage}: {why}; {cure}")
 
 
+class BadWorker(PolydomError):
+    """A cluster, or one of its workers, cannot do what it is asked."""
+
+    code = "bad_worker"
+
+
 class NothingFits(PolydomError):
     """No trained feature set fits the budget, not even the empty one."""
 

@@ -9,7 +9,7 @@ import hashlib
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import (
     PackageNotFoundError,
@@ -49,22 +49,43 @@ def home_of(module: str) -> Home:
 
 def own_source(name: str) -> str | None:
     """Hash a module of the user's own, with all that it imports; None for others."""
-    found: dict[str, Path] = {}
-    names = [name]
-    while names:
-        module = names.pop()
-        for file in _own_files(module):
-            if file not in found.values():
-                found[f"{module}:{file.name}"] = file
-                if file.suffix == ".py":
-                    inside = file.stem == "__init__"
-                    package = module if inside else module.rpartition(".")[0]
-                    names += _imported_names(file.read_bytes(), package)
+    found, _ = _read_all([name])
     digest = hashlib.sha256()
     for place, file in sorted(found.items()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"{place} {content}\n".encode())
     return digest.hexdigest() if found else None
+
+
+def others_modules(files: Iterable[Path]) -> set[str]:
+    """Top-level modules of others that files import, or modules of the user's own.
+
+    Those of Python's and polydom's are left out.
+    """
+    imported = [name for file in files for name in _imported_names(file.read_bytes())]
+    _, others = _read_all(imported)
+    first = {name.partition(".")[0] for name in others}
+    return first - sys.stdlib_module_names - {OURS, "__main__", ""}
+
+
+def _read_all(names: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
+    """Files of the user's own modules that names lead to, and the names of others."""
+    found: dict[str, Path] = {}
+    others: set[str] = set()
+    left = [*names]
+    while left:
+        module = left.pop()
+        files = [*_own_files(module)]
+        if not files:
+            others.add(module)
+        for file in files:
+            if file not in found.values():
+                found[f"{module}:{file.name}"] = file
+                if file.suffix == ".py":
+                    inside = file.stem == "__init__"
+                    package = module if inside else module.rpartition(".")[0]
+                    left += _imported_names(file.read_bytes(), package)
+    return found, others
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import zip_longest
@@ -23,6 +24,7 @@ from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
+from ..cluster.connect import checked, connect, workers_of
 from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
@@ -89,6 +91,7 @@ def build(
     dataset: Dataset | None = None,
     output: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Index:
@@ -107,8 +110,14 @@ def build(
         Where to save the index; it appears there whole or not at all.
     cache
         Folder for finished work, made if it is not there; None for `.polydom-cache`
-        in the project's folder. What is kept is named by items, settings, code and
-        versions of libraries, and found again only where all are the same.
+        in the project's folder, or the shared folder of its cluster. What is kept is
+        named by items, settings, code and versions of libraries, and found again only
+        where all are the same.
+    executor
+        Carries out what can be spread, whatever the project says: any of
+        `concurrent.futures`, such as a Dask client's `get_executor()`, or
+        `polydom.indexer.cluster.ray.RayExecutor()`. Its workers read shared files in
+        the folder that the project names with `[cluster] shared`.
     progress
         Told of each stage.
     watch
@@ -121,16 +130,52 @@ def build(
         If the project or its data cannot be used.
     BadFeature
         If a feature breaks its promise on some item, which is named.
+    BadWorker, WorkerLost
+        If a cluster's workers are not as this process, or are lost too often.
     """
     if not isinstance(project, Project):
         project = Project.load(project)
-    kept = Cache(Path(cache or project.path(FOLDER)))
     project.check_source(given=dataset is not None)
-    index = Builder(project, kept, progress or Silence(), watch, given=dataset).index()
+    workers, kept = _cluster_of(project, executor, cache)
+    progress = progress or Silence()
+    builder = Builder(project, kept, progress, watch, given=dataset, workers=workers)
+    index = builder.index()
     if output is not None:
         index.save(output)
         index = Index.load(output)
     return index
+
+
+def _cluster_of(
+    project: Project,
+    executor: Executor | None,
+    cache: str | os.PathLike[str] | None,
+) -> tuple[Workers, Cache]:
+    """Find who carries calls out, and where finished work is kept."""
+    terms = project.cluster
+    here = terms.on is None and executor is None
+    if terms.shared is not None and cache is not None:
+        raise BadProject(
+            f"finished work is to be kept in {os.fspath(cache)}, and [cluster] shared "
+            f"is {terms.shared!r}; one of them is needed"
+        )
+    if here:
+        workers = Workers.here(project.workers or os.cpu_count() or 1)
+    else:
+        if executor is None:
+            assert terms.on is not None
+            executor = connect(terms.on, terms.memory_gb)
+        workers = workers_of(
+            executor,
+            retries=terms.retries,
+            in_flight=terms.in_flight,
+            call_s=terms.call_s,
+            wait_s=terms.wait_s,
+        )
+    shared = None if terms.shared is None else project.path(terms.shared)
+    workers = checked(workers, project.feature_files, shared)
+    folder = Path(cache or shared or project.path(FOLDER)).absolute()
+    return workers, Cache(folder, seen=shared is not None or workers.check is None)
 
 
 @dataclass(frozen=True)
@@ -143,6 +188,8 @@ class Builder:
         By which to race learners, whatever the project names; None for as it says.
     given
         The items, where they are in memory.
+    workers
+        Who carries calls out; None for as many processes here as the project says.
     """
 
     project: Project
@@ -151,6 +198,7 @@ class Builder:
     watch: Watch | None = None
     strategy: str | None = None
     given: Dataset | None = None
+    workers: Workers | None = None
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
@@ -407,7 +455,8 @@ class Builder:
 
     @cached_property
     def _workers(self) -> Workers:
-        return Workers.here(self.terms.workers or os.cpu_count() or 1)
+        count = self.terms.workers or os.cpu_count() or 1
+        return self.workers or Workers.here(count)
 
     @property
     def _task(self) -> Task:

@@ -1,16 +1,16 @@
 """Names under which a build keeps what it has finished: all that it depends on.
 
-What is kept is named by the versions of the installed libraries too: after an upgrade
-it is made again, never mixed with what another version made.
+What is kept is named by the versions of the libraries that compute it, too: after an
+upgrade it is made again, never mixed with what another version made. What else is
+installed does not count: machines that share a folder may differ in that.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import distributions
+from pathlib import Path
 from typing import Any, Self
 
+from polydom.features.libraries import versions
 from polydom.models.selection.portfolio import installed
 
 from ..index.quality import Task
@@ -20,19 +20,23 @@ from .data.dataset import Dataset
 from .project import Project
 
 
-@cache
-def library_versions() -> str:
-    """Identify Python and every installed distribution, each with its version."""
-    known = {
-        str([one.metadata.get_all(key) for key in ("Name", "Version")])
-        for one in distributions()
-    }
-    return digest(sys.version_info[:2], sorted(known))
+def library_versions(files: Iterable[Path] = ()) -> str:
+    """Identify Python and the libraries that features, also those of files, use."""
+    return digest(versions(files))
 
 
-def feature_keys(features: Sequence[StoredFeature]) -> tuple[str, ...]:
-    """Identify each feature's code, and the libraries that it computes with."""
-    return tuple(digest(one.fingerprint, library_versions()) for one in features)
+def feature_keys(
+    features: Sequence[StoredFeature], files: Iterable[Path]
+) -> tuple[str, ...]:
+    """Identify each feature's code, and the libraries that it computes with.
+
+    Those that `files` of the user's own import are for the features they define.
+    """
+    ready_made, own = library_versions(), library_versions(files)
+    return tuple(
+        digest(one.fingerprint, ready_made if one.ready_made else own)
+        for one in features
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ class Keys:
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
         """Identify the items and features of a project."""
-        return cls(project, dataset.digest, feature_keys(features))
+        files = project.feature_files
+        return cls(project, dataset.digest, feature_keys(features, files))
 
     @property
     def times(self) -> str:

@@ -104,7 +104,7 @@ def _groups(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
     """Name where in the cache each feature's values are kept, if they are."""
-    keys = feature_keys(features.stored)
+    keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
         for position, key in enumerate(keys)

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from threading import Thread
 from typing import Any
 
 from distributed import Client
 
-CONNECT_S = 20
+from polydom.features.errors import BadWorker
+
+CONNECT_S = 10
 
 
 class DaskExecutor(Executor):
@@ -40,8 +43,18 @@ class DaskExecutor(Executor):
             return 0
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on each worker; what it returned or raised, by address."""
+        """Call a function on each worker; what it returned or raised, by address.
+
+        Of a worker with several threads a `BadWorker`: the libraries that models are
+        trained with are not made for two trainings in one process.
+        """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
+        for address, threads in self.client.nthreads().items():
+            if threads > 1:
+                found[address] = BadWorker(
+                    f"it has {threads} threads; start it with --nworkers {threads} "
+                    "--nthreads 1"
+                )
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -58,7 +71,13 @@ class _DaskFuture(Future[Any]):
     def __init__(self, future: Any) -> None:
         super().__init__()
         self._future = future
-        future.add_done_callback(self._take)
+        # to fetch a result that went down with its worker takes until it is made
+        # again, and all of Dask's callbacks share one thread
+        future.add_done_callback(
+            lambda future: Thread(
+                target=self._take, args=(future,), daemon=True
+            ).start()
+        )
 
     def cancel(self) -> bool:
         """Take the call back, if no worker has it yet."""

@@ -30,6 +30,10 @@ class LocalExecutor(Executor):
         future: Future[Any] = self._processes().submit(fn, *args, **kwargs)
         return future
 
+    def cores(self) -> int:
+        """Count the processes, which are started as they are needed."""
+        return self.count
+
     def kill(self) -> None:
         """End all processes, whatever they do."""
         self._processes().shutdown(wait=True, kill_workers=True)

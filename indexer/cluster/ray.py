@@ -28,15 +28,15 @@ class RayExecutor(Executor):
         if not ray.is_initialized():
             ray.init(address, log_to_driver=False)
         # Ray would try calls again that ran out of memory, without end and uncounted
-        self._remote = ray.remote(_call).options(
-            num_cpus=1, max_retries=0, memory=memory
-        )
+        self._remote: Any = ray.remote(_call)
+        self._terms = {"num_cpus": 1, "max_retries": 0, "memory": memory}
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
         """Have a call carried out; `WorkerCrashedError` where its worker died."""
-        return _RayFuture(self._remote.remote(fn, *args, **kwargs))
+        remote = self._remote.options(**self._terms)
+        return _RayFuture(remote.remote(fn, *args, **kwargs))
 
     def cores(self) -> int:
         """Count the cores of the nodes that are there; 0 where the head is gone."""
@@ -54,7 +54,7 @@ class RayExecutor(Executor):
         futures = {}
         for node in _nodes():
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            remote = self._remote.options(scheduling_strategy=here)
+            remote = self._remote.options(**self._terms, scheduling_strategy=here)
             name = f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})"
             futures[name] = _RayFuture(remote.remote(function, *arguments))
         return {

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from polydom.features.errors import WorkerLost
 
+from .check import OtherWorker, WorkerCheck
 from .local import LocalExecutor
 from .lost import means_lost
 
@@ -21,8 +22,8 @@ LOOK_S = 1.0  # between two looks at whether any worker is left
 WAIT_S = 10.0
 CALL_S = 1.0
 CURE = (
-    "use fewer workers (`--workers`) or smaller items, and run it again: what is done "
-    "is kept in the cache"
+    "use fewer workers (`--on local:2`) or smaller items, and run it again: what is "
+    "done is kept in the cache"
 )
 
 
@@ -82,6 +83,8 @@ class Workers:
         How long to wait for workers where a cluster has none.
     call_s
         How long a call is to take where who makes it can choose.
+    check
+        What a worker must have; None where all are known to have it.
     """
 
     executor: Executor | None
@@ -90,6 +93,7 @@ class Workers:
     in_flight: int = IN_FLIGHT
     wait_s: float = WAIT_S
     call_s: float = CALL_S
+    check: WorkerCheck | None = None
 
     @classmethod
     def here(cls, count: int) -> "Workers":
@@ -182,6 +186,8 @@ class _Run:
                     yield call.number, future.result()
                 elif means_lost(error):
                     self._lose(call, error)
+                elif isinstance(error, OtherWorker) and self.workers.check:
+                    self.workers.check.refuse(error.facts.host, error.facts)
                 else:
                     raise error
         finally:
@@ -217,7 +223,7 @@ class _Run:
 
     def _submit(self, call: Call) -> None:
         try:
-            future = self.executor.submit(self.function, *call.arguments)
+            future = self.executor.submit(*self._called(call))
         except Exception as error:
             if not means_lost(error):
                 raise
@@ -225,6 +231,11 @@ class _Run:
             return
         self.under_way[future] = call
         future.add_done_callback(self.done.put)
+
+    def _called(self, call: Call) -> tuple[Any, ...]:
+        if (check := self.workers.check) is None:
+            return self.function, *call.arguments
+        return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
         """Wait for a call to end, while there is any worker."""

@@ -48,6 +48,8 @@ class DaskCluster:
         The scheduler's, `tcp://127.0.0.1:PORT`.
     workers
         Processes that are alive, or were when last looked at.
+    places
+        Folders that they run in.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,6 +66,10 @@ class DaskCluster:
         )
         wait_until(lambda: _is_json(facts))
         self.address: str = json.loads(facts.read_text())["address"]
+
+    @property
+    def places(self) -> list[Path]:
+        return [Path(f"/proc/{worker.pid}/cwd").resolve() for worker in self.workers]
 
     def add_worker(self, **environment: str) -> subprocess.Popen[bytes]:
         """Start a worker, with more in its environment, and wait until it has joined.

@@ -1,0 +1,102 @@
+"""Versions of the libraries that computing depends on: the same on equal machines.
+
+What else is installed, such as an engine of a cluster or a tool for tests, counts not.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import (
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from .own_modules import OURS, others_modules
+
+EXTRAS = frozenset(("boosting", "image", "parquet"))  # those that compute
+NO_EXTRAS = frozenset[str]()
+# What speaks to people and clients: neither values nor models depend on it.
+SPEAKING = frozenset(
+    ("fastapi", "httptools", "prometheus-client", "rich", "typer", "uvicorn", "uvloop")
+)
+
+
+def versions(files: Iterable[Path] = ()) -> dict[str, str]:
+    """Version of Python, and of each installed distribution that computing depends on.
+
+    Those are what polydom itself requires, what the files import, and all that these
+    require in turn, as far as it is installed.
+
+    Parameters
+    ----------
+    files
+        Python files of the user's own features; none is run. Modules of the user's own
+        that they import are read, too.
+
+    Returns
+    -------
+    Versions by name, such as "numpy"; "python" of two numbers, sorted by name.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be read.
+    """
+    modules = others_modules(files)
+    named = {name for one in modules for name in _distributions().get(one, ())}
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return dict(sorted({"python": python, **_closure(frozenset(named))}.items()))
+
+
+def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Name what is another there than here, such as "numpy 2.1 (here 2.0)"."""
+    return [
+        f"{name} {there.get(name, 'missing')} (here {here.get(name, 'missing')})"
+        for name in sorted({*here, *there})
+        if here.get(name) != there.get(name)
+    ]
+
+
+@functools.cache
+def _closure(named: frozenset[str]) -> dict[str, str]:
+    """Versions of some distributions, of polydom, and of all that these require."""
+    found: dict[str, str] = {}
+    left = [(OURS, EXTRAS), *((name, NO_EXTRAS) for name in named)]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while left:
+        one = name, extras = left.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        with contextlib.suppress(PackageNotFoundError):
+            facts = distribution(name)
+            found[canonicalize_name(name)] = facts.version
+            left += _required(name, facts.requires or [], extras)
+    return found
+
+
+def _required(
+    by: str, requirements: Iterable[str], extras: frozenset[str]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Name what a distribution with extras requires here, each with its extras."""
+    for text in requirements:
+        with contextlib.suppress(InvalidRequirement):  # of an old distribution
+            wanted = Requirement(text)
+            applies = wanted.marker is None or any(
+                wanted.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+            )
+            name = canonicalize_name(wanted.name)
+            if applies and not (by == OURS and name in SPEAKING):
+                yield name, frozenset(wanted.extras)
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Distributions by the top-level modules that they install."""
+    return packages_distributions()
