@@ -2,19 +2,17 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 
-from polydom.features.errors import PolydomError, WorkerLost
+from polydom.features.errors import PolydomError
 from polydom.features.items import Item
+from polydom.indexer.cluster.workers import Workers
 
 from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
 from .opened_index import IndexFile
 
 Items = list[Numbered]
-Worked = tuple[list[Outcome | PolydomError], float]
+CURE = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
 
 
 def answer_by_many(
@@ -25,33 +23,26 @@ def answer_by_many(
     Raises
     ------
     WorkerLost
-        If one of them is killed.
+        If one of them is killed again and again.
     """
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
-    try:
+    under_way: deque[tuple[Items, Chunk]] = deque()
+
+    def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
         for items in chunks:
             chunk = ledger.plan([item for _, item in items if isinstance(item, Item)])
-            under_way.append(
-                (items, chunk, pool.submit(_work, file, chunk.assignments))
-            )
-            if len(under_way) > 2 * workers:
-                yield from _finish(*under_way.popleft())
-        while under_way:
-            yield from _finish(*under_way.popleft())
-    except BrokenProcessPool as error:
-        cure = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
-        raise WorkerLost("scoring", cure) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+            under_way.append((items, chunk))
+            yield file, chunk.assignments
+
+    spread = Workers.here(workers).run(_work, calls(), stage="scoring", cure=CURE)
+    for outcomes, all_s in spread:
+        items, chunk = under_way.popleft()
+        chunk.all_s = all_s
+        yield from chunk.results(items, iter(outcomes))
 
 
-def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Result]:
-    outcomes, chunk.all_s = future.result()
-    return chunk.results(items, iter(outcomes))
-
-
-def _work(file: IndexFile, assignments: list[Assignment]) -> Worked:
+def _work(
+    file: IndexFile, assignments: list[Assignment]
+) -> tuple[list[Outcome | PolydomError], float]:
     """Carry out a chunk; for the other processes."""
     planner = file.open().translator.planner
     began_s = planner.now()
