@@ -31,6 +31,6 @@ def read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> fl
     if total_budget is not None or total_cpu is None:
         raise BadInput(
             "say with --total-cpu what parts may take of processors together; the "
-            "clock's time is no budget where workers come and go (--deadline)"
+            "clock's time is no budget where workers come and go"
         )
     return read_amount("--total-cpu", total_cpu, unit)

@@ -68,22 +68,18 @@ def score(
     separator: Separator = None,
     encoding: Encoding = None,
     exact: Exact = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     on: Annotated[
-        str | None,
+        str,
         typer.Option(
             metavar="WHERE",
-            help="Into a folder, who computes: local:8, dask://HOST:PORT, ray://auto.",
+            help="Who computes: local:8 for 8 processes here; into a folder also "
+            "dask://HOST:PORT, ray://auto or ray://HOST:PORT.",
         ),
-    ] = None,
+    ] = "local:1",
     keep: Annotated[
         list[str],
         typer.Option(help="Into a folder: a column of yours beside the answers."),
     ] = [],  # noqa: B006
-    deadline: Annotated[
-        str | None,
-        typer.Option(help="Into a folder: done within 2h, if need be for less."),
-    ] = None,
     part_items: Annotated[
         int | None,
         typer.Option(min=1, help="Into a folder: items of each part, at most."),
@@ -115,9 +111,7 @@ def score(
     }
     of_folders: dict[str, object] = {
         "total-cpu": total_cpu,
-        "on": on,
         "keep": keep,
-        "deadline": deadline,
         "part-items": part_items,
     }
     for name, value in (of_files if in_parts else of_folders).items():
@@ -126,8 +120,6 @@ def score(
             raise BadInput(f"--{name} is for scoring into {kind}")
     if output is None and not dry_run:
         raise BadInput("say where answers go: --output, a file or a folder")
-    if on and workers > 1:
-        raise BadInput("--on and --workers say the same: give one of them")
     stops = on_error is OnError.STOP
     if in_parts:
         from ..offline_scoring.batch_run import BatchRun
@@ -137,9 +129,8 @@ def score(
         total = read_total(batch.unit, total_budget, total_cpu)
         if dry_run:
             tell_ahead(batch, total)
-            return
-        on = on or f"local:{workers}"
-        into_folder(batch, Path(str(output)), total, on, deadline, resume, stops)
+        else:
+            into_folder(batch, Path(str(output)), total, on, resume, stops)
         return
     from ..offline_scoring.run import ScoreRun
 
@@ -157,9 +148,8 @@ def score(
     )
     if total_budget is None:
         raise BadInput("say with --total-budget what all items may cost together")
-    _into_file(
-        run, read_amount("--total-budget", total_budget, run.unit), workers, stops
-    )
+    amount = read_amount("--total-budget", total_budget, run.unit)
+    _into_file(run, amount, on, stops)
 
 
 def _is_folder(output: str) -> bool:
@@ -171,11 +161,15 @@ def _is_folder(output: str) -> bool:
     )
 
 
-def _into_file(run: "ScoreRun", amount: float, workers: int, stops: bool) -> None:
+def _into_file(run: "ScoreRun", amount: float, on: str, stops: bool) -> None:
     from rich.console import Console
 
+    from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.commands.progress_bars import ProgressBars
 
+    if "://" in on:
+        raise BadInput(f"--on {on}: a cluster scores into a folder, such as -o out/")
+    workers = workers_of(connect(on)).count
     with (
         resumable(),
         ProgressBars(Console(stderr=True)).stage(

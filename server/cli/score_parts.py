@@ -1,19 +1,16 @@
 """`polydom score` into a folder, in parts, and what its total would buy."""
 
-from math import inf
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from polydom.features.errors import BadInput
 from polydom.features.figures import show_accuracy, show_cost
 from polydom.indexer.cluster.connect import checked, connect, workers_of
 from polydom.indexer.commands.progress_bars import ProgressBars
 
 from ..batch.batch_plan import BatchPlan
 from ..offline_scoring.batch_run import BatchRun
-from .amounts import read_amount
 from .interrupts import resumable
 
 # Of the total, beside which others are told.
@@ -25,16 +22,10 @@ def into_folder(
     folder: Path,
     total: float,
     on: str,
-    deadline: str | None,
     resume: bool,
     stops: bool,
 ) -> None:
     """Score a batch into a folder, and tell what it spent."""
-    deadline_s = inf
-    if deadline is not None:
-        if batch.unit != "s":
-            raise BadInput("--deadline is for an index that counts time")
-        deadline_s = read_amount("--deadline", deadline, "s")
     workers = workers_of(connect(on))
     with (
         resumable(),
@@ -44,7 +35,6 @@ def into_folder(
             folder,
             total,
             checked(workers, [batch.index, *batch.features], folder),
-            deadline_s=deadline_s,
             resume=resume,
             stops=stops,
             on_progress=progress,
@@ -54,13 +44,13 @@ def into_folder(
 
 def tell_ahead(batch: BatchRun, total: float) -> None:
     """Say what a total buys, and half of it and twice as much."""
-    lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  expected"]
+    lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for part in BESIDE:
         plan = batch.foresee(part * total)
         lines.append(
             f"{_show(part * total, batch.unit):>12}  "
             f"{show_cost(plan.expected_cost, plan.unit):>12}  "
-            f"{_show_price(plan):>10}  {_show_expected(plan)}"
+            f"{_show_price(plan):>10}  {show_accuracy(plan.expected_quality)}"
         )
     typer.echo("\n".join(lines))
     typer.echo(
@@ -70,12 +60,6 @@ def tell_ahead(batch: BatchRun, total: float) -> None:
 
 def _show_price(plan: BatchPlan) -> str:
     return "no step" if plan.price is None else f"{plan.price:.4g}"
-
-
-def _show_expected(plan: BatchPlan) -> str:
-    if plan.expected_accuracy is None:
-        return show_accuracy(plan.expected_quality)
-    return show_accuracy(plan.expected_accuracy)
 
 
 def _show(amount: float, unit: str) -> str:
@@ -96,7 +80,10 @@ def _told(batch: BatchRun, folder: Path, total: float) -> str:
         f"wrote {folder}: {rows:,} rows in {len(scored):,} parts, {errors:,} of them "
         f"errors\nspent {_show(spent, unit)} of {_show(total, unit)}"
     )
+    if rows > errors:
+        quality = sum(one.quality for one in scored) / (rows - errors)
+        text += f" for an expected quality of {show_accuracy(quality)}"
     if unit == "s":
         measured_s = sum(one.measured_s for one in scored)
-        text += f" as the index counts, {_show(measured_s, unit)} of these processors"
+        text += f"; {_show(measured_s, unit)} of these processors"
     return text

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf
 from pathlib import Path
 
 from polydom.features.errors import BadInput
@@ -16,7 +15,7 @@ from ..engine.loading import load_index
 from .journal import Journal
 from .opened_index import IndexFile
 from .part_scoring import PartJob, PartScored, read_scored, score_part
-from .parts import Part, divide, kept_schema
+from .parts import Part, check_columns, divide
 from .scored import OF_PLAN, check_kept, columns_of
 from .size_sample import SizeSample
 from .spending import Spending
@@ -57,11 +56,11 @@ class BatchRun:
         """Read the index, and divide the items."""
         self._file, package = IndexFile.of(self.index, self.features)
         check_kept(self.keep, (*columns_of(package.numeric), *OF_PLAN))
-        kept_schema(self.items, package, self.keep)
         self._loaded, self._package = load_index(self.index)
         self._finder = PlanFinder(self._loaded, self.exact)
         self.unit = self._finder.unit
         self.parts = divide(self.items, package, self.part_items)
+        check_columns(self.items, self.keep)
         if not self.parts:
             raise BadInput(f"{self.items} holds no item")
 
@@ -84,7 +83,6 @@ class BatchRun:
         total: float,
         workers: Workers,
         *,
-        deadline_s: float = inf,
         resume: bool = False,
         stops: bool = False,
         on_progress: OnProgress = lambda done, left=None: None,
@@ -99,8 +97,6 @@ class BatchRun:
             What all parts may spend, those of runs before too.
         workers
             Carry them out.
-        deadline_s
-            Within what time from now all is to be done.
         resume
             Go on where a run before was interrupted.
         stops
@@ -121,14 +117,7 @@ class BatchRun:
             "keep": list(self.keep),
             "exact": self.exact,
         }
-        spending = Spending(
-            self._finder,
-            self._sample,
-            self.parts,
-            total,
-            cores=workers.count,
-            deadline_s=deadline_s,
-        )
+        spending = Spending(self._finder, self._sample, self.parts, total)
         job = PartJob(self._file, str(folder.absolute()), tuple(self.keep), stops)
         with Journal(folder, facts, resume=resume) as journal:
             left = self._skip_done(folder, spending)

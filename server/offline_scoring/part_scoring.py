@@ -39,8 +39,8 @@ class PartScored(msgspec.Struct):
         seconds of a processor; or an amount in the index's unit, the same for both.
     measured_s
         Seconds of the processor that had it.
-    quality, accuracy
-        Sums of what is expected of its answers; 0 for the accuracy of numbers.
+    quality
+        Sum of what is expected of its answers.
     """
 
     number: int
@@ -51,7 +51,6 @@ class PartScored(msgspec.Struct):
     spent: float = 0.0
     measured_s: float = 0.0
     quality: float = 0.0
-    accuracy: float = 0.0
 
 
 class PartJob(msgspec.Struct, frozen=True):
@@ -192,7 +191,6 @@ class _PartScoring:
         found.rows += 1
         found.errors += row.error is not None
         found.quality += row.expected_quality or 0.0
-        found.accuracy += row.expected_accuracy or 0.0
 
     def _results(self, items: Iterable[Numbered]) -> Iterator[Result]:
         return answer_by_plan(self._planner, self._assigner, items, self._book)

@@ -12,6 +12,7 @@ from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
     Span,
+    count_json_lines,
     divide_json_lines,
     import_parquet,
     read_json_lines,
@@ -192,27 +193,14 @@ def columns_of_items(package: Package, keep: Sequence[str] = ()) -> ItemColumns:
     return ItemColumns(package.kind, None, known, tuple(keep))
 
 
-def kept_schema(path: Path, package: Package, keep: Sequence[str]) -> Any:
-    """Say which Arrow types the columns have that are kept.
-
-    Raises
-    ------
-    BadInput
-        If there is no such column, or items have none.
-    """
-    import pyarrow as pa
-
-    if not keep:
-        return pa.schema([])
-    if is_folder(path):
+def check_columns(path: Path, keep: Sequence[str]) -> None:
+    """Refuse columns to keep that items do not have, with BadInput."""
+    if keep and is_folder(path):
         raise BadInput("--keep needs the columns of a table; files have none")
-    if path.suffix.lower() in JSON_LINES:
-        return pa.schema({name: pa.string() for name in keep})
-    with _opened(_parquet_files(path)[0]) as file:
-        schema = file.schema_arrow
-    for name in keep:
-        require(schema.names, name)
-    return pa.schema([schema.field(name) for name in keep]).remove_metadata()
+    if keep and path.suffix.lower() == PARQUET:
+        with _opened(_parquet_files(path)[0]) as file:
+            for name in keep:
+                require(file.schema_arrow.names, name)
 
 
 def _size_for(count: int) -> int:
@@ -242,7 +230,7 @@ def _parquet_parts(path: Path, most: int | None) -> Iterator[Part]:
 
 def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
     if most is None:
-        most = _size_for(sum(span.rows for span in divide_json_lines(path, MOST)))
+        most = _size_for(count_json_lines(path))
     first = 0
     for number, span in enumerate(divide_json_lines(path, most)):
         place = str(path.absolute()), span.offset, span.length

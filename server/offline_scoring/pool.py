@@ -12,7 +12,7 @@ from ..engine.outcome import Outcome
 from .opened_index import IndexFile
 
 Items = list[Numbered]
-CURE = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
+CURE = "use fewer workers (`--on local:2`); rows in a file go on with `--resume`"
 
 
 def answer_by_many(

@@ -1,9 +1,7 @@
 """One total spent part by part: what is left sets the price of the next."""
 
-import math
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +13,6 @@ from .size_sample import SizeSample
 
 # Of the total, so that what the last parts take more than expected is there.
 AIM = 0.995
-
-
 # How much less a part counts than the next in what is believed of their timing.
 FADING = 0.97
 
@@ -66,13 +62,6 @@ class Spending:
     total
         What all of them may spend: reference seconds of processors, or an amount in the
         index's unit.
-    cores
-        How many parts are under way at a time.
-    deadline_s
-        Within what time from now all is to be done; infinite where that is all the
-        same.
-    now
-        A monotonic clock.
 
     Attributes
     ----------
@@ -86,20 +75,11 @@ class Spending:
         sample: SizeSample,
         parts: Iterable[Part],
         total: float,
-        *,
-        cores: int = 1,
-        deadline_s: float = math.inf,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spent = 0.0
         self._finder = finder
         self._sample = sample
         self._total = total
-        self._cores = cores
-        self._now = now
-        self._began_s = now()
-        self._deadline_s = deadline_s
-        self._since = 0.0
         self._timing = PartTiming()
         self._under_way: dict[int, _Begun] = {}
         self._to_come: Counter[int] = Counter()
@@ -127,7 +107,6 @@ class Spending:
     def end(self, scored: PartScored) -> None:
         """Book what a part has spent, and learn from it."""
         begun = self._under_way.pop(scored.number)
-        self._since += scored.spent
         self._book(scored, begun.planned)
 
     def skip(self, part: Part, scored: PartScored) -> None:
@@ -146,13 +125,4 @@ class Spending:
             begun.planned * timing.ratio + begun.items * timing.overhead
             for begun in self._under_way.values()
         )
-        left = AIM * self._total - self.spent
-        if self._deadline_s < math.inf:
-            left = min(left, self._until_deadline())
-        return left - under_way
-
-    def _until_deadline(self) -> float:
-        """Tell what can be spent until the deadline, at the pace that there was."""
-        passed_s = self._now() - self._began_s
-        pace = self._since / passed_s if self._since and passed_s else self._cores
-        return pace * max(self._deadline_s - passed_s, 0.0)
+        return AIM * self._total - self.spent - under_way

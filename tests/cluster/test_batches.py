@@ -44,7 +44,7 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
     dask_cluster.kill_worker()
     dask_cluster.add_worker(SLOWNESS="2")
     address = dask_cluster.address.replace("tcp", "dask")
-    total_s = 4.0
+    total_s = 2.5
     for items, most in ((lines, None), (lines, 90), (tmp_path / "x.parquet", 32)):
         run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
@@ -52,11 +52,18 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
         spent_s = sum(part.spent for part in run.scored)
         assert spent_s == pytest.approx(total_s, rel=0.01)
         assert_once(rows_in(out), COUNT)
+        print(
+            items.name,
+            most,
+            len(run.parts),
+            spent_s / total_s,
+            sum(p.measured_s for p in run.scored),
+        )
         slower = [part.measured_s / part.spent for part in run.scored]
         usual, slow = split(run.scored, slower)
         assert sum(part.measured_s for part in run.scored) > 1.1 * spent_s
         # which node has a part changes nothing of its price
-        assert mean_accuracy(slow) == pytest.approx(mean_accuracy(usual), abs=0.06)
+        assert mean_quality(slow) == pytest.approx(mean_quality(usual), abs=0.06)
 
 
 def split(scored: list[Any], slower: list[float]) -> tuple[list[Any], list[Any]]:
@@ -73,8 +80,8 @@ def split(scored: list[Any], slower: list[float]) -> tuple[list[Any], list[Any]]
     return parts[0], parts[1]
 
 
-def mean_accuracy(parts: list[Any]) -> float:
-    return float(sum(p.accuracy for p in parts) / sum(p.rows for p in parts))
+def mean_quality(parts: list[Any]) -> float:
+    return float(sum(p.quality for p in parts) / sum(p.rows for p in parts))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from polydom.server.batch.batch_plan import PlanFinder
 from polydom.server.offline_scoring.part_scoring import PartScored
 from polydom.server.offline_scoring.parts import LinesPart
 from polydom.server.offline_scoring.spending import AIM, Spending
-from tests.support.clock import Clock
 from tests.support.served import make_index
 
 
@@ -84,27 +83,3 @@ def test_a_part_that_was_scored_before_counts() -> None:
     assert spending.spent == 0.3
     assert spending.find().expected_cost == pytest.approx((AIM * 0.4 - 0.3) / 150)
     assert before.expected_cost == pytest.approx(AIM * 0.4 / 200)
-
-
-def test_a_deadline_that_comes_nearer_buys_less() -> None:
-    clock = Clock()
-    parts = parts_of(4)
-    spending = Spending(
-        PlanFinder(make_index()),
-        Sample([100.0] * 4),  # type: ignore[arg-type]
-        parts,
-        1.6,
-        cores=2,
-        deadline_s=0.4,
-        now=clock,
-    )
-    # two cores for 0.4 s
-    assert spending.find().expected_cost == pytest.approx(0.8 / 200)
-    spending.begin(parts[0], spending.find())
-    clock.now_s += 0.1
-    spending.end(PartScored(0, 50, 0, 0.2, 0.4, 0.4))
-    # twice as dear as foreseen, at the pace of four cores: 1.2 s in the 0.3 s left,
-    # but for the total, of which 0.4 s are spent
-    assert spending.find().expected_cost == pytest.approx((AIM * 1.6 - 0.4) / 2 / 150)
-    clock.now_s += 0.3
-    assert spending.find().price is None
