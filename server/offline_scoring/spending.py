@@ -12,7 +12,7 @@ from .parts import Part
 from .size_sample import SizeSample
 
 # Of the total, so that what the last parts take more than expected is there.
-AIM = 0.995
+AIM = 0.997
 # How much less a part counts than the next in what is believed of their timing.
 FADING = 0.97
 
