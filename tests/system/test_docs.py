@@ -33,6 +33,9 @@ from polydom.server.app import describe_routes
 from polydom.server.evaluation import facts
 from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
+from polydom.server.offline_scoring.parts import LEAST, LEAST_PARTS, MOST
+from polydom.server.offline_scoring.scored import OF_PLAN, Scored
+from polydom.server.offline_scoring.spending import AIM
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, PredictRequest
@@ -46,6 +49,7 @@ OIP = (DOCS / "oip.md").read_text(encoding="utf-8")
 ENSEMBLES = (DOCS / "ensembles.md").read_text(encoding="utf-8")
 RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
 EVALUATING = (DOCS / "evaluating.md").read_text(encoding="utf-8")
+BATCHES = (DOCS / "batches.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -190,3 +194,17 @@ def test_evaluating_names_options_that_there_are_and_every_field(
     for struct in (*structs, facts.Bought, facts.Pair):
         for field in struct.__struct_fields__:
             assert f"`{field}`" in EVALUATING, field
+
+
+def test_batches_names_options_that_there_are_every_column_and_the_limits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["score", "--help"]) == 0
+    described = capsys.readouterr().out
+    of_dask = {"--nthreads"}
+    for option in set(re.findall(r"--[a-z][a-z-]+", BATCHES)) - of_dask:
+        assert option in described, option
+    for column in (*Scored.__struct_fields__, *OF_PLAN):
+        assert f"`{column}`" in BATCHES, column
+    for limit in (f"{LEAST_PARTS} parts", f"{LEAST} items", f"{MOST:,}", f"{AIM:.1%}"):
+        assert limit.replace("%", " %") in BATCHES, limit
