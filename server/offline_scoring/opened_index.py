@@ -32,12 +32,16 @@ class OpenedIndex:
         Answers with it, at what that costs here.
     threads
         Limits those of libraries.
+    is_fresh
+        Whether it has scored no part yet; what is imported and compiled meanwhile makes
+        the first one slow.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
         self.index = index
         self.translator = open_translator(index, features)
         self.threads = ThreadpoolController()
+        self.is_fresh = True
         self.assigner = lru_cache(maxsize=2)(self._make_assigner)
 
     def _make_assigner(self, plan: BatchPlan) -> Assigner:

@@ -41,6 +41,8 @@ class PartScored(msgspec.Struct):
         Seconds of the processor that had it.
     quality
         Sum of what is expected of its answers.
+    is_first
+        Whether its process had scored none before.
     """
 
     number: int
@@ -51,6 +53,7 @@ class PartScored(msgspec.Struct):
     spent: float = 0.0
     measured_s: float = 0.0
     quality: float = 0.0
+    is_first: bool = False
 
 
 class PartJob(msgspec.Struct, frozen=True):
@@ -124,7 +127,8 @@ class _PartScoring:
         self._planner = opened.translator.planner
         self._assigner = opened.assigner(plan)
         self._columns = columns_of(self._planner.package.numeric)
-        self._found = PartScored(part.number)
+        self._found = PartScored(part.number, is_first=opened.is_fresh)
+        opened.is_fresh = False
         self._here = self._reference = self._plans_s = 0.0
 
     def run(self) -> PartScored:

@@ -34,7 +34,12 @@ class PartTiming:
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, foreseen: float) -> None:
-        """Learn from a part, whose plans were foreseen to cost so much by its sizes."""
+        """Learn from a part, whose plans were foreseen to cost so much by its sizes.
+
+        Nothing from the first of a process, which imports and compiles meanwhile.
+        """
+        if scored.is_first:
+            return
         self._planned = FADING * self._planned + foreseen
         self._plans = FADING * self._plans + scored.plans
         self._beside = FADING * self._beside + scored.spent - scored.plans

@@ -74,6 +74,17 @@ def test_less_than_the_cheapest_cost_buys_the_cheapest() -> None:
     assert spend(0.0, [100.0] * 20, 1, 0, 2) == pytest.approx(20 * 50 * 0.0002, rel=0.1)
 
 
+def test_what_a_process_takes_to_begin_is_spent_and_not_expected_again() -> None:
+    parts = parts_of(40)
+    sample = Sample([100.0] * 40)
+    total = 40 * 50 * 0.003
+    spending = Spending(PlanFinder(make_index()), sample, parts, total)  # type: ignore[arg-type]
+    spending.begin(parts[0], spending.find())
+    spending.end(PartScored(0, 50, 0, 0.15, 0.15, 1.15, is_first=True))
+    left = AIM * total - 1.15
+    assert spending.find().expected_cost == pytest.approx(left / (39 * 50))
+
+
 def test_a_part_that_was_scored_before_counts() -> None:
     parts = parts_of(4)
     sample = Sample([100.0] * 4)
