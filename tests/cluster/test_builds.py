@@ -235,6 +235,25 @@ def test_a_worker_without_the_users_feature_file_is_refused(
         build(project)
 
 
+def test_a_worker_that_does_not_see_the_items_is_refused(
+    made: Made,
+    dask_cluster: DaskCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(made.folder / "mails.jsonl", tmp_path)
+    project = made.on(on=dask_address(dask_cluster), shared=str(tmp_path / "shared"))
+    data = msgspec.structs.replace(project.data, texts=f"{OWN_FOLDER}/mails.jsonl")
+    project = msgspec.structs.replace(project, data=data)
+    with pytest.raises(BadWorker, match=r"worker tcp.*: /proc.*/mails\.jsonl: No such"):
+        build(project)
+    for place in dask_cluster.places:
+        (place / "mails.jsonl").write_text("other")
+    with pytest.raises(BadWorker, match=r"mails\.jsonl: it holds something else"):
+        build(project)
+
+
 def test_a_worker_with_another_version_is_refused(
     made: Made, dask_cluster: DaskCluster, tmp_path: Path
 ) -> None:
