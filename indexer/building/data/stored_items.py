@@ -166,7 +166,7 @@ class StoredItems(Sequence[Item]):
     def __getitem__(self, place: slice) -> "StoredItems": ...
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
         """Read an item; of a slice, give items that are not read yet."""
-        if isinstance(place, int | np.integer):
+        if isinstance(place, int):
             within = range(self._start, self._stop)[place]
             (item,) = StoredItems(self.table, self._order, within, within + 1)
             return item

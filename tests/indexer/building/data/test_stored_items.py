@@ -95,7 +95,7 @@ def test_items_and_names_are_those_that_were_read(
     assert tuple(stored) == wanted
     assert stored.kind == "text"
     assert dataset.sizes.tolist() == np.array([one.size for one in wanted]).tolist()
-    for place in (0, -1, np.int64(3)):
+    for place in (0, -1, 3):
         assert stored[place] == wanted[place]
     for part in (slice(2, 5), slice(None), slice(-2, 99), slice(5, 2), slice(6, 0, -2)):
         assert tuple(stored[part]) == wanted[part]
