@@ -3,6 +3,9 @@
 import os
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +23,7 @@ from tests.support import projects
 from tests.support.clusters import DaskCluster, RayCluster
 from tests.support.places import ROOT
 from tests.support.recorded_executor import RecordedExecutor
+from tests.support.waiting import wait_until
 
 OWN = """\
 import os
@@ -169,6 +173,36 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
     known = {pickle.dumps(call) for call in before}
     assert not known & {pickle.dumps(call) for call in again.given}
     assert {name for name, _ in again.given} == {"_train"}
+
+
+def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
+    made: Made, dask_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    from distributed import Client
+
+    shared = Path(made.measured(tmp_path / "shared"))
+    output = tmp_path / "on.pdx"
+    where = ["--on", dask_address(dask_cluster), "--shared", str(shared)]
+    command = [sys.executable, "-m", "polydom", "build", "PROJECT.toml", *where]
+    building = subprocess.Popen(
+        [*command, "-o", str(output)],
+        cwd=made.folder,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        wait_until(lambda: len([*shared.glob("sets/*/*.pdx")]) > 2)
+        building.send_signal(signal.SIGINT)
+        _, told = building.communicate(timeout=30)
+    finally:
+        building.kill()
+    assert building.returncode == 130
+    assert b"goes on" in told
+    assert not output.exists()
+    with Client(dask_cluster.address, set_as_default=False) as client:
+        wait_until(lambda: not any(client.processing().values()))
+    subprocess.run([*command, "-o", str(output)], cwd=made.folder, check=True)
+    assert output.read_bytes() == made.expected
 
 
 def test_a_build_on_ray_goes_on_where_a_node_is_killed(
