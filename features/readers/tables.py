@@ -210,12 +210,14 @@ class Line(NamedTuple):
     """A line of JSON Lines that is not blank.
 
     `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
-    could not be decoded has a UnicodeError for its cause.
+    could not be decoded has a UnicodeError for its cause. `offset` counts the bytes of
+    the file before it; None where that is in another encoding.
     """
 
     number: int
     document: bytes
     row: Row
+    offset: int | None
 
 
 def read_json_lines(
@@ -225,24 +227,29 @@ def read_json_lines(
 
     BadInput comes where it cannot be read, or nobody knows the encoding.
     """
-    documents = _documents(path, encoding) if span is None else _lines_in(path, span)
+    if span is None:
+        documents = _documents(path, encoding)
+        offset = 0 if encoding else _bom_length(path)
+    else:
+        documents, offset = _lines_in(path, span), span.offset
     for number, document in enumerate(documents, 1):
         if document.strip():
-            yield Line(number, document, _row(document, encoding))
+            row = _row(document, encoding)
+            yield Line(number, document, row, None if encoding else offset)
+        offset += len(document)
 
 
 def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
     """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
-    offset = length = count = 0
-    bom = len(BOM_UTF8) if _begins_with_bom(path) else 0
+    offset, length, count = _bom_length(path), 0, 0
     for document in _documents(path, None):
         length += len(document)
         count += bool(document.strip())
         if count == most:
-            yield Span(bom + offset, length, count)
+            yield Span(offset, length, count)
             offset, length, count = offset + length, 0, 0
     if count:
-        yield Span(bom + offset, length, count)
+        yield Span(offset, length, count)
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
@@ -269,10 +276,10 @@ def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
         raise BadInput(f"{path}: not {encoding}: {error}") from error
 
 
-def _begins_with_bom(path: Path) -> bool:
+def _bom_length(path: Path) -> int:
     try:
         with path.open("rb") as file:
-            return file.read(len(BOM_UTF8)) == BOM_UTF8
+            return len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
 
