@@ -87,9 +87,11 @@ class Journal:
             )
         if not lines and any(folder.glob("part-*")):
             raise BadInput(f"{folder} holds parts of something else; name a new folder")
-        for line in lines[1:]:
-            begun = msgspec.json.decode(line, type=_Begun)
-            self.plans[begun.part] = begun.plan
+        try:
+            begun = [msgspec.json.decode(line, type=_Begun) for line in lines[1:]]
+        except msgspec.DecodeError as error:
+            raise BadInput(f"{self._path} is damaged: {error}") from error
+        self.plans.update((one.part, one.plan) for one in begun)
         with naming(self._path):
             self._file = self._path.open("ab")
             self._file.truncate(sum(map(len, lines)))

@@ -134,6 +134,10 @@ def test_other_items_options_and_indexes_do_not_go_on(
     ):
         with pytest.raises(BadInput, match="parts of another index, of other items"):
             carry_out(run, out, 1.0, resume=True)
+    lines_there = (out / NAME).read_bytes()
+    (out / NAME).write_bytes(lines_there + b"{}\n")
+    with pytest.raises(BadInput, match=r"_batch\.jsonl is damaged: "):
+        carry_out(BatchRun(index, lines, OWN), out, 1.0, resume=True)
     (out / NAME).unlink()
     with pytest.raises(BadInput, match="holds parts of something else"):
         carry_out(BatchRun(index, lines, OWN), out, 1.0)
