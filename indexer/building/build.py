@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
+from polydom.features.costs.machine import Measured
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.costs.stopwatch import Load
 from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
@@ -28,7 +28,7 @@ from ..index.index import Index
 from ..index.package import Orders, Package
 from ..index.quality import Task
 from ..progress import Progress, Silence
-from .cache import FOLDER, Cache, digest
+from .cache import Cache, digest
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .data.dataset import (
@@ -40,6 +40,7 @@ from .data.dataset import (
     treat_rare_classes,
 )
 from .data.read_items import load_data
+from .divided_cache import open_cache
 from .feature_values import FeatureTable, compute_values
 from .fit_exits import (
     AnswerTimes,
@@ -114,10 +115,12 @@ def build(
         If the project or its data cannot be used.
     BadFeature
         If a feature breaks its promise on some item, which is named.
+    LacksTimes
+        If times are to be taken later, and none are there yet; what is done is kept.
     """
     if not isinstance(project, Project):
         project = Project.load(project)
-    kept = Cache(Path(cache or project.path(FOLDER)))
+    kept = open_cache(project, None if cache is None else Path(cache))
     project.check_source(given=dataset is not None)
     index = Builder(project, kept, progress or Silence(), watch, given=dataset).index()
     if output is not None:
@@ -148,9 +151,13 @@ class Builder:
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
         table, _ = self.table, self.fresh  # what is wrong with items is said first
+        if self.terms.costs.measured == "later":
+            self._compute_ahead()
         costs, searched = self.costs, self.searched
         sets = searched.sets
-        model_costs, load = self._model_costs(sets, self.trainer.model)
+        if self.terms.costs.measured == "later":
+            self._train_ahead()
+        model_costs, measured = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = searched.keep(curves_of_sets, sizes, self.terms.search.budget_range)
@@ -161,10 +168,10 @@ class Builder:
         if any(again):
             final = dict(zip(masks, models, strict=True))
             whole_s, other = self._model_costs(masks, final.__getitem__, again)
-            load = load.worse(other)
+            measured = measured.joined(other)
         qualities, accuracies = self._expected(masks)
         report = self._report() | {
-            "measured": self.curves.load.worse(load).facts(),
+            "measured": self.curves.measured.joined(measured).facts(),
             "observed": [searched.qualities[mask] for mask in masks],
             "refitted": [bool(one) for one in again],
         }
@@ -208,6 +215,32 @@ class Builder:
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, qualities, sizes, package)
+
+    def _compute_ahead(self) -> None:
+        """Do all that needs no times, before a build stops for want of some."""
+        _ = self.trainer, self._final, self._final_fresh
+        if self.terms.search.method == "poly-dom":  # searches without costs
+            _ = self.searched
+            self._train_ahead()
+
+    def _train_ahead(self) -> None:
+        """Train on all items what may be kept, before stopping for models' times.
+
+        That is no set of which a part is as good: it hardly ever costs less.
+        """
+        if not self.terms.refits:
+            return
+        qualities = self.searched.qualities
+        masks = np.array(self.searched.sets, np.uint64)
+        found = np.array([qualities[mask] for mask in self.searched.sets])
+        likely = []
+        for mask, quality in zip(masks, found, strict=True):
+            within = (masks & mask == masks) & (masks != mask)
+            if not (found[within] >= quality).any():
+                likely.append(int(mask))
+        with self.progress.stage("training on all", len(likely)) as on_progress:
+            for done, _ in enumerate(self._trains_all().qualities(likely)):
+                on_progress(done + 1)
 
     @cached_property
     def _whole(self) -> Dataset:
@@ -558,25 +591,27 @@ class Builder:
             grows=self._judge.measure == "accuracy",
         )
 
+    def _trains_all(self) -> Trainer:
+        """Give what trains any feature set on all items, and has spent nothing yet."""
+        key = digest(self.trainer.task.key, "refit")
+        task = replace(self.trainer.task, splits=[], key=key)
+        if self._final is not self.table:
+            values = self.cache.matrix(f"sets/{key}/values", self._final.values)
+            task = replace(task, values=values)
+        return Trainer(task, self._workers)
+
     def _kept_models(self, masks: Sequence[int]) -> KeptModels:
         """Give a model for each set that is kept, trained on all items if it may be."""
         if not self.terms.refits:
             models = tuple(map(self.trainer.model, masks))
             return KeptModels(models, (False,) * len(masks))
-        task, search = self.trainer.task, self.terms.search
-        key = digest(task.key, "refit")
-        task = replace(task, splits=[], key=key)
-        alike, limit_s = self._final is self.table, math.inf
-        if not alike:
-            values = self.cache.matrix(f"sets/{key}/values", self._final.values)
-            task = replace(task, values=values)
-        everything = Trainer(task, self._workers)
+        search, limit_s = self.terms.search, math.inf
         # of features that are learned an index has one form, which all its models read
-        if search.method == "progressive" and alike:
+        if search.method == "progressive" and self._final is self.table:
             full = (1 << len(self.table.features.stored)) - 1
             limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
         qualities = [self.searched.qualities[mask] for mask in masks]
-        trainers = self.trainer, everything
+        trainers = self.trainer, self._trains_all()
         return refit(masks, qualities, *trainers, limit_s, self.progress)
 
     def _expected(
@@ -646,7 +681,7 @@ class Builder:
         sets: Sequence[int],
         models: Callable[[int], Model],
         again: Sequence[bool] = (),
-    ) -> tuple[NDArray[np.float64], Load]:
+    ) -> tuple[NDArray[np.float64], Measured]:
         """Cost of evaluating the model of each set, which may be trained `again`."""
         costs = self.terms.costs
         named = {}
@@ -654,8 +689,8 @@ class Builder:
             key = digest(self.trainer.task.key, costs.quantile, "answer", refitted)
             named[f"times/{key}/{mask:x}"] = partial(models, mask)
         values = self._final.values if any(again) else self.table.values
-        seconds, load = self._measurer.models(named, values)
-        return seconds * costs.weights.get("s", 0.0), load
+        seconds, measured = self._measurer.models(named, values)
+        return seconds * costs.weights.get("s", 0.0), measured
 
     def _exits(
         self,
