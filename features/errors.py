@@ -106,13 +106,19 @@ class WorkerLost(PolydomError):
 
     code = "worker_lost"
 
-    def __init__(self, stage: str, cure: str) -> None:
+    def __init__(self, stage: str, cure: str, why: str = "") -> None:
         self.stage = stage
         self.cure = cure
-        super().__init__(
-            f"{stage}: a worker process was killed or crashed, most likely because "
-            f"memory ran out; {cure}"
+        why = why or (
+            "a worker process was killed or crashed, most likely because memory ran out"
         )
+        super().__init__(f"{stage}: {why}; {cure}")
+
+
+class BadWorker(PolydomError):
+    """A cluster, or one of its workers, cannot do what it is asked."""
+
+    code = "bad_worker"
 
 
 class Unfinished(PolydomError):

@@ -34,6 +34,7 @@ from polydom.indexer.building.data.dataset import Dataset, RowNames
 from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.train_sets import Trainer
+from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.quality import OF_NUMBERS
 from polydom.indexer.progress import Silence
@@ -176,7 +177,13 @@ def _whole_model(builder: Builder, full: int) -> Model:
     """Give the model of all features, trained on as many rows as those of plans."""
     if builder.terms.search.folds is None:
         return builder.trainer.model(full)
-    everything = Trainer(replace(builder.trainer.task, splits=[], key="all"), 1)
+    everything = Trainer(
+        replace(
+            builder.trainer.task, division=builder.cache.share("all", {}), key="all"
+        ),
+        Workers.here(1),
+        builder.cache,
+    )
     _ = [*everything.qualities([full])]
     return everything.model(full)
 

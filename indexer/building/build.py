@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import zip_longest
@@ -23,12 +24,14 @@ from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
 
+from ..cluster.connect import checked, connect, workers_of
+from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
 from ..index.quality import Task
 from ..progress import Progress, Silence
-from .cache import Cache, digest
+from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .data.dataset import (
@@ -40,7 +43,6 @@ from .data.dataset import (
     treat_rare_classes,
 )
 from .data.read_items import load_data
-from .divided_cache import open_cache
 from .feature_values import FeatureTable, compute_values
 from .fit_exits import (
     AnswerTimes,
@@ -62,13 +64,20 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
+from .measured_later import await_times
 from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .training.class_weights import class_weights, costs_by_code
 from .training.quality import Judge, residual_interval
-from .training.refit import KeptModels, refit
+from .training.refit import KeptModels, refit, train_again
 from .training.search_sets import SearchedSets, search_sets
 from .training.selection_bias import expected_qualities
-from .training.train_sets import Trainer, TrainingTask, takes_weights, weighing
+from .training.train_sets import (
+    Trainer,
+    TrainingTask,
+    division_of,
+    takes_weights,
+    weighing,
+)
 
 Rows = NDArray[np.int64]
 
@@ -83,6 +92,7 @@ def build(
     dataset: Dataset | None = None,
     output: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Index:
@@ -101,8 +111,14 @@ def build(
         Where to save the index; it appears there whole or not at all.
     cache
         Folder for finished work, made if it is not there; None for `.polydom-cache`
-        in the project's folder. What is kept is named by items, settings, code and
-        versions of libraries, and found again only where all are the same.
+        in the project's folder, or the shared folder of its cluster. What is kept is
+        named by items, settings, code and versions of libraries, and found again only
+        where all are the same.
+    executor
+        Carries out what can be spread, whatever the project says: any of
+        `concurrent.futures`, such as a Dask client's `get_executor()`, or
+        `polydom.indexer.cluster.ray.RayExecutor()`. Its workers read shared files in
+        the folder that the project names with `[cluster] shared`.
     progress
         Told of each stage.
     watch
@@ -115,18 +131,64 @@ def build(
         If the project or its data cannot be used.
     BadFeature
         If a feature breaks its promise on some item, which is named.
+    BadWorker, WorkerLost
+        If a cluster's workers are not as this process, or are lost too often.
     LacksTimes
-        If times are to be taken later, and none are there yet; what is done is kept.
+        If costs are to be measured later, and have not been yet; what is done is kept.
     """
     if not isinstance(project, Project):
         project = Project.load(project)
-    kept = open_cache(project, None if cache is None else Path(cache))
     project.check_source(given=dataset is not None)
-    index = Builder(project, kept, progress or Silence(), watch, given=dataset).index()
+    workers, kept = _cluster_of(project, executor, cache)
+    later = project.costs.measured == "later"
+    builder = Builder(
+        project,
+        kept,
+        progress or Silence(),
+        watch,
+        given=dataset,
+        workers=workers,
+        times=await_times(project, kept, workers.count) if later else None,
+    )
+    if later:
+        builder.work_ahead()
+    index = builder.index()
     if output is not None:
         index.save(output)
         index = Index.load(output)
     return index
+
+
+def _cluster_of(
+    project: Project,
+    executor: Executor | None,
+    cache: str | os.PathLike[str] | None,
+) -> tuple[Workers, Cache]:
+    """Find who carries calls out, and where finished work is kept."""
+    terms = project.cluster
+    here = terms.on is None and executor is None
+    if terms.shared is not None and cache is not None:
+        raise BadProject(
+            f"finished work is to be kept in {os.fspath(cache)}, and [cluster] shared "
+            f"is {terms.shared!r}; one of them is needed"
+        )
+    if here:
+        workers = Workers.here(project.workers or os.cpu_count() or 1)
+    else:
+        if executor is None:
+            assert terms.on is not None
+            executor = connect(terms.on, terms.memory_gb)
+        workers = workers_of(
+            executor,
+            retries=terms.retries,
+            in_flight=terms.in_flight,
+            call_s=terms.call_s,
+            wait_s=terms.wait_s,
+        )
+    shared = None if terms.shared is None else project.path(terms.shared)
+    workers = checked(workers, project.feature_files, shared)
+    folder = Path(cache or shared or project.path(FOLDER)).absolute()
+    return workers, Cache(folder, seen=shared is not None or workers.check is None)
 
 
 @dataclass(frozen=True)
@@ -139,6 +201,11 @@ class Builder:
         By which to race learners, whatever the project names; None for as it says.
     given
         The items, where they are in memory.
+    workers
+        Who carries calls out; None for as many processes here as the project says.
+    times
+        Where measured times are kept, and schedules, which are fitted where these say
+        that they may pay; None for `cache`.
     """
 
     project: Project
@@ -147,16 +214,14 @@ class Builder:
     watch: Watch | None = None
     strategy: str | None = None
     given: Dataset | None = None
+    workers: Workers | None = None
+    times: Cache | None = None
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
         table, _ = self.table, self.fresh  # what is wrong with items is said first
-        if self.terms.costs.measured == "later":
-            self._compute_ahead()
         costs, searched = self.costs, self.searched
         sets = searched.sets
-        if self.terms.costs.measured == "later":
-            self._train_ahead()
         model_costs, measured = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
@@ -216,31 +281,28 @@ class Builder:
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, qualities, sizes, package)
 
-    def _compute_ahead(self) -> None:
-        """Do all that needs no times, before a build stops for want of some."""
-        _ = self.trainer, self._final, self._final_fresh
-        if self.terms.search.method == "poly-dom":  # searches without costs
-            _ = self.searched
-            self._train_ahead()
+    def work_ahead(self) -> None:
+        """Do all that takes no models' times, and before it what takes no times at all.
 
-    def _train_ahead(self) -> None:
-        """Train on all items what may be kept, before stopping for models' times.
-
-        That is no set of which a part is as good: it hardly ever costs less.
+        So that few turns are needed where they are measured elsewhere: on all items
+        no set is trained of which a part is as good, which hardly ever costs less.
         """
+        _ = self.fresh, self.trainer, self._final_fresh
+        if self.terms.search.method != "poly-dom":  # that searches without costs
+            _ = self.costs
+        searched = self.searched
         if not self.terms.refits:
             return
-        qualities = self.searched.qualities
-        masks = np.array(self.searched.sets, np.uint64)
-        found = np.array([qualities[mask] for mask in self.searched.sets])
+        masks = np.array(searched.sets, np.uint64)
+        found = np.array([searched.qualities[mask] for mask in searched.sets])
         likely = []
         for mask, quality in zip(masks, found, strict=True):
             within = (masks & mask == masks) & (masks != mask)
             if not (found[within] >= quality).any():
                 likely.append(int(mask))
-        with self.progress.stage("training on all", len(likely)) as on_progress:
-            for done, _ in enumerate(self._trains_all().qualities(likely)):
-                on_progress(done + 1)
+        qualities = [searched.qualities[mask] for mask in likely]
+        limit_s, everything = self._refitting_s, self._trains_all()
+        train_again(likely, qualities, everything, limit_s, self.progress)
 
     @cached_property
     def _whole(self) -> Dataset:
@@ -431,9 +493,10 @@ class Builder:
             progress=self.progress,
         )
 
-    @property
-    def _workers(self) -> int:
-        return self.terms.workers or os.cpu_count() or 1
+    @cached_property
+    def _workers(self) -> Workers:
+        count = self.terms.workers or os.cpu_count() or 1
+        return self.workers or Workers.here(count)
 
     @property
     def _task(self) -> Task:
@@ -497,7 +560,7 @@ class Builder:
     @cached_property
     def _measurer(self) -> Measurer:
         extractor, quantile = self.table.features.extractor, self.terms.costs.quantile
-        return Measurer(extractor, quantile, self.cache, self.progress)
+        return Measurer(extractor, quantile, self.times or self.cache, self.progress)
 
     @cached_property
     def curves(self) -> Curves:
@@ -562,21 +625,26 @@ class Builder:
             class_weights = class_weights if takes_weights(estimator) else None
         weighed = None if class_weights is None else class_weights.tolist()
         key = self._keys.sets(learner, self._judge.facts(), weighed)
+        dataset = table.dataset
+        arrays: dict[str, NDArray[Any] | None] = {
+            "values": table.values,
+            "codes": dataset.codes,
+            "weights": dataset.weights,
+            "class_weights": class_weights,
+            "numbers": dataset.numbers,
+        }
+        given = {name: array for name, array in arrays.items() if array is not None}
+        division = division_of(self.splits(dataset))
         task = TrainingTask(
-            values=self.cache.matrix(f"sets/{key}/values", table.values),
-            codes=table.dataset.codes,
+            items=self.cache.share(f"sets/{key}/items", given),
+            division=self.cache.share(f"sets/{key}/division", division),
             judge=self._judge,
-            splits=self.splits(table.dataset),
             learner=learner,
             seed=self.terms.seed,
             starts=table.features.starts,
-            cache=self.cache,
             key=key,
-            weights=table.dataset.weights,
-            class_weights=class_weights,
-            numbers=table.dataset.numbers,
         )
-        return Trainer(task, self._workers)
+        return Trainer(task, self._workers, self.cache)
 
     @cached_property
     def searched(self) -> SearchedSets:
@@ -592,27 +660,34 @@ class Builder:
         )
 
     def _trains_all(self) -> Trainer:
-        """Give what trains any feature set on all items, and has spent nothing yet."""
-        key = digest(self.trainer.task.key, "refit")
-        task = replace(self.trainer.task, splits=[], key=key)
+        """Give what trains any set on all items, and has not spent any time yet."""
+        task = self.trainer.task
+        key = digest(task.key, "refit")
+        undivided = self.cache.share(f"sets/{key}/division", {})
+        task = replace(task, division=undivided, key=key)
         if self._final is not self.table:
-            values = self.cache.matrix(f"sets/{key}/values", self._final.values)
-            task = replace(task, values=values)
-        return Trainer(task, self._workers)
+            given = {**task.items, "values": self._final.values}
+            task = replace(task, items=self.cache.share(f"sets/{key}/items", given))
+        return Trainer(task, self._workers, self.cache)
+
+    @property
+    def _refitting_s(self) -> float:
+        """Seconds that training on all items may take."""
+        search = self.terms.search
+        # of features that are learned an index has one form, which all its models read
+        if search.method != "progressive" or self._final is not self.table:
+            return math.inf
+        full = (1 << len(self.table.features.stored)) - 1
+        return REFITTING * search.limit_s(self.trainer.seconds(full))
 
     def _kept_models(self, masks: Sequence[int]) -> KeptModels:
         """Give a model for each set that is kept, trained on all items if it may be."""
         if not self.terms.refits:
             models = tuple(map(self.trainer.model, masks))
             return KeptModels(models, (False,) * len(masks))
-        search, limit_s = self.terms.search, math.inf
-        # of features that are learned an index has one form, which all its models read
-        if search.method == "progressive" and self._final is self.table:
-            full = (1 << len(self.table.features.stored)) - 1
-            limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
         qualities = [self.searched.qualities[mask] for mask in masks]
         trainers = self.trainer, self._trains_all()
-        return refit(masks, qualities, *trainers, limit_s, self.progress)
+        return refit(masks, qualities, *trainers, self._refitting_s, self.progress)
 
     def _expected(
         self, masks: Sequence[int]
@@ -734,13 +809,14 @@ class Builder:
     def _schedules(self) -> ScheduleFitter | None:
         """What fits schedules; None where no items are left that models never saw."""
         goal, refits = self.terms.exit_goal, self.terms.refits
+        kept = self.times or self.cache
         fresh = self._final_fresh
         if goal is None or self.terms.search.folds is not None:
             return None
         key = digest(self.trainer.task.key, refits, fresh and fresh.dataset.digest)
         values = self.table.values[self.trainer.tested]
         if fresh is None or goal.confidence is None:
-            return ScheduleFitter(values, None, None, self.cache, key)
+            return ScheduleFitter(values, None, None, kept, key)
         calibration, groups = fresh.values, fresh.dataset.groups
         if refits:  # what was held out has been trained on since
             fewest = fewest_rows(goal.alpha, goal.confidence)
@@ -749,7 +825,7 @@ class Builder:
                 return None
             values, calibration = calibration[parts[0]], calibration[parts[1]]
             groups = groups[parts[1]]
-        return ScheduleFitter(values, calibration, groups, self.cache, key)
+        return ScheduleFitter(values, calibration, groups, kept, key)
 
     def _time_answers(
         self,

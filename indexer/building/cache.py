@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadIndexFile
+from polydom.features.errors import BadIndexFile, Unfinished
 
-from ..index.pdx_file import read_file, replace_when_done, write_file
+from ..index.pdx_file import read_file, write_file
+from .shared_arrays import SharedArrays
 
 Array = NDArray[Any]
 # Where work is kept if nobody says otherwise: in the folder of the project file, so
@@ -30,10 +30,16 @@ class Cache:
 
     An entry is whole or absent: files are replaced in one step, and one that cannot be
     read counts as absent and is made again.
+
+    Attributes
+    ----------
+    seen
+        Whether all processes that a build has calls carried out by see the folder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, seen: bool = True) -> None:
         self.folder = folder
+        self.seen = seen
 
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
         """Return what was stored under `name`, None if nothing usable."""
@@ -51,14 +57,41 @@ class Cache:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, meta, arrays)
 
-    def matrix(self, name: str, array: Array) -> Path:
-        """Keep one array as a file that worker processes map; return its path."""
-        path = self._path(name).with_suffix(".npy")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # another build may have the old one mapped: it must not change under its feet
-        with replace_when_done(path) as file:
-            np.save(file, array, allow_pickle=False)
-        return path
+    def share(self, name: str, arrays: Mapping[str, Array]) -> SharedArrays:
+        """Put arrays where calls in other processes read them; see `SharedArrays`."""
+        return SharedArrays.place(self.folder / name if self.seen else None, arrays)
+
+    def names(self, group: str) -> list[str]:
+        """Name what is kept in a group, `GROUP/...`, in order."""
+        found = (self.folder / group).glob("*.pdx")
+        return sorted(f"{group}/{path.stem}" for path in found)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.pdx"
+
+
+class AwaitedCache(Cache):
+    """Entries that a process on another machine makes, and this one only reads.
+
+    Attributes
+    ----------
+    lacks
+        Raised where one is missing, or one would be kept.
+    """
+
+    def __init__(self, folder: Path, lacks: Unfinished) -> None:
+        super().__init__(folder)
+        self.lacks = lacks
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what was stored under `name`; never None."""
+        found = super().load(name)
+        if found is None:
+            raise self.lacks
+        return found
+
+    def store(
+        self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Refuse to keep anything."""
+        raise self.lacks

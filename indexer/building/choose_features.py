@@ -28,9 +28,11 @@ from ..index.stored_features import (
     StoredFeature,
     load_extractor,
 )
+from .cache import Array, Cache, digest
 from .data.dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
+from .shared_arrays import SharedArrays
 
 log = logging.getLogger("polydom")
 
@@ -74,10 +76,26 @@ class ProjectFeatures:
         self._extractor = extractor
         self.recipes = tuple(recipes)
         self.learned = learned
+        self._arrays: SharedArrays | None = None
 
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Pass on all but recipes, which are learned by where they were read."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass on all but recipes, which are learned where they were read."""
+        if self._arrays is not None:
+            return _read_features, (self._arrays, self.files)
         return type(self), (self.stored, self.files, None, (), self.learned)
+
+    def shared(self, cache: Cache) -> "ProjectFeatures":
+        """Put them where calls in other processes read them, but for their files."""
+        stored = msgspec.msgpack.encode(self.stored)
+        arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
+        for place, one in enumerate(self.stored):
+            if one.name in self.learned:
+                own = self.learned[one.name].arrays()
+                arrays |= {f"{place}_{name}": array for name, array in own.items()}
+        name = f"features/{digest(stored)}"
+        shared = ProjectFeatures(self.stored, self.files, self._extractor)
+        shared.learned, shared._arrays = self.learned, cache.share(name, arrays)
+        return shared
 
     def joined(self, learned: Self) -> "ProjectFeatures":
         """Put behind these what their recipes gave, in an extractor of all."""
@@ -108,6 +126,20 @@ class ProjectFeatures:
     def starts(self) -> tuple[int, ...]:
         """First column of each in a full row, and after the last the width."""
         return (0, *accumulate(feature.width for feature in self.stored))
+
+
+def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatures:
+    """Read features that were shared; their code is loaded when it is needed."""
+    stored = msgspec.msgpack.decode(
+        arrays["stored"].tobytes(), type=list[StoredFeature]
+    )
+    learned = {}
+    for place, one in enumerate(stored):
+        begin = f"{place}_"
+        own = {n.removeprefix(begin): arrays[n] for n in arrays if n.startswith(begin)}
+        if own:
+            learned[one.name] = TermWeights(**own)
+    return ProjectFeatures(stored, files, learned=learned)
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:

@@ -1,10 +1,11 @@
 """Feature values of all items, computed in parallel and kept between runs."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -15,18 +16,21 @@ from polydom.features.tables.column_values import ColumnValues
 from polydom.features.tables.columns import Columns
 from polydom.features.tables.records import Records
 
-from ..progress import Progress
+from ..cluster.workers import Workers
+from ..progress import OnProgress, Progress
 from .cache import Cache, digest
 from .cache_keys import feature_keys
 from .choose_features import ProjectFeatures
 from .data.dataset import Dataset
-from .parallel import in_processes
 
-CHUNK_ITEMS = 64
 ROWS = 2**14  # of a table that are read at once
 STAGE = "computing features"
 
-Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
+# Items of a call: at first, and at most, however fast they are computed.
+FIRST, MOST = 16, 4096
+# What was computed is kept each time that this share of all the time until then has
+# passed, and so many seconds: a process that is killed loses no more.
+KEEP_SHARE, KEEP_S = 0.05, 10.0
 
 
 class FeatureTable(NamedTuple):
@@ -42,7 +46,7 @@ def compute_values(
     features: ProjectFeatures,
     *,
     on_bad_item: str,
-    workers: int,
+    workers: Workers,
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
@@ -63,34 +67,14 @@ def compute_values(
     count = len(dataset.items)
     values = np.empty((count, features.starts[-1]), np.float32)
     at_once = readers_of(dataset.items, features.extractor)
-    names = _entries(dataset, features, at_once)
-    widths = [feature.width for feature in features.stored]
-    computed = np.repeat([name is not None for name in names], widths)
-    starts = range(0, count if computed.any() else 0, CHUNK_ITEMS)
-    bad: dict[int, str] = {}
-    tasks = (
-        delayed(_compute_chunk)(
-            dataset.items[start : start + CHUNK_ITEMS],
-            dataset.names[start : start + CHUNK_ITEMS],
-            start,
-            features,
-            cache,
-            [name and f"{name}/{start}" for name in names],
-        )
-        for start in starts
-    )
-    done = 0
+    kept = KeptValues(cache, _groups(dataset, features, at_once), features, values)
+    bad = kept.bad
     with progress.stage(STAGE, count) as on_progress:
         for read, found in _read_columns(dataset, features, at_once, values):
             bad |= found
-            on_progress(0 if computed.any() else read)
-        for start, chunk, found in in_processes(
-            tasks, workers, stage=STAGE, ordered=False
-        ):
-            values[start : start + len(chunk), computed] = chunk[:, computed]
-            bad |= found
-            done += len(chunk)
-            on_progress(done)
+            on_progress(read if kept.complete else 0)
+        if not kept.complete:
+            _compute(dataset, features, workers, kept, on_progress)
     if bad and on_bad_item == "stop":
         first = min(bad)
         raise BadProject(f"{dataset.names[first]}: {bad[first]}")
@@ -98,8 +82,8 @@ def compute_values(
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
     if not bad:  # the values of a large table are not copied for nothing
         return FeatureTable(dataset, features, values)
-    kept = np.array([i not in bad for i in range(count)])
-    return FeatureTable(dataset.without(bad), features, values[kept])
+    usable = np.array([i not in bad for i in range(count)])
+    return FeatureTable(dataset.without(bad), features, values[usable])
 
 
 def readers_of(items: Sequence[Item], extractor: Extractor) -> dict[int, ColumnValues]:
@@ -116,15 +100,184 @@ def readers_of(items: Sequence[Item], extractor: Extractor) -> dict[int, ColumnV
     }
 
 
-def _entries(
+def _groups(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
-    """Name the cache's entries of the features that are kept there."""
+    """Name where in the cache each feature's values are kept, if they are."""
     keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
         for position, key in enumerate(keys)
     ]
+
+
+class ComputedValues(NamedTuple):
+    """Values of some items from one position on, of features at some positions.
+
+    Attributes
+    ----------
+    rows : (n, width) float32
+        Their columns, one feature after the other.
+    bad
+        Items that are unusable, by position among the n, and why.
+    """
+
+    start: int
+    features: tuple[int, ...]
+    rows: NDArray[np.float32]
+    bad: dict[int, str]
+    seconds: float
+
+
+class KeptValues:
+    """Values of N items that are known, and those of them that are kept in the cache.
+
+    Parameters
+    ----------
+    groups
+        Where each feature's are kept; None for those that are not computed here.
+    values : (N, width) float32
+        Written to as they become known.
+
+    Attributes
+    ----------
+    bad
+        Items that a feature found unusable, and why.
+    done
+        How many items' values are all known.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        groups: Sequence[str | None],
+        features: ProjectFeatures,
+        values: NDArray[np.float32],
+    ) -> None:
+        self.bad: dict[int, str] = {}
+        self.cache = cache
+        self._groups = groups
+        self._starts = features.starts
+        self._values = values
+        self._known = np.zeros((len(groups), len(values)), np.bool_)
+        self._added: list[ComputedValues] = []
+        self._began_s = self._kept_s = time.monotonic()
+        for position, group in enumerate(groups):
+            if group is None:
+                self._known[position] = True
+                continue
+            for name in cache.names(group):
+                self._load(position, name)
+        self.done = int(self._known.all(axis=0).sum())
+
+    def _load(self, position: int, name: str) -> None:
+        stored = self.cache.load(name)
+        if stored is None:
+            return
+        meta, arrays = stored
+        own = self._values[:, self._columns(position)]
+        begun = 0
+        for start, stop in arrays["ranges"].tolist():
+            own[start:stop] = arrays["values"][begun : begun + stop - start]
+            self._known[position, start:stop] = True
+            begun += stop - start
+        self.bad |= {int(row): why for row, why in meta["bad"].items()}
+
+    def _columns(self, position: int) -> slice:
+        return slice(self._starts[position], self._starts[position + 1])
+
+    @property
+    def complete(self) -> bool:
+        """Whether all values are known."""
+        return self.done == self._known.shape[1]
+
+    def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """Give runs of items that lack the same features: start, stop, and these."""
+        known = self._known
+        changes = np.flatnonzero((known[:, 1:] != known[:, :-1]).any(axis=0)) + 1
+        bounds = [0, *changes.tolist(), known.shape[1]]
+        for start, stop in pairwise(bounds):
+            lacking = tuple(np.flatnonzero(~known[:, start]).tolist())
+            if lacking:
+                yield start, stop, lacking
+
+    def add(self, found: ComputedValues) -> None:
+        """Note what was computed; keep it, if that was not done for long."""
+        part = slice(found.start, found.start + len(found.rows))
+        begun = 0
+        for position in found.features:
+            columns = self._columns(position)
+            width = columns.stop - columns.start
+            self._values[part, columns] = found.rows[:, begun : begun + width]
+            self._known[position, part] = True
+            begun += width
+        self.done += len(found.rows)
+        self.bad |= {found.start + at: why for at, why in found.bad.items()}
+        self._added.append(found._replace(rows=found.rows[:, :0]))
+        now_s = time.monotonic()
+        if now_s - self._kept_s > KEEP_S + KEEP_SHARE * (now_s - self._began_s):
+            self.keep()
+
+    def keep(self) -> None:
+        """Keep what was added since the last time: an entry for each feature."""
+        added, self._added = sorted(self._added, key=lambda one: one.start), []
+        self._kept_s = time.monotonic()
+        for position, group in enumerate(self._groups):
+            own = [one for one in added if position in one.features]
+            if not own or group is None:
+                continue
+            ranges = _joined((one.start, one.start + len(one.rows)) for one in own)
+            parts = [self._values[a:b, self._columns(position)] for a, b in ranges]
+            bad = {str(one.start + at): w for one in own for at, w in one.bad.items()}
+            arrays: dict[str, NDArray[Any]] = {
+                "ranges": np.array(ranges, np.int64),
+                "values": np.concatenate(parts),
+            }
+            self.cache.store(f"{group}/{digest(ranges)}", {"bad": bad}, arrays)
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join ranges, ascending, that touch."""
+    joined: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        if joined and joined[-1][1] == start:
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    return joined
+
+
+def _compute(
+    dataset: Dataset,
+    features: ProjectFeatures,
+    workers: Workers,
+    kept: KeptValues,
+    on_progress: OnProgress,
+) -> None:
+    """Compute what is missing, in calls that take about as long as they are to take."""
+    item_s = 0.0
+
+    def calls() -> Iterator[tuple[Any, ...]]:
+        left = count - kept.done
+        for start, stop, lacking in [*kept.missing()]:
+            while start < stop:
+                fair = max(left // (2 * workers.count), 1)
+                quick = FIRST if not item_s else int(workers.call_s / item_s) + 1
+                end = min(start + min(quick, MOST, fair), stop)
+                items, names = dataset.items[start:end], dataset.names[start:end]
+                yield start, items, names, shared, lacking
+                left -= end - start
+                start = end
+
+    count, shared = len(dataset.items), features.shared(kept.cache)
+    try:
+        for found in workers.run(
+            _compute_chunk, calls(), stage=STAGE, ordered=False, doing=_describe
+        ):
+            item_s = found.seconds / len(found.rows)
+            kept.add(found)
+            on_progress(kept.done)
+    finally:
+        kept.keep()
 
 
 def _read_columns(
@@ -156,40 +309,27 @@ def _read_columns(
         yield start + len(doubtful), bad
 
 
+def _describe(
+    start: int, items: Sequence[Item], names: Sequence[str], *_: object
+) -> str:
+    return f"computing features of {len(items)} items from {names[0]} on"
+
+
 def _compute_chunk(
+    start: int,
     items: Sequence[Item],
     names: Sequence[str],
-    start: int,
     features: ProjectFeatures,
-    cache: Cache,
-    entries: Sequence[str | None],
-) -> Chunk:
-    """Values of some items, from the cache as far as it has them, feature by feature.
-
-    `entries` has each feature's name in the cache, None for those not computed here. An
-    item counts as unusable when any feature finds it so.
-    """
+    lacking: tuple[int, ...],
+) -> ComputedValues:
+    """Compute the features at some positions; an unusable item has no values."""
+    begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
-    bad: dict[int, str] = {}
-    missing: list[int] = []
-    for position, entry in enumerate(entries):
-        if entry is None:
-            continue
-        stored = cache.load(entry)
-        if stored is None:
-            missing.append(position)
-            continue
-        rows[:, starts[position] : starts[position + 1]] = stored[1]["values"]
-        bad |= {int(i): why for i, why in stored[0]["bad"].items()}
-    if missing:
-        found = _compute_rows(items, names, features.extractor, missing, rows)
-        meta = {"bad": {str(start + at): why for at, why in found.items()}}
-        for position in missing:
-            part = rows[:, starts[position] : starts[position + 1]]
-            cache.store(str(entries[position]), meta, {"values": part})
-        bad |= {start + at: why for at, why in found.items()}
-    return start, rows, bad
+    bad = _compute_rows(items, names, features.extractor, lacking, rows)
+    parts = [rows[:, starts[place] : starts[place + 1]] for place in lacking]
+    seconds = time.perf_counter() - begun_s
+    return ComputedValues(start, lacking, np.concatenate(parts, axis=1), bad, seconds)
 
 
 def _compute_rows(

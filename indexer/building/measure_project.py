@@ -1,15 +1,20 @@
-"""Taking the times of a build that ran elsewhere, and finishing it if that is all."""
+"""Measuring what a build elsewhere left open, and making its index if that is all."""
 
 import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadProject, LacksWork, Unfinished
 
+from ..cluster.workers import Workers
 from ..index.index import Index
 from ..progress import Progress, Silence
 from .build import Builder
+from .cache import Array, Cache
 from .data.dataset import Dataset
-from .divided_cache import open_measuring_cache
+from .measured_later import TIMES, BuildNote, await_work
 from .project import Project
 
 
@@ -24,11 +29,14 @@ def measure_project(
 ) -> Index:
     """Take the times that a build lacks, and make its index if then all is there.
 
-    Nothing is trained, and no item's features are computed but to time them. Parameters
-    are those of `build`, and `cache` is the folder that it kept its work in.
+    Nothing is trained, and no item's features are computed but to time them.
 
     Parameters
     ----------
+    project, dataset, output, progress
+        As `build` has them.
+    cache
+        Where the build keeps its work; None for as the project says.
     anew
         Take all times again, in place of those that are kept.
 
@@ -36,6 +44,7 @@ def measure_project(
     ------
     BadProject
         If it does not say `[costs] measured = "later"`: then a build measures itself.
+        Or if the build had other libraries than there are here.
     LacksWork
         If a build is to go on first. Times that could be taken are kept.
     """
@@ -47,10 +56,61 @@ def measure_project(
             "it runs; 'later' leaves them to `polydom measure`"
         )
     project.check_source(given=dataset is not None)
-    folder = None if cache is None else Path(cache)
-    kept = open_measuring_cache(project, folder, anew=anew)
-    index = Builder(project, kept, progress or Silence(), given=dataset).index()
+    work = await_work(project, None if cache is None else Path(cache))
+    note = BuildNote.find(project, work)
+    builder = Builder(
+        project,
+        work,
+        progress or Silence(),
+        given=dataset,
+        workers=NoWorkers(None, note.workers, lacks=work.lacks),
+        times=(TimesAnew if anew else Cache)(work.folder / TIMES),
+    )
+    load = builder.curves.measured.load
+    try:
+        index = builder.index()
+    except LacksWork as lacks:
+        if not load.busy:
+            raise
+        busy = "this machine was busy meanwhile: on a quiet one, --anew measures again"
+        raise LacksWork(f"{lacks}; {busy}") from None
     if output is not None:
         index.save(output)
         index = Index.load(output)
     return index
+
+
+@dataclass(frozen=True)
+class NoWorkers(Workers):
+    """Stands for the workers of a build elsewhere, whose work is not done here.
+
+    Attributes
+    ----------
+    lacks
+        Raised where there is any to do.
+    """
+
+    lacks: Unfinished = field(kw_only=True)
+
+    def run(self, *arguments: Any, **terms: Any) -> Iterator[Any]:
+        """Refuse to call anything."""
+        raise self.lacks
+
+
+class TimesAnew(Cache):
+    """Times of which only those count that this process took."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._taken: set[str] = set()
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what this process stored under `name`."""
+        return super().load(name) if name in self._taken else None
+
+    def store(
+        self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Replace what was there."""
+        super().store(name, meta, arrays)
+        self._taken.add(name)

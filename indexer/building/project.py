@@ -346,6 +346,39 @@ class Costs(Part, frozen=True):
         raise BadProject(f"costs.size is {self.size!r}; {needed}")
 
 
+class Cluster(Part, frozen=True):
+    """Who carries out what a build can spread, beyond processes of this machine.
+
+    Attributes
+    ----------
+    on
+        `dask://HOST:PORT`, `ray://auto` or `ray://HOST:PORT`; `local:8` for so many
+        processes here. By default as many as the project has `workers`.
+    shared
+        A folder that every worker sees under this path. Finished work is kept there,
+        and what workers read. Without it that goes along with each call, of which
+        there may be 16 MB.
+    retries
+        How often a call is tried again whose worker was killed or crashed.
+    in_flight
+        Calls that are given to the cluster at a time, for each core.
+    call_s
+        Seconds that a call is to take, where many small things are done in one.
+    wait_s
+        How long to wait for workers where there are none.
+    memory_gb
+        Memory that each call is to have for itself, asked of Ray.
+    """
+
+    on: str | None = None
+    shared: str | None = None
+    retries: Annotated[int, Meta(ge=0)] = 2
+    in_flight: Positive = 2
+    call_s: Above = 1.0
+    wait_s: Above = 10.0
+    memory_gb: Above | None = None
+
+
 class ExitGoal(NamedTuple):
     """How many answers early exits may change: `ExitTerms`, resolved.
 
@@ -411,6 +444,7 @@ class Project(Part, frozen=True):
     exits: ExitTerms = ExitTerms()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     workers: Positive | None = None
+    cluster: Cluster = Cluster()
     folder: str = "."
 
     @classmethod

@@ -106,8 +106,22 @@ def build(
         Path, typer.Option("--output", "-o", help="Where the index goes.")
     ],
     cache: CacheFolder = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; default: the project's.")
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Who does the work: local:8 for 8 processes here, dask://HOST:PORT, "
+            "ray://auto or ray://HOST:PORT; default: the project's.",
+            show_default=False,
+        ),
+    ] = None,
+    shared: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder that all workers see, in place of --cache; default: the "
+            "project's.",
+            show_default=False,
+        ),
     ] = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -129,8 +143,10 @@ def build(
     if output.is_dir():
         raise BadProject(f"{output} is a folder; name a file: {output / 'my.pdx'}")
     plan = Project.load(project)
-    if workers is not None:
-        plan = msgspec.structs.replace(plan, workers=workers)
+    places = {"on": on, "shared": None if shared is None else str(shared.absolute())}
+    named = {key: place for key, place in places.items() if place is not None}
+    cluster = msgspec.structs.replace(plan.cluster, **named)
+    plan = msgspec.structs.replace(plan, cluster=cluster)
     bars = ProgressBars()
     with _resumable(), _tells_what_lacks(as_json), prints_to_stderr():
         index = build_index(

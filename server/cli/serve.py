@@ -42,7 +42,8 @@ Indexes = Annotated[
     typer.Argument(
         metavar="[NAME=]INDEX.pdx...",
         help="Files that `polydom build` wrote; the first answers where no model "
-        "is named. A file is called as it is without .pdx, or NAME.",
+        "is named. A file is called as it is without .pdx, or NAME. A folder stands "
+        "for the one index in it.",
     ),
 ]
 Host = Annotated[str, typer.Option(help="Address to listen at.")]

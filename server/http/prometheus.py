@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from ..runtime.metrics import Histogram, Metrics, Samples
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
+from .cpu_throttling import CpuThrottling
 
 # Values of the labels but the first, which is the model's; and what is counted.
 Value = tuple[tuple[str, ...], Any]
@@ -178,6 +179,7 @@ def render(
     """
     registry = CollectorRegistry()
     registry.register(Families(repository, worker, others))
+    registry.register(CpuThrottling())
     return generate_latest(registry)
 
 

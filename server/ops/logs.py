@@ -10,7 +10,8 @@ from polydom.features.errors import BadInput
 
 LogFormat = Literal["text", "json"]
 
-# What every record has; anything else came as `extra` and goes into the object.
+# What every record has; anything else came as `extra` and goes into the object,
+# but for what libraries note for themselves, such as `_ray_timestamp_ns`.
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message"}
 
 
@@ -26,7 +27,11 @@ class JsonLogFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "message": record.getMessage(),
         }
-        facts |= {k: v for k, v in vars(record).items() if k not in _USUAL}
+        facts |= {
+            name: value
+            for name, value in vars(record).items()
+            if name not in _USUAL and not name.startswith("_")
+        }
         if record.exc_info:
             facts["traceback"] = self.formatException(record.exc_info)
         return msgspec.json.encode(facts, enc_hook=str).decode()

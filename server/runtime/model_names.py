@@ -12,18 +12,22 @@ AnyPath = str | os.PathLike[str]
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     """Read `FILE` or `NAME=FILE` each; a path with `=` in it needs a name or a `/`.
 
+    A folder stands for the one index in it, as object stores and volumes give it.
+
     Raises
     ------
     BadInput
-        If there is none, or two would have one name, or a name cannot be in a URL.
+        If there is none, or two would have one name, or a name cannot be in a URL; if a
+        folder has another number of indexes than one.
     """
     pairs = []
     for argument in arguments:
         name, separator, path = argument.partition("=")
         if separator and not set(name) & {"/", os.sep}:
-            pairs.append((name, Path(path)))
+            pairs.append((name, _index_at(Path(path))))
         else:
-            pairs.append((Path(argument).stem, Path(argument)))
+            file = _index_at(Path(argument))
+            pairs.append((file.stem, file))
     return _unique(pairs)
 
 
@@ -38,6 +42,21 @@ def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Pa
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)
+
+
+def _index_at(path: Path) -> Path:
+    """Find the file that a path stands for."""
+    if not path.is_dir():
+        return path
+    files = sorted(path.glob("[!.]*.pdx"))
+    if len(files) == 1:
+        return files[0]
+    found = ", ".join(file.name for file in files[:3]) or "none"
+    more = ", ..." if len(files) > 3 else ""
+    raise BadInput(
+        f"{path} is a folder: one .pdx file is needed in it, found {found}{more}; "
+        "give the file itself"
+    )
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:

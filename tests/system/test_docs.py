@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from prometheus_client import parser
-from starlette.testclient import TestClient
 
 from polydom.features.errors import (
     BadFeature,
@@ -31,7 +29,7 @@ from polydom.indexer.index.pdx_file import (
 )
 from polydom.server import errors
 from polydom.server.__main__ import main
-from polydom.server.app import create_app, describe_routes
+from polydom.server.app import describe_routes
 from polydom.server.evaluation import facts
 from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
@@ -39,9 +37,8 @@ from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
+from tests.support.exposed_metrics import exposed_labels
 from tests.support.places import DOCS, ROOT
-from tests.support.served import FEATURES_FILE, save_index
-from tests.support.waiting import until_ready
 
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
@@ -122,21 +119,7 @@ def test_file_format_gives_the_constants_that_the_code_has() -> None:
 @pytest.fixture(scope="module")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Labels of every sample that a server shows, by the sample's name."""
-    app = create_app(
-        save_index(tmp_path_factory.mktemp("index")), features=[FEATURES_FILE]
-    )
-    labels: dict[str, set[str]] = {}
-    with TestClient(app) as client:
-        until_ready(client)
-        client.post("/v1/predict", json={"text": "hi", "budget_ms": 900})
-        client.post("/v1/predict", json={"text": "hi", "budget_ms": -1})
-        text = client.get("/metrics").text
-    for family in parser.text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels.setdefault(sample.name, set()).update(sample.labels)
-    # parts have factors once they were measured, which takes samples and their times
-    labels["polydom_rescale_factor"] = {"model", "part", "name"}
-    return labels
+    return exposed_labels(tmp_path_factory.mktemp("index"))
 
 
 def test_dashboard_asks_for_metrics_and_labels_that_there_are(

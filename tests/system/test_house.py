@@ -32,6 +32,7 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if path.stem == "__init__" else parts)
 
 
+ENGINES = {"dask", "distributed", "pyspark", "ray"}
 MODULES = {name_of(path): path for path in SOURCES}
 
 
@@ -64,6 +65,8 @@ def test_module_keeps_the_house_rules(path: Path) -> None:
     imported = {name.partition(".")[0] for name in imports(path)}
     assert is_kernel(path) or "numba" not in imported, "numba is for kernel modules"
     assert not imported & {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    adapts = name_of(path).startswith("polydom.indexer.cluster.")
+    assert adapts or not imported & ENGINES, "engines are for indexer/cluster"
     assert not imported & set(ROOMS), "rooms are imported as polydom.* or relatively"
 
 
@@ -107,12 +110,17 @@ HEAVY = {"sklearn", "fastapi", "skimage", "PIL", "lightgbm", "xgboost", "matplot
 
 def test_client_loads_nothing_that_computes() -> None:
     loaded = loaded_by("from polydom.server import AsyncClient, Client")
-    assert not loaded & (HEAVY | {"numba", "scipy", "uvicorn"})
+    assert not loaded & (HEAVY | ENGINES | {"numba", "scipy", "uvicorn"})
 
 
 @pytest.mark.parametrize("room", ["features", "models", "indexer"])
 def test_room_is_light_to_import(room: str) -> None:
-    assert not loaded_by(f"import polydom.{room}") & HEAVY
+    assert not loaded_by(f"import polydom.{room}") & (HEAVY | ENGINES)
+
+
+def test_no_engine_of_clusters_is_loaded_unasked() -> None:
+    loaded = loaded_by("import polydom.server.__main__, polydom.indexer.commands.app")
+    assert not loaded & ENGINES
 
 
 @pytest.mark.parametrize("room", ["features", "models", "indexer", "server"])

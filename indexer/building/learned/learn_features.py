@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 
 from polydom.features.fingerprint import fingerprint
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 
+from ...cluster.workers import Workers
 from ...index.stored_features import StoredFeature, StoredTerms
 from ...progress import Progress, skip
 from ..cache import Array, Cache, digest
@@ -24,7 +24,6 @@ from ..cache_keys import library_versions
 from ..choose_features import ProjectFeatures
 from ..data.dataset import Dataset, divide_groups
 from ..feature_values import FeatureTable, compute_values
-from ..parallel import in_processes
 from .fit_terms import (
     PASSES,
     SMOOTHING,
@@ -161,10 +160,10 @@ class FeatureLearner:
     Parameters
     ----------
     workers
-        Processes.
+        What counts terms, and fits weights out of fold.
     """
 
-    def __init__(self, workers: int, cache: Cache, progress: Progress) -> None:
+    def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
 
     def learn(self, recipes: Sequence[Recipe], lesson: Lesson) -> list[Learned]:
@@ -260,15 +259,12 @@ class FeatureLearner:
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
         """Scores of each part, in order, by what the others teach at each strength."""
-        calls = (delayed(score_part)(texts, name, fitting, strengths) for name in names)
-        yield from in_processes(calls, self.workers, stage=STAGE)
+        calls = ((texts, name, fitting, strengths) for name in names)
+        yield from self.workers.run(score_part, calls, stage=STAGE)
 
     def _count(self, recipe: Recipe, dataset: Dataset, rows: Rows) -> TermTable:
-        calls = (
-            delayed(_count_items)(recipe.name, _payloads(dataset, part))
-            for part in _chunks(rows)
-        )
-        return make_table([*in_processes(calls, self.workers, stage=STAGE)])
+        calls = ((recipe.name, _payloads(dataset, part)) for part in _chunks(rows))
+        return make_table([*self.workers.run(_count_items, calls, stage=STAGE)])
 
 
 class Extent(NamedTuple):

@@ -7,12 +7,10 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -25,15 +23,17 @@ from polydom.models.scoring.prior import Prior
 from polydom.models.selection.arms import last_step
 from polydom.models.selection.learners import make_learner
 
+from ...cluster.workers import Workers
 from ...exits.checkpoints import answers_of
 from ...index.quality import Task
 from ..cache import Cache, digest
-from ..parallel import in_processes
+from ..shared_arrays import SharedArrays
 from .quality import Answers, Judge
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
+STAGE = "training sets"
 ROWS_AT_ONCE = 1 << 14
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 KEPT = frozenset({"quality", "seconds", "kind", "remarks"})  # of a trained set
@@ -41,44 +41,58 @@ KEPT = frozenset({"quality", "seconds", "kind", "remarks"})  # of a trained set
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """What training on any feature set needs; sent to worker processes once a call.
+    """What training on any feature set needs; small, for it is sent with each call.
 
     Attributes
     ----------
-    values
-        A file with the feature values (N, width) float32.
-    codes : (N,) int64
-        Class of each item; 0 where labels are numbers.
+    items
+        `values` (N, width) float32 of features, and `codes` (N,) int64, the class of
+        each item, 0 where labels are numbers. Where there are any, `weights` (N,)
+        float64, how much each item counts; `class_weights` (K,) float64, how much more
+        items of each class count where a learner is fitted, and not where it is judged;
+        and `numbers` (N,) float64, the labels.
+    division
+        Rows of each part, by `division_of`.
     judge
         What tells how good answers are.
-    splits
-        (training rows, testing rows), once, or once for each fold; none to train on all
-        rows and test on none.
     starts
         First column of each feature, and after the last the width.
-    cache, key
-        Where trained sets are kept: entries `sets/{key}/{mask}`.
-    weights : (N,) float64
-        How much each item counts; None where all count alike.
-    class_weights : (K,) float64
-        How much more items of each class count where a learner is fitted, and not
-        where it is judged; None where none counts more.
-    numbers : (N,) float64
-        The labels, where they are numbers.
+    key
+        Names what is kept of trained sets: entries `sets/{key}/{mask}`.
     """
 
-    values: Path
-    codes: NDArray[np.int64]
+    items: SharedArrays
+    division: SharedArrays
     judge: Judge
-    splits: Sequence[tuple[Rows, Rows]]
     learner: dict[str, Any]
     seed: int
     starts: tuple[int, ...]
-    cache: Cache
     key: str
-    weights: Floats | None = None
-    class_weights: Floats | None = None
-    numbers: Floats | None = None
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """(N, width) values of all features."""
+        return self.items["values"]
+
+    @property
+    def codes(self) -> Rows:
+        """(N,) class of each item; 0 where labels are numbers."""
+        return self.items["codes"]
+
+    @property
+    def numbers(self) -> Floats | None:
+        """(N,) the labels, where they are numbers."""
+        return self.items.get("numbers")
+
+    @property
+    def splits(self) -> list[tuple[Rows, Rows]]:
+        """(training rows, testing rows), once, or once for each fold.
+
+        None to train on all rows and test on none.
+        """
+        count = len(self.division) // 2
+        names = [(f"train_{part}", f"test_{part}") for part in range(count)]
+        return [(self.division[train], self.division[test]) for train, test in names]
 
     @property
     def targets(self) -> NDArray[Any]:
@@ -101,21 +115,31 @@ class TrainingTask:
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
         """How much each of some items counts where a learner is fitted to them."""
-        if self.weights is None and self.class_weights is None:
+        by_class = self.items.get("class_weights")
+        if by_class is None and "weights" not in self.items:
             return None
         weights = self.weights_of(rows)
-        if self.class_weights is not None:
-            weights = weights * self.class_weights[self.codes[rows]]
+        if by_class is not None:
+            weights = weights * by_class[self.codes[rows]]
             weights /= weights.mean()
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
         """How much each of some items counts."""
-        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        weights: Floats | None = self.items.get("weights")
+        return np.ones(len(rows)) if weights is None else weights[rows]
 
     def name(self, mask: int) -> str:
         """Return the cache entry of a trained set."""
         return f"sets/{self.key}/{mask:x}"
+
+
+def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
+    """Name the rows of splits, for `TrainingTask.division`."""
+    arrays = dict[str, Rows]()
+    for part, (train, test) in enumerate(splits):
+        arrays |= {f"train_{part}": train, f"test_{part}": test}
+    return arrays
 
 
 @dataclass(slots=True)
@@ -123,6 +147,14 @@ class Spent:
     """Seconds that trainers spend together."""
 
     seconds: float = 0.0
+
+
+class TrainedSet(NamedTuple):
+    """What is kept of a feature set that was trained."""
+
+    mask: int
+    meta: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
 
 
 class Trainer:
@@ -141,10 +173,16 @@ class Trainer:
     """
 
     def __init__(
-        self, task: TrainingTask, workers: int, spent: Spent | None = None
+        self,
+        task: TrainingTask,
+        workers: Workers,
+        cache: Cache,
+        spent: Spent | None = None,
     ) -> None:
         self.task = task
-        self.workers = workers
+        self.cache = cache
+        self.workers = workers.count
+        self._workers = workers
         self.spent = spent or Spent()
         self._seconds: dict[int, float] = {}
 
@@ -168,8 +206,6 @@ class Trainer:
                 self._seconds[mask] = seconds
                 self.spent.seconds += seconds / self.workers
             yield quality
-        # joblib wants to be asked once more than it has results
-        next(found, None)
 
     def on_sample(self, count: int) -> Self:
         """Give what trains sets on so many rows of the first division's.
@@ -179,19 +215,27 @@ class Trainer:
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
-        task = replace(self.task, splits=[(train[rows], test)], key=key)
-        return type(self)(task, self.workers, self.spent)
+        division = division_of([(train[rows], test)])
+        shared = self.cache.share(f"sets/{key}/division", division)
+        task = replace(self.task, division=shared, key=key)
+        return type(self)(task, self._workers, self.cache, self.spent)
 
     def _trained(self, mask: int) -> tuple[float, float] | None:
-        entry = self.task.cache.load(self.task.name(mask))
+        entry = self.cache.load(self.task.name(mask))
         if entry is None or not entry[0].keys() >= KEPT:  # or of an earlier version
             return None
         return float(entry[0]["quality"]), float(entry[0]["seconds"])
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[tuple[float, float]]:
         if masks:
-            calls = (delayed(_train)(self.task, mask) for mask in masks)
-            yield from in_processes(calls, self.workers, stage="training sets")
+            calls = ((self.task, mask) for mask in masks)
+            for found in self._workers.run(
+                _train, calls, stage=STAGE, doing=_describe, keep=self._keep
+            ):
+                yield found.meta["quality"], found.meta["seconds"]
+
+    def _keep(self, found: "TrainedSet") -> None:
+        self.cache.store(self.task.name(found.mask), found.meta, found.arrays)
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
@@ -240,13 +284,28 @@ class Trainer:
         """
         task = self.task
         if len(task.splits) == 1:
-            values = _map(task.values)[task.splits[0][1]]
+            values = task.values[task.splits[0][1]]
             pairs = [answers_of(self.model(mask), values) for mask in masks]
         else:
-            calls = (delayed(_answers_by_fold)(task, mask) for mask in masks)
-            pairs = list(in_processes(calls, self.workers, stage="fitting exits"))
+            pairs = [*self._answers_by_fold(masks)]
         margins, choices = zip(*pairs, strict=True)
         return np.column_stack(margins), np.column_stack(choices)
+
+    def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
+        """Margins and choices of sets for each fold's items, which are kept."""
+        names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
+        known = {mask: self.cache.load(name) for mask, name in names.items()}
+
+        def keep(found: TrainedSet) -> None:
+            self.cache.store(names[found.mask], found.meta, found.arrays)
+
+        calls = ((self.task, mask) for mask, entry in known.items() if entry is None)
+        found = self._workers.run(
+            _answer_by_fold, calls, stage="fitting exits", doing=_describe, keep=keep
+        )
+        for entry in known.values():
+            arrays = next(found).arrays if entry is None else entry[1]
+            yield arrays["margins"], arrays["choices"]
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
         """Count what the learner warned of while training these sets."""
@@ -257,7 +316,7 @@ class Trainer:
         return counts
 
     def _entry(self, mask: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        entry = self.task.cache.load(self.task.name(mask))
+        entry = self.cache.load(self.task.name(mask))
         if entry is None:
             raise KeyError(f"feature set {mask:#x} has not been trained")
         return entry
@@ -276,8 +335,16 @@ def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
     return np.sort(by_class[np.argsort(place, kind="stable")[:count]])
 
 
-def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
-    """Train one set, keep its model, return its quality and the seconds it took."""
+def _describe(task: TrainingTask, mask: int) -> str:
+    columns = len(columns_of(task.starts, mask))
+    return (
+        f"training {task.learner['name']} on {len(task.codes):,} items and the "
+        f"{columns} columns of feature set {mask:#x}"
+    )
+
+
+def _train(task: TrainingTask, mask: int) -> TrainedSet:
+    """Train one set: its model, quality, and the seconds it took."""
     _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
@@ -285,7 +352,7 @@ def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
     try:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
-            given.append(task.judge.answers(model, _map(task.values)[test]))
+            given.append(task.judge.answers(model, task.values[test]))
         if not task.splits:
             model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
@@ -307,8 +374,7 @@ def _train(task: TrainingTask, mask: int) -> tuple[float, float]:
         "remarks": sorted(set(remarks)),
     }
     arrays |= {f"model/{name}": array for name, array in model.arrays().items()}
-    task.cache.store(task.name(mask), meta, arrays)
-    return quality, seconds
+    return TrainedSet(mask, meta, arrays)
 
 
 def _judge(
@@ -346,20 +412,15 @@ def _warm(learner: bytes, kind: Task) -> None:
         compile_model(estimator, np.arange(3)).predict(rows.astype(np.float32))
 
 
-def _answers_by_fold(task: TrainingTask, mask: int) -> tuple[Floats, Rows]:
-    """Margins and choices of one set for each fold's items, which are kept."""
-    name = f"margins/{task.key}/{mask:x}"
-    stored = task.cache.load(name)
-    if stored is None:
-        columns = columns_of(task.starts, mask)
-        parts = [
-            answers_of(_fit(task, train, columns, []), _map(task.values)[test])
-            for train, test in task.splits
-        ]
-        margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
-        task.cache.store(name, {}, {"margins": margins, "choices": choices})
-        return margins, choices
-    return stored[1]["margins"], stored[1]["choices"]
+def _answer_by_fold(task: TrainingTask, mask: int) -> TrainedSet:
+    """Margins and choices of one set for each fold's items, by models of the others."""
+    columns = columns_of(task.starts, mask)
+    parts = [
+        answers_of(_fit(task, train, columns, []), task.values[test])
+        for train, test in task.splits
+    ]
+    margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return TrainedSet(mask, {}, {"margins": margins, "choices": choices})
 
 
 def _fit(
@@ -370,7 +431,7 @@ def _fit(
         kind = Prior if task.numbers is None else Mean
         return kind.fit(targets, weights)
     estimator = task.estimator()
-    values = _take(_map(task.values), train, columns)
+    values = _take(task.values, train, columns)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(values, targets, **weighing(estimator, weights))
@@ -426,9 +487,3 @@ def _take(
         part = slice(start, start + ROWS_AT_ONCE)
         taken[part] = values[np.ix_(rows[part], columns)]
     return taken
-
-
-@lru_cache(maxsize=1)
-def _map(path: Path) -> NDArray[np.float32]:
-    mapped: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return mapped

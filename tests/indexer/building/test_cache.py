@@ -32,8 +32,8 @@ def test_digest_tells_parts_apart() -> None:
     assert digest([1, None]) != digest([1, 0])
 
 
-def test_matrix_that_is_mapped_stays_as_it_was(tmp_path: Path) -> None:
+def test_shared_arrays_that_are_mapped_stay_as_they_were(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    mapped = np.load(cache.matrix("x", np.zeros(1000)), mmap_mode="r")
-    cache.matrix("x", np.ones(10))
+    mapped = cache.share("x", {"y": np.zeros(1000)})["y"]
+    cache.share("x", {"y": np.ones(10)})
     assert (mapped == 0).all()

@@ -14,6 +14,7 @@ from polydom.indexer.building.choose_features import choose_features
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.feature_values import FeatureTable, compute_values
 from polydom.indexer.building.project import Project
+from polydom.indexer.cluster.workers import Workers
 from tests.support.progresses import Stages
 
 ROWS = """\
@@ -46,7 +47,7 @@ def values(folder: Path, at_once: bool, features: dict[str, Any]) -> FeatureTabl
         dataset,
         choose_features(project, dataset),
         on_bad_item=project.data.on_bad_item,
-        workers=1,
+        workers=Workers.here(1),
         cache=Cache(folder / str(at_once)),
         progress=stages,
     )

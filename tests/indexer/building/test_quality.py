@@ -139,15 +139,14 @@ def test_rare_classes_are_found_where_all_count_alike(tmp_path: Path) -> None:
 
     assert recall(balanced) > recall(equal)
     same = builder(tmp_path, {"measure": "balanced_accuracy", "class_weights": "equal"})
-    assert same.trainer.task.class_weights is None
+    assert "class_weights" not in same.trainer.task.items
     named = builder(tmp_path, {"class_weights": {"trap": 3.0}})
-    weights = named.trainer.task.class_weights
-    assert weights is not None
+    weights = named.trainer.task.items["class_weights"]
     assert weights[2] == pytest.approx(3 * weights[0])
     # a learner that takes no weights is balanced only if that is asked for
     lda = {"name": "lda"}
     plain = builder(tmp_path, {"measure": "balanced_accuracy"}, learner=lda)
-    assert plain.trainer.task.class_weights is None
+    assert "class_weights" not in plain.trainer.task.items
     asked = builder(tmp_path, {"class_weights": "balanced"}, learner=lda)
     with pytest.raises(BadProject, match="LinearDiscriminantAnalysis takes none"):
         _ = asked.table

@@ -34,7 +34,9 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 def test_json_has_what_came_with_the_message() -> None:
     path = Path("some") / "file"
     facts = json.loads(
-        JsonLogFormatter().format(record("a\nb", event="reload", path=path))
+        JsonLogFormatter().format(
+            record("a\nb", event="reload", path=path, _engine_ns=1)
+        )
     )
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", facts.pop("time"))
     assert facts.pop("pid") > 0

@@ -34,3 +34,20 @@ def test_names_are_the_files_by_their_stems_or_as_told() -> None:
         name_paths({"a/b": "a.pdx"})
     assert name_paths({"a": "b.pdx"}) == {"a": Path("b.pdx")}
     assert name_paths([Path("x/c.pdx")]) == {"c": Path("x/c.pdx")}
+
+
+def test_a_folder_stands_for_the_one_index_in_it(tmp_path: Path) -> None:
+    for other in (".my.pdx.7.tmp", ".hidden.pdx", "README.md"):
+        (tmp_path / other).touch()
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "other.pdx").touch()
+    with pytest.raises(BadInput, match=r"one \.pdx file is needed in it, found none"):
+        name_files([str(tmp_path)])
+    index = tmp_path / "my.pdx"
+    index.touch()
+    assert name_files([str(tmp_path)]) == {"my": index}
+    assert name_files([f"mails={tmp_path}"]) == {"mails": index}
+    for letter in "abc":
+        (tmp_path / f"{letter}.pdx").touch()
+    with pytest.raises(BadInput, match=r"found a\.pdx, b\.pdx, c\.pdx, \.\.\."):
+        name_files([f"mails={tmp_path}"])

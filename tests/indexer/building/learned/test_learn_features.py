@@ -24,6 +24,7 @@ from polydom.indexer.building.learned.learn_features import (
     lesson_of,
 )
 from polydom.indexer.building.project import Project
+from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
 from tests.support import projects
 from tests.support.learned import table_of
@@ -51,7 +52,7 @@ def drawn(
 
 
 def learner(folder: Path, progress: Any = None, workers: int = 1) -> FeatureLearner:
-    return FeatureLearner(workers, Cache(folder), progress or Silence())
+    return FeatureLearner(Workers.here(workers), Cache(folder), progress or Silence())
 
 
 def lesson(dataset: Dataset, folds: int | None = None) -> Lesson:

@@ -16,8 +16,10 @@ from polydom.indexer.building.training.refit import refit
 from polydom.indexer.building.training.train_sets import (
     Trainer,
     TrainingTask,
+    division_of,
     draw_sample,
 )
+from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Silence
 
 ROWS = 400
@@ -35,17 +37,15 @@ def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
     split = np.flatnonzero(part != 0), np.flatnonzero(part == 0)
     cache = Cache(folder)
     task = TrainingTask(
-        values=cache.matrix("values", values),
-        codes=codes,
+        items=cache.share("items", {"values": values, "codes": codes}),
+        division=cache.share("division", division_of([] if everything else [split])),
         judge=Judge("accuracy", 2),
-        splits=[] if everything else [split],
         learner={"name": "sklearn.linear_model:LogisticRegression", "C": 3.0},
         seed=0,
         starts=(0, 3, 6),
-        cache=cache,
         key="all" if everything else "judged",
     )
-    return Trainer(task, 1)
+    return Trainer(task, Workers.here(1), cache)
 
 
 def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_accuracy_is_that_of_the_items_said_to_be_decided_right(tmp_path: Path) 
     right = trainer.right(SETS)
     assert right.shape == (4, ROWS // 4)
     assert right.mean(axis=1).tolist() == accuracies
-    values = np.load(trainer.task.values)
+    values = trainer.task.values
     ((train, test),) = trainer.task.splits
     codes = trainer.task.codes
     for mask, row in zip(SETS[1:], right[1:], strict=True):
@@ -82,11 +82,11 @@ def test_what_an_earlier_version_kept_is_trained_again(tmp_path: Path) -> None:
     trainer = trainer_of(tmp_path)
     accuracies = list(trainer.qualities(SETS))
     for mask in SETS:
-        entry = trainer.task.cache.load(trainer.task.name(mask))
+        entry = trainer.cache.load(trainer.task.name(mask))
         assert entry is not None
         meta, arrays = entry
         del meta["seconds"], arrays["right"]
-        trainer.task.cache.store(trainer.task.name(mask), meta, arrays)
+        trainer.cache.store(trainer.task.name(mask), meta, arrays)
     again = trainer_of(tmp_path)
     assert list(again.qualities(SETS)) == accuracies
     assert again.right(SETS).mean(axis=1).tolist() == accuracies
@@ -126,7 +126,7 @@ def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
     accuracies = list(judged.qualities(SETS))
     kept = refit(SETS, accuracies, judged, everything, np.inf, Silence())
     assert kept.again == (True,) * 4
-    values, codes = np.load(judged.task.values), judged.task.codes
+    values, codes = judged.task.values, judged.task.codes
     for mask, model in zip(SETS[1:], kept.models[1:], strict=True):
         columns = [c for c in range(6) if mask >> (c // 3) & 1]
         whole = LogisticRegression(C=3.0).fit(values[:, columns], codes)
@@ -140,7 +140,7 @@ def test_without_time_the_most_accurate_alone_is_trained_again(tmp_path: Path) -
     kept = refit(SETS, accuracies, judged, everything, 1e-9, Silence())
     best = int(np.argmax(accuracies))
     assert kept.again == tuple(row == best for row in range(4))
-    values = np.load(judged.task.values)
+    values = judged.task.values
     for row, mask in enumerate(SETS):
         other = (everything if row == best else judged).model(mask)
         assert (kept.models[row].predict(values) == other.predict(values)).all()

@@ -1,0 +1,158 @@
+"""Whether workers can do what they are asked: the same code, libraries and files."""
+
+import hashlib
+import socket
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+import polydom.features
+import polydom.models
+from polydom.features.errors import BadWorker
+from polydom.features.libraries import differences, versions
+
+# in a folder that is to be seen by all; what it holds tells it from others of its name
+SEEN = ".seen"
+SHOWN = 3
+
+
+class WorkerFacts(NamedTuple):
+    """What a process has.
+
+    Attributes
+    ----------
+    host
+        Of the machine.
+    versions
+        Of Python, and of the libraries that computing depends on.
+    sources
+        Identifies the code of features and models.
+    files
+        Digests of files by path, or why they cannot be read.
+    """
+
+    host: str
+    versions: dict[str, str]
+    sources: str
+    files: dict[str, str]
+
+
+class OtherWorker(Exception):
+    """A worker is not what it is to be; raised there, with what it is."""
+
+    def __init__(self, facts: WorkerFacts) -> None:
+        self.facts = facts
+        super().__init__(facts)
+
+
+class WorkerCheck(NamedTuple):
+    """What all workers must have in common with this process.
+
+    Attributes
+    ----------
+    files
+        That they read where they lie here.
+    wanted
+        Of what they say of themselves, all but the host.
+    """
+
+    files: tuple[Path, ...]
+    wanted: str
+
+    @classmethod
+    def of(cls, files: Sequence[Path], shared: Path | None) -> "WorkerCheck":
+        """Ask for these files, and a folder that is to be the same for all."""
+        needed = list(files)
+        if shared is not None:
+            shared.mkdir(parents=True, exist_ok=True)
+            seen = shared / SEEN
+            if not seen.exists():
+                seen.write_text(token_hex(16))
+            needed.append(seen)
+        return cls(tuple(needed), _digest_of(describe(tuple(needed))))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function, in a process that is found the same the first time.
+
+        Raises
+        ------
+        OtherWorker
+            If it is not.
+        """
+        facts = _described(self.files)
+        if _digest_of(facts) != self.wanted:
+            raise OtherWorker(facts)
+        return function(*arguments)
+
+    def refuse(self, name: str, found: Any) -> None:
+        """Refuse a worker by what it said of itself, or raised instead.
+
+        Raises
+        ------
+        BadWorker
+            If it differs from this process, saying in what.
+        """
+        if isinstance(found, BadWorker):
+            raise BadWorker(f"worker {name}: {found}")
+        if not isinstance(found, WorkerFacts):
+            what = f"{type(found).__name__}: {found}"
+            raise BadWorker(
+                f"worker {name}: {what}; polydom must be installed there as it is here"
+            )
+        here = describe(self.files)
+        for path, digest in here.files.items():
+            if (other := found.files.get(path)) != digest:
+                raise BadWorker(f"worker {name}: {_about_file(Path(path), other)}")
+        differ = differences(here.versions, found.versions)
+        if not differ and here.sources != found.sources:
+            differ = [f"polydom's code {found.sources} (here {here.sources})"]
+        if differ:
+            more = f" and {len(differ) - SHOWN} more" if differ[SHOWN:] else ""
+            raise BadWorker(
+                f"worker {name} has {', '.join(differ[:SHOWN])}{more}; all that "
+                "compute need the same"
+            )
+
+
+def describe(files: tuple[Path, ...]) -> WorkerFacts:
+    """Say what this process has."""
+    digests = {str(file): _digest_or_why(file) for file in files}
+    readable = [file for file in files if file.suffix == ".py" and file.is_file()]
+    return WorkerFacts(socket.gethostname(), versions(readable), _sources(), digests)
+
+
+_described = lru_cache(maxsize=8)(describe)
+
+
+def _digest_of(facts: WorkerFacts) -> str:
+    known = facts._replace(host="", files=dict(sorted(facts.files.items())))
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def _digest_or_why(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _about_file(path: Path, found: str | None) -> str:
+    missing = found is None or " " in found
+    if path.name == SEEN:
+        what = "does not see" if missing else "sees another folder as"
+        return f"{what} {path.parent}; --shared must be one folder for all workers"
+    why = found if missing else "it holds something else"
+    return f"{path}: {why}; workers read it where it lies here"
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    """Identify the code that features and models are computed with."""
+    digest = hashlib.sha256()
+    for room in (polydom.features, polydom.models):
+        (folder,) = map(Path, room.__path__)
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:8]

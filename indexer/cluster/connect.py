@@ -1,0 +1,146 @@
+"""From an address such as `dask://10.0.0.1:8786` to the workers there."""
+
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from polydom.features.errors import BadInput, BadWorker
+
+from .check import WorkerCheck, describe
+from .local import LocalExecutor
+from .workers import Countable, Workers
+
+NEEDED = "local, local:8, dask://HOST:PORT, ray://auto or ray://HOST:PORT is needed"
+
+
+@runtime_checkable
+class Addressable(Protocol):
+    """An executor that can have each of its workers carry out a call."""
+
+    def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        """Say what a function returned or raised on each."""
+
+
+def connect(address: str, memory_gb: float | None = None) -> Executor | None:
+    """Connect to a cluster, or have processes of this machine.
+
+    Parameters
+    ----------
+    address
+        `local`, `local:8`, `dask://HOST:PORT` (of the scheduler), `ray://auto` (the
+        cluster that this machine is part of) or `ray://HOST:PORT` (of Ray's client
+        server).
+    memory_gb
+        What each call is to have for itself, where the engine can be asked for that.
+
+    Returns
+    -------
+    None where calls are carried out in this process.
+
+    Raises
+    ------
+    BadInput
+        If it is none of these, or its engine is not installed.
+    BadWorker
+        If nobody answers there.
+    """
+    engine, _, place = address.partition("://")
+    if engine == "dask" and place:
+        return _dask(address, place)
+    if engine == "ray" and place:
+        return _ray(address, place, memory_gb)
+    engine, colon, count = address.partition(":")
+    if engine == "local" and ((count.isdecimal() and int(count) > 0) or not colon):
+        processes = int(count) if colon else os.cpu_count() or 1
+        return LocalExecutor(processes) if processes > 1 else None
+    raise BadInput(f"{address!r} is no place for workers: {NEEDED}")
+
+
+def _dask(address: str, place: str) -> Executor:
+    try:
+        from .dask import DaskExecutor
+    except ImportError as error:
+        raise _lacking("dask", address) from error
+    try:
+        return DaskExecutor(f"tcp://{place}")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise BadWorker(f"{address}: no scheduler answers there: {error}") from error
+
+
+def _ray(address: str, place: str, memory_gb: float | None) -> Executor:
+    try:
+        from .ray import RayExecutor
+    except ImportError as error:
+        raise _lacking("ray", address) from error
+    memory = None if memory_gb is None else memory_gb * 1e9
+    try:
+        return RayExecutor("auto" if place == "auto" else address, memory=memory)
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise BadWorker(f"{address}: no cluster answers there: {error}") from error
+
+
+def _lacking(engine: str, address: str) -> BadInput:
+    return BadInput(
+        f"{address}: {engine} is not installed; pip install 'polydom[{engine}]'"
+    )
+
+
+def workers_of(executor: Executor | None, **terms: Any) -> Workers:
+    """Count what an executor can carry out at a time; `terms` are those of `Workers`.
+
+    Where it is a Dask client's, its cluster is watched for lost workers.
+
+    Raises
+    ------
+    BadWorker
+        If it is a cluster's, and has no workers.
+    """
+    if type(executor).__module__ == "distributed.cfexecutor":
+        from .dask import DaskExecutor
+
+        executor = DaskExecutor(executor._client)  # type: ignore[union-attr]
+    workers = Workers(executor, **terms)
+    return replace(workers, count=_count(workers))
+
+
+def _count(workers: Workers) -> int:
+    executor = workers.executor
+    if executor is None:
+        return 1
+    if not isinstance(executor, Countable):
+        count = getattr(executor, "_max_workers", None)
+        return count if isinstance(count, int) else os.cpu_count() or 1
+    ends_s = time.monotonic() + workers.wait_s
+    while not (count := executor.cores()):
+        if time.monotonic() > ends_s:
+            raise BadWorker(f"no worker came for {workers.wait_s:.0f} s")
+        time.sleep(0.1)
+    return count
+
+
+def checked(workers: Workers, files: Sequence[Path], shared: Path | None) -> Workers:
+    """Refuse workers that lack something; have those that come later refused, too.
+
+    Parameters
+    ----------
+    files
+        That workers read where they lie here, such as those with features.
+    shared
+        A folder that all of them are to see; None where there is none.
+
+    Raises
+    ------
+    BadWorker
+        If one has other libraries, no such file, or does not see the folder.
+    """
+    if workers.executor is None or isinstance(workers.executor, LocalExecutor):
+        return workers
+    check = WorkerCheck.of(files, shared)
+    if isinstance(workers.executor, Addressable):
+        for name, found in workers.executor.on_each(describe, check.files).items():
+            check.refuse(name, found)
+    return replace(workers, check=check)

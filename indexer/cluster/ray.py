@@ -1,0 +1,97 @@
+"""A Ray cluster that carries calls out; `polydom[ray]` installs what it needs."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from threading import Thread
+from typing import Any
+
+import ray
+from ray.exceptions import RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+HEAD_S = 5.0  # in which a head answers that is there
+
+
+class RayExecutor(Executor):
+    """The nodes of a Ray cluster, a core to a call.
+
+    Parameters
+    ----------
+    address
+        As `ray.init` takes it; "auto" for the cluster that this machine is part of.
+        Where Ray is connected already, that cluster.
+    memory
+        Bytes that each call is to have for itself; None to leave that open.
+    """
+
+    def __init__(self, address: str = "auto", *, memory: float | None = None) -> None:
+        if not ray.is_initialized():
+            ray.init(address, log_to_driver=False)
+        # Ray would try calls again that ran out of memory, without end and uncounted
+        self._remote: Any = ray.remote(_call)
+        self._terms = {"num_cpus": 1, "max_retries": 0, "memory": memory}
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> "Future[Any]":
+        """Have a call carried out; `WorkerCrashedError` where its worker died."""
+        remote = self._remote.options(**self._terms)
+        return _RayFuture(remote.remote(fn, *args, **kwargs))
+
+    def cores(self) -> int:
+        """Count the cores of the nodes that are there; 0 where the head is gone."""
+        asked: Future[list[dict[str, Any]]] = Future()
+        # without its head Ray keeps who asks waiting for a minute
+        Thread(target=lambda: asked.set_result(_nodes()), daemon=True).start()
+        try:
+            nodes = asked.result(timeout=HEAD_S)
+        except TimeoutError:
+            return 0
+        return int(sum(node["Resources"]["CPU"] for node in nodes))
+
+    def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Call a function on each node; what it returned or raised, by node."""
+        futures = {}
+        for node in _nodes():
+            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            remote = self._remote.options(**self._terms, scheduling_strategy=here)
+            name = f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})"
+            futures[name] = _RayFuture(remote.remote(function, *arguments))
+        return {
+            name: future.exception() or future.result()
+            for name, future in futures.items()
+        }
+
+
+class _RayFuture(Future[Any]):
+    """What a call returns, or raises as it was raised there; cancelled, it is ended."""
+
+    def __init__(self, reference: Any) -> None:
+        super().__init__()
+        self._reference = reference
+        reference.future().add_done_callback(self._take)
+
+    def cancel(self) -> bool:
+        """End the call, wherever it is carried out."""
+        cancelled = super().cancel()
+        if cancelled:
+            ray.cancel(self._reference, force=True)
+        return cancelled
+
+    def _take(self, future: "Future[Any]") -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        error = future.exception()
+        if error is None:
+            self.set_result(future.result())
+        else:
+            own = error.cause if isinstance(error, RayTaskError) else error
+            self.set_exception(own)
+
+
+def _nodes() -> list[dict[str, Any]]:
+    return [one for one in ray.nodes() if one["Alive"] and "CPU" in one["Resources"]]
+
+
+def _call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return function(*arguments, **named)
