@@ -14,6 +14,7 @@ import pytest
 
 from polydom.features.errors import BadProject, LacksTimes, LacksWork
 from polydom.indexer import Index, build
+from polydom.indexer.building.cache import FOLDER, Cache
 from polydom.indexer.building.measure_project import measure_project
 from polydom.indexer.building.project import Project
 from polydom.server.__main__ import main
@@ -223,7 +224,9 @@ def test_two_rounds_are_enough_and_one_where_costs_are_not_searched_by(
 def test_what_is_the_other_machines_to_do_is_refused_by_name(tmp_path: Path) -> None:
     folder = make_project(tmp_path)
     plan = folder / "PROJECT.toml"
-    with pytest.raises(LacksWork, match=r"work is missing in .*-cache.*`polydom build`"):
+    with pytest.raises(
+        LacksWork, match=r"work is missing in .*-cache.*`polydom build`"
+    ):
         measure_project(plan)
     with pytest.raises(LacksTimes, match=r"`polydom measure PROJECT\.toml --cache"):
         build(plan)
@@ -237,14 +240,77 @@ def test_what_is_the_other_machines_to_do_is_refused_by_name(tmp_path: Path) -> 
         measure_project(plan)
 
 
-def test_items_that_changed_since_are_computed_by_no_measuring(tmp_path: Path) -> None:
+def test_what_no_build_computed_is_computed_by_no_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make_project(tmp_path)
     with pytest.raises(LacksTimes):
         build(folder / "PROJECT.toml")
+    runs = folder / "runs"
+    monkeypatch.setenv("RUNS", str(runs))
     with (folder / "mails.jsonl").open("a") as file:
         file.write('\n{"text": "another one", "label": "ham"}')
     with pytest.raises(LacksWork, match=r"^work is missing"):
         measure_project(folder / "PROJECT.toml")
+    assert len(runs.read_text().split()) < 20  # of 121 items
+
+
+def test_no_race_is_begun_or_continued_by_measuring(tmp_path: Path) -> None:
+    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 5\n'
+    plan = projects.texts(tmp_path, project=auto) / "PROJECT.toml"
+    with pytest.raises(LacksTimes):
+        build(plan)
+    cache = Cache(plan.parent / FOLDER)
+    (race,) = cache.names("races")
+    stored = cache.load(race)
+    assert stored is not None
+    log = stored[0]["log"]
+    cache.store(race, {"log": log[:3]}, {})
+    with pytest.raises(LacksWork):
+        measure_project(plan)
+    stored = cache.load(race)
+    assert stored is not None
+    assert stored[0]["log"] == log[:3]
+    (cache.folder / f"{race}.pdx").unlink()
+    with pytest.raises(LacksWork):
+        measure_project(plan)
+    assert not cache.names("races")
+
+
+def test_who_measures_follows_a_search_that_many_workers_carried_out(
+    tmp_path: Path,
+) -> None:
+    """Its seconds are spent by all of them together, and end it."""
+    text = LATER.replace("workers = 1", "workers = 4")
+    text += "[learner]\nname = 'forest'\nn_estimators = 30\n"
+    folder = make_project(tmp_path, f"{text}[search]\nbudget_s = 0.1\n")
+    rounds_of(folder)
+    again = build(folder / "PROJECT.toml", output=folder / "again.pdx")
+    assert (folder / "again.pdx").read_bytes() == (folder / "my.pdx").read_bytes()
+    assert again.package is not None
+
+
+def test_who_measured_on_a_busy_machine_is_told_before_the_build_goes_on(
+    tmp_path: Path,
+) -> None:
+    folder = make_project(tmp_path)
+    plan = folder / "PROJECT.toml"
+    with pytest.raises(LacksTimes):
+        build(plan)
+    with pytest.raises(LacksWork):
+        measure_project(plan)
+    times = Cache(folder / FOLDER / "measured")
+    (name,) = times.names("times")
+    stored = times.load(name)
+    assert stored is not None
+    times.store(name, {**stored[0], "load": [0.3, 1.5, 2]}, stored[1])
+    with pytest.raises(LacksWork, match=r"this machine was busy meanwhile: .* --anew"):
+        measure_project(plan)
+    with pytest.raises(LacksWork):
+        measure_project(plan, anew=True)
+    stored = times.load(name)
+    assert stored is not None
+    assert stored[0]["load"] != [0.3, 1.5, 2]
 
 
 def test_other_libraries_are_named_before_anything_begins(
