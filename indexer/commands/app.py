@@ -213,7 +213,9 @@ def measure(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where the new index goes; may be INDEX."),
+        typer.Option(
+            "--output", "-o", help="Where the new index goes, which may be INDEX."
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -228,8 +230,8 @@ def measure(
         typer.Option(
             "--cache",
             "--shared",
-            help="Where a build of PROJECT.toml kept its work; default: "
-            ".polydom-cache in its folder.",
+            help="Where the build of PROJECT.toml keeps its work; default: the "
+            "project's shared folder, or .polydom-cache beside it.",
             show_default=False,
         ),
     ] = None,
@@ -237,20 +239,21 @@ def measure(
         bool,
         typer.Option(
             "--anew",
-            help="Take the times of PROJECT.toml again, not just missing ones.",
+            help="Of PROJECT.toml: take all times again, not just missing ones.",
         ),
     ] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure on this machine what an index costs, or what a project's build left open.
+    """Measure on this machine what everything costs: of an index, or amid a build.
 
-    Of INDEX, sets, models and exits stay. What the build dropped, since other sets were
-    as good and cheaper there, stays dropped: only building again brings it back.
+    polydom measure INDEX -o NEW writes the index with what it costs here. Sets, models
+    and exits stay. What the build dropped, since other sets were as good and cheaper
+    there, stays dropped: only building again brings it back.
 
-    A project with [costs] measured = "later" is built elsewhere; the times that its
-    build lacks are taken here. When that is all, the index is written; until then the
-    exit code is 3, and `polydom build` is to go on.
+    polydom measure PROJECT.toml -o INDEX takes the times that a build elsewhere left
+    open, for [costs] measured = "later". The index is written when nothing else lacks;
+    else the exit code is 3, and `polydom build` is to go on.
     """
     if output is not None:
         _refuse_place(output)

@@ -313,6 +313,18 @@ def test_who_measured_on_a_busy_machine_is_told_before_the_build_goes_on(
     assert stored[0]["load"] != [0.3, 1.5, 2]
 
 
+def test_who_measures_may_have_a_copy_of_all_in_another_place(tmp_path: Path) -> None:
+    here = make_project(tmp_path / "here", f"{LATER}[search]\nmethod = 'poly-dom'\n")
+    with pytest.raises(LacksTimes):
+        build(here / "PROJECT.toml", cache=tmp_path / "kept")
+    there = shutil.copytree(here, tmp_path / "there")
+    copied = shutil.copytree(tmp_path / "kept", there / "copied")
+    measure_project(there / "PROJECT.toml", cache=copied, output=there / "my.pdx")
+    shutil.copytree(copied, tmp_path / "kept", dirs_exist_ok=True)
+    build(here / "PROJECT.toml", cache=tmp_path / "kept", output=here / "my.pdx")
+    assert (here / "my.pdx").read_bytes() == (there / "my.pdx").read_bytes()
+
+
 def test_other_libraries_are_named_before_anything_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

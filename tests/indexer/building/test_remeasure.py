@@ -179,10 +179,12 @@ def test_an_index_says_where_its_costs_were_measured(
     (machine,) = index.package.meta["measured"]["machines"]
     assert Machine(**machine)[:2] == Machine.here()[:2]
     where = f"{machine['processor']} ({machine['cores']} cores, {machine['day']})"
-    assert main(["inspect", str(path)]) == 0
-    assert f"costs were measured on {where}" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    for more, said in (([], "keep to, on"), (["-v"], "costs were measured on")):
+        assert main(["inspect", str(path), *more]) == 0
+        assert f"{said} {where}" in " ".join(capsys.readouterr().out.split())
+    report = tmp_path / "report.html"
+    assert main(["inspect", str(path), "--html", str(report)]) == 0
+    assert f"keep to, on {where}, without HTTP" in report.read_text()
     with TestClient(create_app({"my": path})) as client:
         assert client.get("/v1/index").json()["measured"]["machines"] == [machine]
 
