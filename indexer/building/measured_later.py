@@ -75,9 +75,9 @@ def await_work(project: Project, folder: Path | None) -> AwaitedCache:
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
     lacks = LacksWork(
-        f"work is missing in {kept} that only a build of the same project and items "
-        "does: run the same `polydom build` again, and then this; what is measured is "
-        "kept"
+        f"work is missing in {kept} that only `polydom build` of the same project and "
+        "items does: run that with the same folder, and then this again; what is "
+        "measured is kept"
     )
     return AwaitedCache(kept, lacks)
 
