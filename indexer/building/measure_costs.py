@@ -346,12 +346,13 @@ class Measurer:
 
 def conditions(watch: Stopwatch) -> dict[str, Any]:
     """Plain data of how busy this machine was meanwhile, and of which it is."""
-    return {"load": list(watch.load), "machine": list(Machine.here())}
+    return {"load": list(watch.load), "machines": [list(Machine.here())]}
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Take what `conditions` gave out of plain data again."""
-    return Measured(Load(*meta["load"]), (Machine(*meta["machine"]),))
+    """Take what `conditions` gave out of plain data again; no machine of old entries."""
+    machines = tuple(Machine(*one) for one in meta.get("machines", ()))
+    return Measured(Load(*meta["load"]), machines)
 
 
 def cost_curves(
