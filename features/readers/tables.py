@@ -208,6 +208,7 @@ class Line(NamedTuple):
     number: int
     document: bytes
     row: Row
+    offset: int | None
 
 
 def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
@@ -215,9 +216,14 @@ def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
 
     BadInput comes where it cannot be read, or nobody knows the encoding.
     """
+    offset = 0
     for number, document in enumerate(_documents(path, encoding), 1):
+        if number == 1 and encoding is None:
+            offset = _bom_length(path)
         if document.strip():
-            yield Line(number, document, _row(document, encoding))
+            row = _row(document, encoding)
+            yield Line(number, document, row, None if encoding else offset)
+        offset += len(document)
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
@@ -242,6 +248,14 @@ def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
         raise BadInput(f"{path}: {error.strerror}") from error
     except UnicodeError as error:
         raise BadInput(f"{path}: not {encoding}: {error}") from error
+
+
+def _bom_length(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            return len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
 
 
 def _row(document: bytes, encoding: str | None) -> Row:

@@ -20,6 +20,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
+from polydom.features.tables.records import Records
 from polydom.models.qwyc.confidence_bound import fewest_rows
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
@@ -186,7 +187,8 @@ def _cluster_of(
             wait_s=terms.wait_s,
         )
     shared = None if terms.shared is None else project.path(terms.shared)
-    workers = checked(workers, project.feature_files, shared)
+    data = [] if shared is None else project.data_places
+    workers = checked(workers, project.feature_files, shared, data)
     folder = Path(cache or shared or project.path(FOLDER)).absolute()
     return workers, Cache(folder, seen=shared is not None or workers.check is None)
 
@@ -310,7 +312,9 @@ class Builder:
         if self.given is not None:
             return self.given
         with self.progress.stage("reading items", None) as on_progress:
-            return load_data(self.project, on_progress)
+            dataset = load_data(self.project, on_progress, self.cache.folder)
+        table = isinstance(dataset.items, Records)
+        return dataset if table else dataset.shared(self.cache)
 
     @cached_property
     def terms(self) -> Project:

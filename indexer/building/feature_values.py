@@ -269,6 +269,8 @@ def _compute(
                 start = end
 
     count, shared = len(dataset.items), features.shared(kept.cache)
+    if workers.executor is not None:
+        dataset = dataset.shared(kept.cache)
     try:
         for found in workers.run(
             _compute_chunk, calls(), stage=STAGE, ordered=False, doing=_describe

@@ -519,6 +519,15 @@ class Project(Part, frozen=True):
         return [self.path(name) for name in self.features.files]
 
     @property
+    def data_places(self) -> list[Path]:
+        """Files and folders that items are read from each time they are needed."""
+        data = self.data
+        names = data.images or data.texts, data.test if data.labels is None else None
+        if data.table is not None or data.items is not None:
+            return []
+        return [self.path(name) for name in names if name is not None]
+
+    @property
     def training_limit_s(self) -> float | None:
         """Seconds that one training of a race may take; None for any number."""
         limited = self.learner["name"] == "auto" and "limit_s" in self.learner

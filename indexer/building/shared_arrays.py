@@ -1,5 +1,6 @@
 """Arrays that calls in other processes read: mapped from files, or carried along."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -56,6 +57,11 @@ class SharedArrays(Mapping[str, Array]):
                 with replace_when_done(folder / f"{name}.npy") as file:
                     np.save(file, array, allow_pickle=False)
         return cls(folder, arrays)
+
+    def remove(self) -> None:
+        """Delete the files, where there are any; who has mapped one keeps it."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def __getitem__(self, name: str) -> Array:
         """Give an array, which must not be written to."""

@@ -54,15 +54,21 @@ class WorkerCheck(NamedTuple):
     ----------
     files
         That they read where they lie here.
+    data
+        Files and folders of items, of which no more is asked than that they see them,
+        and files of the same length.
     wanted
         Of what they say of themselves, all but the host.
     """
 
     files: tuple[Path, ...]
+    data: tuple[Path, ...]
     wanted: str
 
     @classmethod
-    def of(cls, files: Sequence[Path], shared: Path | None) -> "WorkerCheck":
+    def of(
+        cls, files: Sequence[Path], shared: Path | None, data: Sequence[Path] = ()
+    ) -> "WorkerCheck":
         """Ask for these files, and a folder that is to be the same for all."""
         needed = list(files)
         if shared is not None:
@@ -71,7 +77,8 @@ class WorkerCheck(NamedTuple):
             if not seen.exists():
                 seen.write_text(token_hex(16))
             needed.append(seen)
-        return cls(tuple(needed), _digest_of(describe(tuple(needed))))
+        facts = describe(tuple(needed), tuple(data))
+        return cls(tuple(needed), tuple(data), _digest_of(facts))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function, in a process that is found the same the first time.
@@ -81,7 +88,7 @@ class WorkerCheck(NamedTuple):
         OtherWorker
             If it is not.
         """
-        facts = _described(self.files)
+        facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
             raise OtherWorker(facts)
         return function(*arguments)
@@ -101,7 +108,7 @@ class WorkerCheck(NamedTuple):
             raise BadWorker(
                 f"worker {name}: {what}; polydom must be installed there as it is here"
             )
-        here = describe(self.files)
+        here = describe(self.files, self.data)
         for path, digest in here.files.items():
             if (other := found.files.get(path)) != digest:
                 raise BadWorker(f"worker {name}: {_about_file(Path(path), other)}")
@@ -116,9 +123,10 @@ class WorkerCheck(NamedTuple):
             )
 
 
-def describe(files: tuple[Path, ...]) -> WorkerFacts:
+def describe(files: tuple[Path, ...], data: tuple[Path, ...] = ()) -> WorkerFacts:
     """Say what this process has."""
     digests = {str(file): _digest_or_why(file) for file in files}
+    digests |= {str(path): _length_or_why(path) for path in data}
     readable = [file for file in files if file.suffix == ".py" and file.is_file()]
     return WorkerFacts(socket.gethostname(), versions(readable), _sources(), digests)
 
@@ -134,6 +142,13 @@ def _digest_of(facts: WorkerFacts) -> str:
 def _digest_or_why(file: Path) -> str:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _length_or_why(path: Path) -> str:
+    try:
+        return "folder" if path.is_dir() else f"length:{path.stat().st_size}"
     except OSError as error:
         return error.strerror or str(error)
 

@@ -122,7 +122,12 @@ def _count(workers: Workers) -> int:
     return count
 
 
-def checked(workers: Workers, files: Sequence[Path], shared: Path | None) -> Workers:
+def checked(
+    workers: Workers,
+    files: Sequence[Path],
+    shared: Path | None,
+    data: Sequence[Path] = (),
+) -> Workers:
     """Refuse workers that lack something; have those that come later refused, too.
 
     Parameters
@@ -131,6 +136,8 @@ def checked(workers: Workers, files: Sequence[Path], shared: Path | None) -> Wor
         That workers read where they lie here, such as those with features.
     shared
         A folder that all of them are to see; None where there is none.
+    data
+        Where items lie that they read.
 
     Raises
     ------
@@ -139,8 +146,10 @@ def checked(workers: Workers, files: Sequence[Path], shared: Path | None) -> Wor
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):
         return workers
-    check = WorkerCheck.of(files, shared)
+    check = WorkerCheck.of(files, shared, data)
     if isinstance(workers.executor, Addressable):
-        for name, found in workers.executor.on_each(describe, check.files).items():
+        for name, found in workers.executor.on_each(
+            describe, check.files, check.data
+        ).items():
             check.refuse(name, found)
     return replace(workers, check=check)

@@ -3,6 +3,9 @@
 import os
 import pickle
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,6 +23,7 @@ from tests.support import projects
 from tests.support.clusters import DaskCluster, RayCluster
 from tests.support.places import ROOT
 from tests.support.recorded_executor import RecordedExecutor
+from tests.support.waiting import wait_until
 
 OWN = """\
 import os
@@ -171,6 +175,36 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
     assert {name for name, _ in again.given} == {"_train"}
 
 
+def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
+    made: Made, dask_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    from distributed import Client
+
+    shared = Path(made.measured(tmp_path / "shared"))
+    output = tmp_path / "on.pdx"
+    where = ["--on", dask_address(dask_cluster), "--shared", str(shared)]
+    command = [sys.executable, "-m", "polydom", "build", "PROJECT.toml", *where]
+    building = subprocess.Popen(
+        [*command, "-o", str(output)],
+        cwd=made.folder,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        wait_until(lambda: len([*shared.glob("sets/*/*.pdx")]) > 2)
+        building.send_signal(signal.SIGINT)
+        _, told = building.communicate(timeout=30)
+    finally:
+        building.kill()
+    assert building.returncode == 130
+    assert b"goes on" in told
+    assert not output.exists()
+    with Client(dask_cluster.address, set_as_default=False) as client:
+        wait_until(lambda: not any(client.processing().values()))
+    subprocess.run([*command, "-o", str(output)], cwd=made.folder, check=True)
+    assert output.read_bytes() == made.expected
+
+
 def test_a_build_on_ray_goes_on_where_a_node_is_killed(
     made: Made, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
@@ -232,6 +266,25 @@ def test_a_worker_without_the_users_feature_file_is_refused(
     for place in dask_cluster.places:
         (place / "own.py").write_text("# older")
     with pytest.raises(BadWorker, match=r"own\.py: it holds something else"):
+        build(project)
+
+
+def test_a_worker_that_does_not_see_the_items_is_refused(
+    made: Made,
+    dask_cluster: DaskCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(made.folder / "mails.jsonl", tmp_path)
+    project = made.on(on=dask_address(dask_cluster), shared=str(tmp_path / "shared"))
+    data = msgspec.structs.replace(project.data, texts=f"{OWN_FOLDER}/mails.jsonl")
+    project = msgspec.structs.replace(project, data=data)
+    with pytest.raises(BadWorker, match=r"worker tcp.*: /proc.*/mails\.jsonl: No such"):
+        build(project)
+    for place in dask_cluster.places:
+        (place / "mails.jsonl").write_text("other")
+    with pytest.raises(BadWorker, match=r"mails\.jsonl: it holds something else"):
         build(project)
 
 

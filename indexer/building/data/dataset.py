@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
@@ -16,8 +16,10 @@ from polydom.features.items import Item, Kind
 from polydom.features.tables.records import Records, take
 
 from ...index.quality import Task
+from ..cache import Cache
 from ..project import Data, parts_of
 from .kernels.divide_groups import divide_in_order
+from .stored_items import StoredItems, digest_of, store_items
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
 MERGED = "other"  # the class of all that are rare
@@ -29,12 +31,13 @@ log = logging.getLogger("polydom")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled items in memory.
+    """Labelled items.
 
     Attributes
     ----------
     items
-        N items of one kind. Those of a table are made when they are asked for.
+        N items of one kind. Those of files and tables are read or made when they are
+        asked for.
     names
         Where each item came from, for messages.
     labels
@@ -75,13 +78,16 @@ class Dataset:
     @property
     def kind(self) -> Kind:
         """What all items are."""
-        return self.items[0].kind
+        items = self.items
+        return items.kind if isinstance(items, StoredItems) else items[0].kind
 
     @cached_property
     def sizes(self) -> NDArray[np.float64]:
         """Size of each item, (N,), or (N, 2) where sizes are of two numbers."""
         if isinstance(self.items, Records):
             return np.ones(len(self.items))
+        if isinstance(self.items, StoredItems):
+            return self.items.sizes
         return np.array([item.size for item in self.items])
 
     @cached_property
@@ -90,9 +96,11 @@ class Dataset:
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
         if isinstance(self.items, Records):
             digest.update(self.items.digest.encode())
+        elif isinstance(self.items, StoredItems):
+            digest.update(self.items.digests.tobytes())
         else:
             for item in self.items:
-                digest.update(msgspec.msgpack.encode(item.payload))
+                digest.update(digest_of(item.payload))
         digest.update(self.codes.tobytes() + self.groups.tobytes())
         for name in ("tested", "times", "weights", "numbers"):
             if (array := getattr(self, name)) is not None:
@@ -113,6 +121,20 @@ class Dataset:
             weights=None if self.weights is None else self.weights[rows],
             numbers=None if self.numbers is None else self.numbers[rows],
         )
+
+    def shared(self, cache: Cache) -> "Dataset":
+        """Let calls in other processes read items where they lie; see `StoredItems`.
+
+        Those that are in memory are written to the cache, where all processes see it.
+        """
+        items = self.items
+        if not (isinstance(items, StoredItems) or cache.seen):
+            return self
+        if not isinstance(items, StoredItems):
+            path = cache.folder / "items" / f"{self.digest}.msgpack"
+            items = store_items(items, self.names, path)
+        items = items.shared(cache)
+        return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
         """Leave out items by position, each with the reason why.
@@ -300,24 +322,42 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Put items together, numbering labels and groups; one kind, two classes."""
-    kinds = sorted({item.kind for item in items})
-    if len(kinds) > 1:
-        raise BadProject(f"the data mixes {' and '.join(kinds)} items; one kind only")
+    """Put items together, numbering labels and groups; one kind, two classes.
+
+    An item whose group is None is a group of its own.
+    """
+    if not isinstance(items, StoredItems):
+        items, names = tuple(items), tuple(names)
+        refuse_mixed({item.kind for item in items})
     known = sorted(set(labels))
     codes = {label: code for code, label in enumerate(known)}
-    numbers: dict[Any, int] = {}
     return Dataset(
-        tuple(items),
-        tuple(names),
+        items,
+        names,
         tuple(known),
         np.array([codes[label] for label in labels], np.int64),
-        np.array([numbers.setdefault(g, len(numbers)) for g in groups], np.int64),
+        _number_groups(groups),
         tuple(skipped),
         tested,
         times,
         weights,
     ).relabelled(known)
+
+
+def refuse_mixed(kinds: Collection[Kind]) -> None:
+    """Refuse items of more than one kind."""
+    if len(kinds) > 1:
+        mixed = " and ".join(sorted(kinds))
+        raise BadProject(f"the data mixes {mixed} items; one kind only")
+
+
+def _number_groups(groups: Sequence[Any]) -> Rows:
+    known: dict[Any, int] = {}
+    numbers, count = np.empty(len(groups), np.int64), 0
+    for row, group in enumerate(groups):
+        numbers[row] = count if group is None else known.setdefault(group, count)
+        count += numbers[row] == count
+    return numbers
 
 
 def number_in_turn(values: NDArray[Any]) -> Rows:

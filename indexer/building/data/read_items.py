@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Item, Kind, make_item
+from polydom.features.items import Kind, make_item
 from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import (
     count_json_lines,
@@ -25,9 +25,22 @@ from polydom.features.tables.dates import micros_of
 from polydom.features.wording import hint, listed
 
 from ...progress import OnProgress
+from ..cache import FOLDER, digest
 from ..project import Data, Project
-from .dataset import Dataset, make_dataset, of_numbers, refuse_shared_groups
+from .dataset import (
+    Dataset,
+    make_dataset,
+    of_numbers,
+    refuse_mixed,
+    refuse_shared_groups,
+)
 from .read_table import label_of, load_table, weights_of
+from .stored_items import (
+    Place,
+    Reference,
+    StoredItemsWriter,
+    decode_text,
+)
 
 log = logging.getLogger("polydom")
 
@@ -35,14 +48,19 @@ ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 
 
 class Row(NamedTuple):
-    """What is read of an item: a name for messages, its content and what labels it."""
+    """What is read of an item: where it lies, its content and what labels it."""
 
-    name: str
+    reference: Reference
     content: Any
     label: Any
     group: Any = None
     time: Any = None
     weight: Any = None
+
+    @property
+    def name(self) -> str:
+        """What the item is called in messages."""
+        return self.reference.name
 
 
 class Source(NamedTuple):
@@ -52,11 +70,24 @@ class Source(NamedTuple):
     most: int | None = None
 
 
-def load_data(project: Project, on_progress: OnProgress | None = None) -> Dataset:
+def load_data(
+    project: Project,
+    on_progress: OnProgress | None = None,
+    folder: Path | None = None,
+) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
 
-    `on_progress` is told how many have been read, and where that is known how many
-    more there can be.
+    Afterwards files are read again, where they lie, whenever an item is asked for.
+
+    Parameters
+    ----------
+    project
+    on_progress
+        Told how many have been read, and where that is known how many more there can
+        be.
+    folder
+        For items that lie in no file, or in another encoding than UTF-8; None for that
+        of finished work.
 
     Raises
     ------
@@ -65,8 +96,12 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
         and the project says to stop.
     """
     _refuse_absent(project)
-    read = load_table if project.data.table is not None else _load_items
-    dataset = read(project, on_progress)
+    if project.data.table is not None:
+        dataset = load_table(project, on_progress)
+    else:
+        folder = (folder or project.path(FOLDER)).absolute()
+        with StoredItemsWriter() as items:
+            dataset = _load_items(project, on_progress, _Read(items, folder))
     if dataset.numbers is None:
         dataset = dataset.relabelled(dataset.labels)  # of which there must be two
     refuse_shared_groups(dataset)
@@ -92,8 +127,8 @@ def _refuse_absent(project: Project) -> None:
 class _Read:
     """Items on their way into a data set."""
 
-    items: list[Item] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    items: StoredItemsWriter
+    folder: Path
     labels: list[str] = field(default_factory=list)
     groups: list[Any] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
@@ -101,12 +136,14 @@ class _Read:
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
-def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
+def _load_items(
+    project: Project, on_progress: OnProgress | None, read: _Read
+) -> Dataset:
     """Read items one after the other."""
-    data, read, counts = project.data, _Read(), list[int]()
+    data, counts = project.data, list[int]()
     for name in data.sources:
         before = len(read.items)
-        source = _source(project, name)
+        source = _source(project, name, read.folder)
         for seen, row in enumerate(source.rows, 1):
             _take(project, row, read)
             if on_progress is not None:
@@ -115,10 +152,12 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
         if len(read.items) == before:
             raise BadProject(_nothing(project, name, read.skipped))
         counts.append(len(read.items) - before)
-    tested = np.arange(len(read.items)) >= counts[0]
+    refuse_mixed(read.items.kinds)
+    items = read.items.items()
+    tested = np.arange(len(items)) >= counts[0]
     dataset = make_dataset(
-        read.items,
-        read.names,
+        items,
+        items.names,
         read.labels,
         read.groups,
         read.skipped,
@@ -126,7 +165,7 @@ def _load_items(project: Project, on_progress: OnProgress | None) -> Dataset:
         times=np.array(read.times) if data.time is not None else None,
         weights=None
         if data.weight is None
-        else weights_of(np.array(read.weights), read.names, data.weight),
+        else weights_of(np.array(read.weights), items.names, data.weight),
     )
     return of_numbers(dataset, project.wanted)
 
@@ -147,10 +186,9 @@ def _take(project: Project, row: Row, read: _Read) -> None:
         read.times.append(_time(row, data.time))
     if data.weight is not None:
         read.weights.append(_weight(row.weight))
-    read.items.append(item)
-    read.names.append(row.name)
-    read.labels.append(label_of(label))
-    read.groups.append((len(read.groups),) if row.group is None else row.group)
+    read.items.add(item, row.reference)
+    read.labels.append(sys.intern(label_of(label)))
+    read.groups.append(row.group)
 
 
 def _time(row: Row, key: str) -> float:
@@ -200,18 +238,22 @@ def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) ->
     return f"{path} holds no lines; labelled items are needed"
 
 
-def _source(project: Project, name: str) -> Source:
+def _source(project: Project, name: str, folder: Path) -> Source:
     data = project.data
+    pieces = folder / "items" / f"{digest(name)}.msgpack"
     if data.items is not None:  # what the user's own function raises is its own
-        return Source(_called_rows(project.folder, name))
+        return Source(_called_rows(project.folder, name, pieces))
     path = project.path(name)
     try:
         if data.labels is not None:
             return _listed_source(project, path)
         if data.images is not None or path.is_dir():
             files = _files(path, "text" if data.images is None else "image")
-            return Source((_file_row(path, file, data) for file in files), len(files))
-        return Source(_text_rows(path, data), count_json_lines(path, data.encoding))
+            place = _folder_place(path, data)
+            rows = (_file_row(place, path, file, data) for file in files)
+            return Source(rows, len(files))
+        count = count_json_lines(path, data.encoding)
+        return Source(_text_rows(path, data, pieces), count)
     except BadInput as error:
         raise BadProject(str(error)) from error
 
@@ -223,7 +265,12 @@ def _files(folder: Path, kind: Kind) -> list[Path]:
     return files_of(folder, kind)
 
 
-def _file_row(folder: Path, path: Path, data: Data) -> Row:
+def _folder_place(folder: Path, data: Data) -> Place:
+    encoding = None if data.images is not None else data.encoding or "utf-8-sig"
+    return Place("file", str(folder.absolute()), text=encoding)
+
+
+def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
     """Read a file that lies in the folder of its class."""
     name = path.relative_to(folder)
     if len(name.parts) < 2:
@@ -232,16 +279,20 @@ def _file_row(folder: Path, path: Path, data: Data) -> Row:
             f"{path}: no label; put the {kind} of each class in a folder of their own, "
             "named after the class, or name a file of labels with [data] labels"
         )
-    return Row(str(name), _content(path, data), name.parts[0])
+    return _with_content(Row(Reference(place, own_name=str(name)), path, name.parts[0]))
 
 
-def _content(path: Path, data: Data) -> bytes | str:
-    if data.images is not None:
-        return path.read_bytes()
-    try:
-        return path.read_text(data.encoding or "utf-8-sig")
-    except UnicodeError as error:
-        raise BadProject(f"{path}: {error}{ENCODING_OPTION}") from error
+def _with_content(row: Row) -> Row:
+    """Read the file whose path a row has."""
+    path, place = row.content, row.reference.place
+    content = path.read_bytes()
+    reference = row.reference._replace(length=len(content))
+    if place.text is not None:
+        try:
+            content = decode_text(content, place.text)
+        except UnicodeError as error:
+            raise BadProject(f"{path}: {error}{ENCODING_OPTION}") from error
+    return row._replace(reference=reference, content=content)
 
 
 def _listed_source(project: Project, path: Path) -> Source:
@@ -264,8 +315,9 @@ def _listed_source(project: Project, path: Path) -> Source:
             f"{path.name}: there is no column but {listed(wanted)}; one with the names "
             f"of the {kind} files is needed"
         )
+    place = _folder_place(folder, data)
     rows = [
-        _listed_row(f"{path.name}, row {number}", cells, others[0], files, data)
+        _listed_row(f"{path.name}, row {number}", cells, others[0], files, data, place)
         for number, cells in enumerate(table.rows([others[0], *wanted]), 1)
     ]
     times = Counter(row.name for row in rows)
@@ -281,12 +333,16 @@ def _listed_source(project: Project, path: Path) -> Source:
             folder.name,
             path.name,
         )
-    contents = (row._replace(content=_content(row.content, data)) for row in rows)
-    return Source(contents, len(rows))
+    return Source(map(_with_content, rows), len(rows))
 
 
 def _listed_row(
-    where: str, cells: Any, column: str, files: dict[str, Path], data: Data
+    where: str,
+    cells: Any,
+    column: str,
+    files: dict[str, Path],
+    data: Data,
+    place: Place,
 ) -> Row:
     """Find the file that a row of labels names."""
     if isinstance(cells, BadItem):
@@ -300,11 +356,16 @@ def _listed_row(
     keys = data.label, data.group, data.time, data.weight
     label, group, time, weight = (None if k is None else cells[k] for k in keys)
     label = label.strip() if isinstance(label, str) else label
-    return Row(name, files[name], label, group or None, time, weight)
+    reference = Reference(place, own_name=name)
+    return Row(reference, files[name], label, group or None, time, weight)
 
 
-def _text_rows(path: Path, data: Data) -> Iterator[Row]:
-    for number, _, row in read_json_lines(path, data.encoding):
+def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
+    shown = f"{path.name}, line "
+    place = Place("line", str(path.absolute()), shown, data.text)
+    if data.encoding is not None:  # bytes of lines are not told by what decodes them
+        place = Place("piece", str(pieces), shown)
+    for number, document, row, offset in read_json_lines(path, data.encoding):
         where = f"{path.name}, line {number}"
         if isinstance(row, BadItem):
             undecoded = isinstance(row.__cause__, UnicodeError)
@@ -316,11 +377,13 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
             )
         keys = data.label, data.group, data.time, data.weight
         told = (row.get(key) if key else None for key in keys)
-        yield Row(where, row[data.text], *told)
+        reference = Reference(place, number, offset or 0, len(document))
+        yield Row(reference, row[data.text], *told)
 
 
-def _called_rows(folder: str, target: str) -> Iterator[Row]:
+def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:
     pairs: Iterable[tuple[Any, ...]] = import_function(folder, target)()
+    place = Place("piece", str(pieces), f"{target}, item ")
     for number, pair in enumerate(pairs):
         if not isinstance(pair, tuple) or len(pair) not in (2, 3):
             raise BadProject(
@@ -329,7 +392,7 @@ def _called_rows(folder: str, target: str) -> Iterator[Row]:
             )
         item, label, *group = pair
         group = [*group, None]
-        yield Row(f"{target}, item {number}", item, label, group[0])
+        yield Row(Reference(place, number), item, label, group[0])
 
 
 def import_function(folder: str, target: str) -> Callable[[], Any]:

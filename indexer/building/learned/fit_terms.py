@@ -5,8 +5,8 @@ more, one for each class; for numbers one, which grows with them.
 """
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,17 @@ class TrainingTexts(NamedTuple):
     labels: NDArray[Any]
     parts: Codes
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All of it, by name."""
+        own = {"labels": self.labels, "parts": self.parts}
+        return {**self.table._asdict(), **own}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what `arrays` gave."""
+        table = TermTable(*(arrays[name] for name in TermTable._fields))
+        return cls(table, arrays["labels"], arrays["parts"])
+
     def only(self, chosen: NDArray[np.bool_]) -> "TrainingTexts":
         """Keep some of the texts."""
         rows = np.flatnonzero(chosen)
@@ -89,12 +100,16 @@ def fit_terms(table: TermTable, labels: NDArray[Any], fitting: Fitting) -> TermW
 
 
 def score_part(
-    texts: TrainingTexts,
+    arrays: Mapping[str, NDArray[Any]],
     part: int,
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Scores (M, K) of one part's texts, by what the others teach at each strength."""
+    """Scores (M, K) of one part's texts, by what the others teach at each strength.
+
+    `arrays` are those of `TrainingTexts`.
+    """
+    texts = TrainingTexts.of(arrays)
     own = texts.parts == part
     table, labels, _ = texts.only(~own)
     vocabulary = choose_vocabulary(table, fitting.most)

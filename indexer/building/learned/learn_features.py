@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.fingerprint import fingerprint
+from polydom.features.items import Item
 from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.tables.records import take
 from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 
 from ...cluster.workers import Workers
@@ -206,7 +208,7 @@ class FeatureLearner:
         """Learn a feature, yielding at each of as many steps as are announced."""
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
-        extent = Extent.of(recipe, lesson)
+        entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
         most, limit = min(MOST_TERMS, extent.terms), MOST_PRODUCTS / width
         bayes = width > 1 and most > BAYES_FROM * limit
         limit = MOST_TERMS if bayes else min(MOST_TERMS, limit)
@@ -223,11 +225,13 @@ class FeatureLearner:
             yield from [None] * len(names)
         else:
             few = extent.within(CHOSEN_ON / width)[chosen]
-            fitting, scores = yield from self._choose(texts.only(few), names, fitting)
+            fitting, scores = yield from self._choose(
+                entry, texts.only(few), names, fitting
+            )
         if bayes or not few.all():
             scores = []
             strengths = [fitting.strength]
-            for each in self._out_of_fold(texts, names, fitting, strengths):
+            for each in self._out_of_fold(entry, texts, names, fitting, strengths):
                 scores += each
                 yield None
         else:
@@ -240,11 +244,11 @@ class FeatureLearner:
         yield Learned(weights, facts, rows, whole)
 
     def _choose(
-        self, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
+        self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
         """Choose the strength of a regression; with the scores of each part by it."""
         tried: list[list[NDArray[np.float64]]] = []
-        for each in self._out_of_fold(texts, names, fitting, STRENGTHS):
+        for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
             tried.append(each)
             yield None
         best = least_loss(texts, names, tried, fitting.classes)
@@ -253,17 +257,28 @@ class FeatureLearner:
 
     def _out_of_fold(
         self,
+        entry: str,
         texts: TrainingTexts,
         names: Sequence[int],
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
         """Scores of each part, in order, by what the others teach at each strength."""
-        calls = ((texts, name, fitting, strengths) for name in names)
-        yield from self.workers.run(score_part, calls, stage=STAGE)
+        # the first of them are learned from where a strength is chosen
+        shared = self.cache.share(f"{entry}/{len(texts.parts)}", texts.arrays())
+        calls = ((shared, name, fitting, strengths) for name in names)
+        try:
+            yield from self.workers.run(score_part, calls, stage=STAGE)
+        finally:
+            shared.remove()
 
     def _count(self, recipe: Recipe, dataset: Dataset, rows: Rows) -> TermTable:
-        calls = ((recipe.name, _payloads(dataset, part)) for part in _chunks(rows))
+        dataset = dataset.only(rows)
+        if self.workers.executor is not None:
+            dataset = dataset.shared(self.cache)
+        items = dataset.items
+        starts = range(0, len(items), CHUNK_ITEMS)
+        calls = ((recipe.name, items[at : at + CHUNK_ITEMS]) for at in starts)
         return make_table([*self.workers.run(_count_items, calls, stage=STAGE)])
 
 
@@ -287,9 +302,9 @@ class Extent(NamedTuple):
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
         first = np.argsort(ranks, kind="stable")[:SAMPLED]
-        texts = _payloads(lesson.dataset, lesson.rows)
-        lengths = np.array([len(text) for text in texts], np.float64)
-        sampled = count_texts(recipe, [texts[at] for at in first])
+        dataset = lesson.dataset.only(lesson.rows)
+        lengths = dataset.sizes if dataset.sizes.ndim == 1 else dataset.sizes[:, 0]
+        sampled = _count_items(recipe.name, take(dataset.items, first))
         share = len(sampled.hashes) / max(lengths[first].sum(), 1.0)
         reached = np.cumsum(np.bincount(ranks, weights=share * lengths))
         return cls(ranks, reached[ranks].astype(np.float64))
@@ -304,16 +319,9 @@ class Extent(NamedTuple):
         return (self.reached <= limit) | (self.ranks < 2)
 
 
-def _count_items(name: str, texts: Sequence[str]) -> CountedTexts:
+def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
+    texts = [str(item.payload) for item in items]
     return count_texts(recipes_by_name()[name], texts)
-
-
-def _payloads(dataset: Dataset, rows: Rows) -> list[str]:
-    return [str(dataset.items[row].payload) for row in rows.tolist()]
-
-
-def _chunks(rows: Rows) -> list[Rows]:
-    return [rows[at : at + CHUNK_ITEMS] for at in range(0, len(rows), CHUNK_ITEMS)]
 
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:

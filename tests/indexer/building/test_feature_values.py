@@ -1,20 +1,28 @@
-"""Values of a table's rows are the same read at once as computed item by item."""
+"""Values of items: computed once, kept, and of a table's rows read at once."""
 
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from polydom.features.errors import BadProject
 from polydom.features.tables.records import Records
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.choose_features import choose_features
+from polydom.indexer.building.choose_features import ProjectFeatures, choose_features
 from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.feature_values import FeatureTable, compute_values
+from polydom.indexer.building.feature_values import (
+    ComputedValues,
+    FeatureTable,
+    KeptValues,
+    compute_values,
+)
 from polydom.indexer.building.project import Project
 from polydom.indexer.cluster.workers import Workers
+from polydom.indexer.index.stored_features import StoredFeature
 from tests.support.progresses import Stages
 
 ROWS = """\
@@ -87,3 +95,114 @@ def test_tables_of_unusable_rows_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("age,label\ninf,a\n1e39,b\n")
     with pytest.raises(BadProject, match="all 2 items are unusable"):
         values(tmp_path, True, {})
+
+
+COUNTED = """\
+from pathlib import Path
+from polydom.features.feature import feature
+
+@feature(kind="text")
+def counted(text):
+    with open({path!r}, "a") as file:
+        file.write(text + "\\n")
+    return [len(text), 1]
+"""
+
+
+class EndsAtCall(Executor):
+    """Carries calls out here, but for those from some number on, which fail."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        self._left -= 1
+        future: Future[Any] = Future()
+        if self._left > 0:
+            future.set_result(fn(*args, **kwargs))
+        else:
+            future.set_exception(RuntimeError("the machine is switched off"))
+        return future
+
+
+def test_what_was_computed_before_a_failure_is_not_computed_again(
+    tmp_path: Path,
+) -> None:
+    count, log = 300, tmp_path / "log"
+    rows = [{"text": f"text {n}", "label": "ab"[n % 2]} for n in range(count)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    (tmp_path / "mine.py").write_text(COUNTED.format(path=str(log)))
+    content = {"data": {"texts": "a.jsonl"}, "features": {"files": ["mine.py"]}}
+    project = Project.from_mapping(content, folder=tmp_path)
+    dataset = load_data(project)
+    features = choose_features(project, dataset)
+
+    def compute(executor: Executor | None) -> FeatureTable:
+        log.write_text("")
+        return compute_values(
+            dataset,
+            features,
+            on_bad_item="stop",
+            workers=Workers(executor, call_s=1e-9),
+            cache=Cache(tmp_path / "cache"),
+            progress=Stages(),
+        )
+
+    with pytest.raises(RuntimeError, match="switched off"):
+        compute(EndsAtCall(4))
+    before = log.read_text().splitlines()
+    assert 0 < len(before) < count
+    table = compute(None)
+    after = log.read_text().splitlines()
+    assert sorted(before + after) == sorted(row["text"] for row in rows)
+    wanted = [[len(row["text"]), 1] for row in rows]
+    np.testing.assert_array_equal(table.values, np.array(wanted, np.float32))
+    compute(None)
+    assert log.read_text() == ""
+    assert len([*(tmp_path / "cache" / "values").rglob("*.pdx")]) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kept_values_are_those_that_were_added_and_the_rest_is_missing(
+    seed: int, tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(seed)
+    count, widths = int(draw.integers(1, 60)), (1, 2, 3)
+    stored = [StoredFeature(f"f{n}", width, "", True) for n, width in enumerate(widths)]
+    features, cache = ProjectFeatures(stored, ()), Cache(tmp_path)
+    groups = [None, "values/b", "values/c"]  # the first is read elsewhere
+    wanted = draw.random((count, 6)).astype(np.float32)
+    known = np.zeros((3, count), bool)
+    known[0] = True
+    bad: dict[int, str] = {}
+    for _ in range(int(draw.integers(0, 4))):
+        kept = KeptValues(cache, groups, features, np.empty((count, 6), np.float32))
+        assert kept.bad == bad
+        assert kept.done == known.all(axis=0).sum()
+        assert kept.complete == known.all()
+        for start, stop, lacking in kept.missing():
+            assert not known[list(lacking), start:stop].any()
+            if draw.random() < 0.5:
+                continue
+            columns = [wanted[start:stop, _columns(n)] for n in lacking]
+            rows = np.concatenate(columns, axis=1)
+            torn = {0: "torn"} if draw.random() < 0.3 else {}
+            kept.add(ComputedValues(start, lacking, rows, torn, 0.1))
+            known[list(lacking), start:stop] = True
+            bad |= {start + at: why for at, why in torn.items()}
+        kept.keep()
+    values = np.full((count, 6), np.nan, np.float32)
+    kept = KeptValues(cache, groups, features, values)
+    rest = np.zeros_like(known)
+    for start, stop, lacking in kept.missing():
+        assert not rest[:, start:stop].any()
+        rest[list(lacking), start:stop] = True
+    np.testing.assert_array_equal(rest, ~known)
+    for n in (1, 2):
+        own = values[:, _columns(n)]
+        np.testing.assert_array_equal(own[known[n]], wanted[known[n]][:, _columns(n)])
+        assert np.isnan(own[~known[n]]).all()
+
+
+def _columns(feature: int) -> slice:
+    return slice(*{0: (0, 1), 1: (1, 3), 2: (3, 6)}[feature])

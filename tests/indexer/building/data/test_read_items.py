@@ -355,7 +355,7 @@ def test_labels_may_be_in_a_file_beside_the_images(
     photos(tmp_path)
     (tmp_path / "labels.csv").write_text(LISTED)
     dataset = load(tmp_path, images="photos", labels="labels.csv", group="who")
-    assert dataset.names == ("cat/0.png", "cat/1.png", "dog/0.png")
+    assert [*dataset.names] == ["cat/0.png", "cat/1.png", "dog/0.png"]
     assert dataset.labels == ("a", "b")
     assert dataset.codes.tolist() == [0, 1, 0]
     assert dataset.groups.tolist() == [0, 1, 2]

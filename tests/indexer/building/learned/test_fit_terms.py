@@ -117,7 +117,8 @@ def test_scores_of_a_part_come_from_the_others_and_their_own_code() -> None:
     parts = np.arange(40) % 4
     table = table_of(NAME, texts)
     strengths, fitting = [1.0, 100.0], Fitting(2, 99, None, 0)
-    found = score_part(TrainingTexts(table, codes, parts), 2, fitting, strengths)
+    arrays = TrainingTexts(table, codes, parts).arrays()
+    found = score_part(arrays, 2, fitting, strengths)
     others = [text for text, part in zip(texts, parts, strict=True) if part != 2]
     recipe, own = recipes_by_name()[NAME], codes[parts != 2]
     for scores, strength in zip(found, strengths, strict=True):
