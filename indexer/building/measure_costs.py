@@ -350,7 +350,7 @@ def conditions(watch: Stopwatch) -> dict[str, Any]:
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Take what `conditions` gave out of plain data again; no machine of old entries."""
+    """Take what `conditions` gave out of plain data; older ones name no machine."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
 
