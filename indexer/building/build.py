@@ -286,8 +286,8 @@ class Builder:
     def work_ahead(self) -> None:
         """Do all that takes no models' times, and before it what takes no times at all.
 
-        So that few turns are needed where they are measured elsewhere: on all items
-        no set is trained of which a part is as good, which hardly ever costs less.
+        So that few turns are needed where these are measured elsewhere, more is trained
+        on all items than is kept in the end.
         """
         _ = self.fresh, self.trainer, self._final_fresh
         if self.terms.search.method != "poly-dom":  # that searches without costs
@@ -295,16 +295,10 @@ class Builder:
         searched = self.searched
         if not self.terms.refits:
             return
-        masks = np.array(searched.sets, np.uint64)
-        found = np.array([searched.qualities[mask] for mask in searched.sets])
-        likely = []
-        for mask, quality in zip(masks, found, strict=True):
-            within = (masks & mask == masks) & (masks != mask)
-            if not (found[within] >= quality).any():
-                likely.append(int(mask))
-        qualities = [searched.qualities[mask] for mask in likely]
+        masks = searched.likely_kept()
+        qualities = [searched.qualities[mask] for mask in masks]
         limit_s, everything = self._refitting_s, self._trains_all()
-        train_again(likely, qualities, everything, limit_s, self.progress)
+        train_again(masks, qualities, everything, limit_s, self.progress)
 
     @cached_property
     def _whole(self) -> Dataset:
