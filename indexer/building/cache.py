@@ -70,25 +70,18 @@ class Cache:
         return self.folder / f"{name}.pdx"
 
 
-class AwaitedCache(Cache):
+class ReadOnlyCache(Cache):
     """Entries that a process on another machine makes, and this one only reads.
 
     Attributes
     ----------
     lacks
-        Raised where one is missing, or one would be kept.
+        Raised where one would be kept.
     """
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
         super().__init__(folder)
         self.lacks = lacks
-
-    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
-        """Return what was stored under `name`; never None."""
-        found = super().load(name)
-        if found is None:
-            raise self.lacks
-        return found
 
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
@@ -99,3 +92,14 @@ class AwaitedCache(Cache):
     def share(self, name: str, arrays: Mapping[str, Array]) -> SharedArrays:
         """Keep arrays in this process, which has nothing to be called elsewhere."""
         return SharedArrays(None, arrays)
+
+
+class AwaitedCache(ReadOnlyCache):
+    """The same where an entry that is missing is not to be made here first."""
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what was stored under `name`; raise `lacks` if nothing was."""
+        found = super().load(name)
+        if found is None:
+            raise self.lacks
+        return found

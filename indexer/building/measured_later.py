@@ -8,7 +8,7 @@ import msgspec
 from polydom.features.errors import BadProject, LacksTimes, LacksWork
 from polydom.features.libraries import differences, versions
 
-from .cache import FOLDER, AwaitedCache, Cache, digest
+from .cache import FOLDER, AwaitedCache, Cache, ReadOnlyCache, digest
 from .project import Project
 
 # Apart from what builds keep, so that no times of a machine that builds are found.
@@ -33,7 +33,7 @@ class BuildNote(NamedTuple):
     workers: int
 
     @classmethod
-    def find(cls, project: Project, cache: AwaitedCache) -> Self:
+    def find(cls, project: Project, cache: ReadOnlyCache) -> Self:
         """Read the note of a project's build.
 
         Raises
@@ -44,7 +44,8 @@ class BuildNote(NamedTuple):
             If it had other versions of libraries, and so nothing of it would be found.
         """
         stored = cache.load(_name(project))
-        assert stored is not None
+        if stored is None:
+            raise cache.lacks
         note = cls(**stored[0])
         if differ := differences(versions(project.feature_files), note.versions):
             more = f" and {len(differ) - SHOWN} more" if differ[SHOWN:] else ""
@@ -70,7 +71,7 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
     return AwaitedCache(cache.folder / TIMES, lacks)
 
 
-def await_work(project: Project, folder: Path | None) -> AwaitedCache:
+def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
     """Give the cache that has all that a build is to finish before times are taken."""
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
@@ -79,7 +80,7 @@ def await_work(project: Project, folder: Path | None) -> AwaitedCache:
         "items does: run that with the same folder, and then this again; what is "
         "measured is kept"
     )
-    return AwaitedCache(kept, lacks)
+    return ReadOnlyCache(kept, lacks)
 
 
 def _name(project: Project) -> str:

@@ -270,7 +270,7 @@ def test_what_no_build_computed_is_computed_by_no_measuring(
     assert len(runs.read_text().split()) < 20  # of 121 items
 
 
-def test_no_race_is_begun_or_continued_by_measuring(tmp_path: Path) -> None:
+def test_no_race_is_run_or_continued_by_measuring(tmp_path: Path) -> None:
     auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 5\n'
     plan = projects.texts(tmp_path, project=auto) / "PROJECT.toml"
     with pytest.raises(LacksTimes):
