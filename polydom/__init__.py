@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from polydom.features.feature import feature, step
     from polydom.indexer import BudgetClassifier, BudgetRegressor, Index, Project, build
     from polydom.models import compile
-    from polydom.server import AsyncClient, Client, Scorer, score_items
+    from polydom.server import AsyncClient, BatchPlan, Client, Scorer, score_items
 
 __all__ = [
     "AsyncClient",
+    "BatchPlan",
     "BudgetClassifier",
     "BudgetRegressor",
     "Client",
@@ -33,6 +34,7 @@ __all__ = [
 
 _LAZY = {
     "AsyncClient": "server",
+    "BatchPlan": "server",
     "BudgetClassifier": "indexer",
     "BudgetRegressor": "indexer",
     "Client": "server",

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import create_app
+    from .batch.batch_plan import BatchPlan
     from .client.aio import AsyncClient
     from .client.sync import Client
-    from .offline_scoring.scorer import Scorer, score_items
+    from .offline_scoring.score_items import score_items
+    from .offline_scoring.scorer import Scorer
     from .settings import Settings
 
 __all__ = [
     "AsyncClient",
+    "BatchPlan",
     "Client",
     "Scorer",
     "Settings",
@@ -25,11 +28,12 @@ __all__ = [
 
 _LAZY = {
     "AsyncClient": ".client.aio",
+    "BatchPlan": ".batch.batch_plan",
     "Client": ".client.sync",
     "Scorer": ".offline_scoring.scorer",
     "Settings": ".settings",
     "create_app": ".app",
-    "score_items": ".offline_scoring.scorer",
+    "score_items": ".offline_scoring.score_items",
 }
 
 

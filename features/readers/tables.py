@@ -198,11 +198,20 @@ def import_parquet(path: Path) -> Any:
     return parquet
 
 
+class Span(NamedTuple):
+    """Whole lines of a file: so many bytes from `offset` on, which hold `rows` rows."""
+
+    offset: int
+    length: int
+    rows: int
+
+
 class Line(NamedTuple):
     """A line of JSON Lines that is not blank.
 
     `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
-    could not be decoded has a UnicodeError for its cause.
+    could not be decoded has a UnicodeError for its cause. `offset` counts the bytes of
+    the file before it; None where that is in another encoding.
     """
 
     number: int
@@ -211,19 +220,36 @@ class Line(NamedTuple):
     offset: int | None
 
 
-def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
-    """Read a file of one JSON object a line, in UTF-8 by default.
+def read_json_lines(
+    path: Path, encoding: str | None = None, span: Span | None = None
+) -> Iterator[Line]:
+    """Read a file of one JSON object a line, in UTF-8 by default; or a span of it.
 
     BadInput comes where it cannot be read, or nobody knows the encoding.
     """
-    offset = 0
-    for number, document in enumerate(_documents(path, encoding), 1):
-        if number == 1 and encoding is None:
-            offset = _bom_length(path)
+    if span is None:
+        documents = _documents(path, encoding)
+        offset = 0 if encoding else _bom_length(path)
+    else:
+        documents, offset = _lines_in(path, span), span.offset
+    for number, document in enumerate(documents, 1):
         if document.strip():
             row = _row(document, encoding)
             yield Line(number, document, row, None if encoding else offset)
         offset += len(document)
+
+
+def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
+    """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
+    offset, length, count = _bom_length(path), 0, 0
+    for document in _documents(path, None):
+        length += len(document)
+        count += bool(document.strip())
+        if count == most:
+            yield Span(offset, length, count)
+            offset, length, count = offset + length, 0, 0
+    if count:
+        yield Span(offset, length, count)
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
@@ -254,6 +280,18 @@ def _bom_length(path: Path) -> int:
     try:
         with path.open("rb") as file:
             return len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def _lines_in(path: Path, span: Span) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(span.offset)
+            left = span.length
+            while left > 0 and (line := file.readline(left)):
+                left -= len(line)
+                yield line
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
 

@@ -19,6 +19,8 @@ from polydom.features.errors import BadInput
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
 
+from .price import price_of
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -43,6 +45,12 @@ class Menu(NamedTuple):
     rows: Ints
     costs: Floats
     qualities: Floats
+
+    @property
+    def slopes(self) -> Floats:
+        """(H - 1,) quality per cost that each step to the next plan adds."""
+        slopes: Floats = np.diff(self.qualities) / np.diff(self.costs)
+        return slopes
 
 
 class Solution(NamedTuple):
@@ -123,7 +131,7 @@ class Menus:
         return menu
 
 
-class _Steps:
+class Steps:
     """All steps from a menu's plan to its next, of all items; T of them.
 
     Attributes
@@ -132,8 +140,12 @@ class _Steps:
         Whose step, and the position in the menu that it leads to.
     costs, slopes : (T,) float64
         What it adds to the cost, and to the quality per cost.
+    before, after : (T,) int64
+        Rows of the plans that it leads from and to.
     base_costs : (N,) float64
         Of the cheapest plans.
+    base_rows : (N,) int64
+        Theirs.
     """
 
     def __init__(self, menus: Sequence[Menu]) -> None:
@@ -148,7 +160,9 @@ class _Steps:
         self.place = at - starts[self.item]
         self.costs = costs[at] - costs[at - 1]
         self.slopes = (qualities[at] - qualities[at - 1]) / self.costs
-        self.base_costs = costs[starts]
+        rows = np.concatenate([menu.rows for menu in menus])
+        self.before, self.after = rows[at - 1], rows[at]
+        self.base_costs, self.base_rows = costs[starts], rows[starts]
 
 
 def solve(menus: Sequence[Menu], budget: float) -> Solution:
@@ -160,7 +174,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Solution:
     """
     if not menus:
         return Solution(np.zeros(0, np.int64), 0.0)
-    steps = _Steps(menus)
+    steps = Steps(menus)
     left = budget - float(steps.base_costs.sum())
     order = np.argsort(-steps.slopes, kind="stable")
     spent = np.cumsum(steps.costs[order])
@@ -175,7 +189,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Solution:
     return Solution(places, float(cost))
 
 
-def _fill(steps: _Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
+def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
     """Spend what is left on later steps that fit, never skipping one of an item's."""
     for _ in range(ROUNDS):
         too_dear = ~taken & (steps.costs > left)
@@ -223,7 +237,7 @@ def share_of(
     """
     if to_come <= 0:
         return left
-    steps = _Steps([*menus, *sample])
+    steps = Steps([*menus, *sample])
     counts = np.ones(len(menus) + len(sample))  # how many items each menu stands for
     counts[len(menus) :] = to_come / len(sample)
     cheapest = float(steps.base_costs[: len(menus)].sum())
@@ -231,19 +245,6 @@ def share_of(
     if left <= 0 or not len(steps.item):
         return cheapest
     costs = steps.costs * counts[steps.item]
-    taken = _taken(steps.slopes, costs, left)
+    taken = price_of(steps.slopes, costs, left).taken(steps.slopes)
     own = steps.item < len(menus)
     return cheapest + float(taken[own] @ steps.costs[own])
-
-
-def _taken(slopes: Floats, costs: Floats, left: float) -> Floats:
-    """(T,) what part of each step the relaxed optimum takes, in [0, 1]."""
-    order = np.argsort(-slopes, kind="stable")
-    split = int(np.searchsorted(np.cumsum(costs[order]), left, side="right"))
-    if split == len(order):
-        return np.ones(len(order))
-    price = slopes[order[split]]
-    above, tied = slopes > price, slopes == price
-    part = (left - costs[above].sum()) / costs[tied].sum()
-    taken: Floats = above + part * tied
-    return taken

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, PolydomError
 from polydom.features.items import Item
-from polydom.indexer.index.mean_costs import mean_costs
 
 from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
@@ -17,6 +16,7 @@ from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.batch import Totals
 from .knapsack import Menu, Menus, solve
+from .menu_costs import menu_costs
 from .stream_budget import StreamBudget
 
 # Items that are planned together.
@@ -155,13 +155,8 @@ class Ledger:
         self._make_menus()
 
     def _make_menus(self) -> None:
-        index, package = self.planner.index, self.planner.package
-        means, most = self.planner.mean_costs, index.coefficients
-        if self.exact and package.early_exits:
-            most = most.copy()
-            most[:, 0] += package.checked_s - package.model_s
-            whole = replace(package, mean_s=package.checked_s)
-            means = mean_costs(whole, index.coefficients) if package.ends else most
+        index = self.planner.index
+        means, most = menu_costs(index, self.exact)
         self.menus, self._most_menus = Menus(index, means), Menus(index, most)
         self._most_costs = most
 

@@ -1,6 +1,7 @@
 """Rows of answers into a file that appears whole or not at all."""
 
 import csv
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -13,18 +14,14 @@ from polydom.features.errors import BadInput
 from polydom.features.readers.tables import import_parquet
 from polydom.indexer.index.pdx_file import cannot_write, naming
 
-from .scorer import Scored
+from .arrow_rows import arrow_batch, arrow_schema
+from .scored import Scored, columns_of
 
 OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a Parquet file that are in memory at a time
 
 Cells = dict[str, Any]
 Columns = tuple[str, ...]
-# What is said of classes alone, and of numbers alone.
-_OF_CLASSES = frozenset(
-    ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
-)
-_OF_NUMBERS = frozenset(("value", "low", "high"))
 
 
 class PartialOutput:
@@ -73,8 +70,7 @@ class PartialOutput:
         self.path = output.with_name(output.name + ".partial")
         self.done = 0
         self._output = output
-        unused = _OF_CLASSES if numeric else _OF_NUMBERS
-        self._columns = tuple(f for f in Scored.__struct_fields__ if f not in unused)
+        self._columns = columns_of(numeric)
         head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
         if not self.path.exists():
             self.path.touch()
@@ -153,9 +149,11 @@ class PartialOutput:
             with path.open("wb") as file:
                 file.writelines(lines)
             return
-        rows = (self._cells(_decode(line)) for line in lines)
-        write = _write_csv if ending == ".csv" else _write_parquet
-        write(rows, path, self._columns)
+        rows = map(_decode, lines)
+        if ending == ".csv":
+            _write_csv(map(self._cells, rows), path, self._columns)
+        else:
+            _write_parquet(rows, path, self._columns)
 
     def finish(self) -> None:
         """Make the output of the rows, all at once, and drop them; errors as `add`."""
@@ -190,23 +188,9 @@ def _write_csv(rows: Iterable[Cells], path: Path, columns: Columns) -> None:
             writer.writerow(row.values())
 
 
-def _write_parquet(rows: Iterable[Cells], path: Path, columns: Columns) -> None:
-    import pyarrow as pa
-
-    types = {
-        **dict.fromkeys(("item", "label", "error"), pa.string()),
-        "scores": pa.map_(pa.string(), pa.float64()),
-        **dict.fromkeys(("features", "unknown"), pa.list_(pa.string())),
-        **dict.fromkeys(("missing", "base_models_used", "base_models"), pa.int64()),
-    }
-    schema = pa.schema({name: types.get(name, pa.float64()) for name in columns})
-    batch: list[Cells] = []
+def _write_parquet(rows: Iterable[Scored], path: Path, columns: Columns) -> None:
+    left = iter(rows)
+    schema = arrow_schema(columns)
     with import_parquet(path).ParquetWriter(path, schema) as writer:
-        for row in rows:
-            if row.get("scores") is not None:
-                row["scores"] = [*row["scores"].items()]
-            batch.append(row)
-            if len(batch) == ROWS:
-                writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
-                batch.clear()
-        writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
+        while batch := list(itertools.islice(left, ROWS)):
+            writer.write_batch(arrow_batch(batch, columns))

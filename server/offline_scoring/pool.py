@@ -1,70 +1,50 @@
 """Chunks of items carried out by several processes, as one of them planned."""
 
-import functools
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from pathlib import Path
 
-from polydom.features.errors import PolydomError, WorkerLost
+from polydom.features.errors import PolydomError
 from polydom.features.items import Item
+from polydom.indexer.cluster.workers import Workers
 
 from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
-from ..runtime.translator import Translator
-from ..runtime.warm_up import open_translator
+from .opened_index import IndexFile
 
-# An index's file, and those with features of one's own.
-Opened = tuple[str, tuple[Path, ...]]
 Items = list[Numbered]
-Worked = tuple[list[Outcome | PolydomError], float]
+CURE = "use fewer workers (`--on local:2`); rows in a file go on with `--resume`"
 
 
 def answer_by_many(
-    ledger: Ledger, opened: Opened, workers: int, chunks: Iterable[Items]
+    ledger: Ledger, file: IndexFile, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
     Raises
     ------
     WorkerLost
-        If one of them is killed.
+        If one of them is killed again and again.
     """
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
-    try:
+    under_way: deque[tuple[Items, Chunk]] = deque()
+
+    def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
         for items in chunks:
             chunk = ledger.plan([item for _, item in items if isinstance(item, Item)])
-            under_way.append(
-                (items, chunk, pool.submit(_work, opened, chunk.assignments))
-            )
-            if len(under_way) > 2 * workers:
-                yield from _finish(*under_way.popleft())
-        while under_way:
-            yield from _finish(*under_way.popleft())
-    except BrokenProcessPool as error:
-        cure = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
-        raise WorkerLost("scoring", cure) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+            under_way.append((items, chunk))
+            yield file, chunk.assignments
+
+    spread = Workers.here(workers).run(_work, calls(), stage="scoring", cure=CURE)
+    for outcomes, all_s in spread:
+        items, chunk = under_way.popleft()
+        chunk.all_s = all_s
+        yield from chunk.results(items, iter(outcomes))
 
 
-def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Result]:
-    outcomes, chunk.all_s = future.result()
-    return chunk.results(items, iter(outcomes))
-
-
-def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
+def _work(
+    file: IndexFile, assignments: list[Assignment]
+) -> tuple[list[Outcome | PolydomError], float]:
     """Carry out a chunk; for the other processes."""
-    planner = translator_of(opened).planner
+    planner = file.open().translator.planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
     return outcomes, planner.now() - began_s
-
-
-@functools.lru_cache(maxsize=4)
-def translator_of(opened: Opened) -> Translator:
-    """Keep an opened index for the next call in this process."""
-    return open_translator(*opened)

@@ -11,7 +11,8 @@ from polydom.indexer.progress import OnProgress
 from ..batch.ledger import CHUNK
 from ..engine.loading import load_index
 from .output import PartialOutput
-from .scorer import ScorableItem, Scored, score_items
+from .score_items import score_items
+from .scored import ScorableItem, Scored
 from .sources import read_items
 
 

@@ -1,261 +1,225 @@
-"""Many items answered in this process, under one budget for all."""
+"""A function from partitions of items to answers, for engines that spread them."""
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from polydom.features.errors import BadInput, BadItem, PolydomError
-from polydom.features.items import Gaps, Item
-from polydom.indexer.index.index import Index
+from polydom.features.errors import BadInput
 
-from ..batch.ledger import CHUNK, Answered, Failed, Ledger, Numbered, Result
-from ..batch.top_k import TopK, make_top_k
-from ..runtime.translator import Translator
-from ..runtime.warm_up import open_translator
-from .pool import Items, Opened, answer_by_many, translator_of
-
-ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
-
-
-class Scored(msgspec.Struct, repr_omit_defaults=True):
-    """What became of one item; `error` or what was answered is None.
-
-    `item` is its position or name. `cost` is the measured seconds of features and
-    model, or what the plan costs in the index's unit. `unknown`, `missing` and the base
-    models are as in `Answer`, None where there is nothing to tell; `scores` is None too
-    where the model stopped before its last base model. Where the index answers with
-    numbers, there are a `value`, and `low` and `high`, between which its label is
-    expected, and no label, scores and accuracy.
-    """
-
-    item: int | str
-    label: str | None = None
-    scores: dict[str, float] | None = None
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    features: tuple[str, ...] | None = None
-    expected_quality: float | None = None
-    expected_accuracy: float | None = None
-    cost: float | None = None
-    error: str | None = None
-    unknown: tuple[str, ...] | None = None
-    missing: int | None = None
-    base_models_used: int | None = None
-    base_models: int | None = None
-
-
-def score_items(
-    index: str | os.PathLike[str] | Index,
-    items: Iterable[ScorableItem],
-    total_budget_s: float | None = None,
-    *,
-    total_budget: float | None = None,
-    features: Sequence[Path] = (),
-    count: int | None = None,
-    label: str | None = None,
-    top: int | None = None,
-    workers: int = 1,
-    exact: bool = False,
-) -> Iterator[Scored]:
-    """Classify items one after the other, under one budget for all.
-
-    Parameters
-    ----------
-    index
-        An index with models, or its file.
-    items
-        Images' bytes, texts or mappings of columns; taken in chunks of 64.
-    total_budget_s, total_budget
-        What all may cost together: seconds from the first item on, or an amount in the
-        unit of an index that counts no time.
-    features
-        Python files with features of your own.
-    count
-        How many items there are; if not given, `len(items)` where there is such.
-    label, top
-        Give only the `top` items most likely of class `label`, the likeliest first.
-    workers
-        Processes; more than one needs `index` as a file.
-    exact
-        Evaluate models whole, so that every answer has its scores; as with `top`.
-
-    Yields
-    ------
-    What became of each item, in order; `item` is its position.
-
-    Raises
-    ------
-    BadInput
-        If the budget is missing, or terms are out of their ranges.
-    BadIndexFile, BadFeature
-        If the index cannot answer.
-    WorkerLost
-        If one of several processes is killed.
-    """
-    if count is None and isinstance(items, Sized):
-        count = len(items)
-    translator = open_translator(index, features)
-    ledger = _make_ledger(
-        translator, total_budget_s, total_budget, count, workers, exact
-    )
-    if workers > 1 and isinstance(index, Index):
-        raise BadInput("several workers need the index as a file")
-
-    numbered = enumerate(_as_item(translator, item) for item in items)
-    if workers == 1 or isinstance(index, Index):
-        results = _answer(ledger, numbered)
-    else:
-        opened = (os.fspath(index), tuple(features))
-        results = answer_by_many(ledger, opened, workers, _chunks(numbered))
-    top_k = make_top_k(ledger, label, top)
-    if top_k is not None:
-        results = _best_of(top_k, results)
-    for result in results:
-        yield _row_of(translator, result)
-
-
-def _make_ledger(
-    translator: Translator,
-    total_budget_s: float | None,
-    total_budget: float | None,
-    count: int | None,
-    workers: int,
-    exact: bool,
-) -> Ledger:
-    """Begin to spend a budget that must be given in the index's unit, and only so."""
-    wanted, other = total_budget_s, total_budget
-    name = "total_budget_s"
-    if translator.unit != "s":
-        wanted, other, name = total_budget, total_budget_s, "total_budget"
-    if wanted is None or other is not None:
-        raise BadInput(
-            f"this index counts costs in {translator.unit}: give {name}, and only that"
-        )
-    if not 0 <= wanted < float("inf"):
-        raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
-    if workers < 1:
-        raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Ledger(translator.planner, wanted, count=count, workers=workers, exact=exact)
-
-
-def _row_of(translator: Translator, result: Result) -> Scored:
-    if isinstance(result, Failed):
-        return Scored(result.number, error=str(result.error))
-    outcome, gaps = result.outcome, result.item.gaps or Gaps()
-    cost = outcome.predicted
-    if translator.unit == "s":
-        cost = outcome.finished_s - outcome.started_s
-    low, high = outcome.interval or (None, None)
-    return Scored(
-        result.number,
-        outcome.label,
-        outcome.scores,
-        outcome.value,
-        low,
-        high,
-        translator.planner.feature_names[outcome.row],
-        outcome.quality,
-        outcome.accuracy,
-        cost,
-        unknown=gaps.unknown or None,
-        missing=gaps.missing or None,
-        base_models_used=outcome.base_models_used,
-        base_models=outcome.base_models,
-    )
-
-
-def _as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
-    if isinstance(item, PolydomError):
-        return item
-    try:
-        return translator.read(item.payload if isinstance(item, Item) else item)
-    except BadItem as error:
-        return error
-
-
-def _answer(ledger: Ledger, items: Iterable[Numbered]) -> Iterator[Result]:
-    for chunk in _chunks(items):
-        yield from ledger.answers(chunk)
-
-
-def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
-    rest = iter(items)
-    while chunk := list(itertools.islice(rest, CHUNK)):
-        yield chunk
-
-
-def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
-    """Offer all that were answered; the others are not listed."""
-    for result in results:
-        if isinstance(result, Answered):
-            top_k.offer(result)
-    for _ in top_k.improve():
-        pass
-    yield from top_k.ranking()
+from ..batch.batch_plan import BatchPlan, amount_in, answer_by_plan
+from ..batch.ledger import Ledger, Numbered, Result
+from ..runtime.known_columns import KnownColumns
+from .arrow_rows import ItemColumns, arrow_batch, arrow_schema, require, spark_type
+from .opened_index import IndexFile, OpenedIndex
+from .score_items import answer
+from .scored import (
+    OF_PLAN,
+    ScorableItem,
+    Scored,
+    as_item,
+    check_kept,
+    columns_of,
+    row_of,
+)
 
 
 class Scorer:
     """Classifies partitions of items: for whoever spreads them over a cluster.
 
-    It can be sent anywhere; each process in which it is called opens the index once.
+    It can be sent anywhere: it holds where the index is, and not the index. Each
+    process in which it is called opens that once, and refuses another file at its path.
+    Libraries' own threads are one meanwhile.
 
     Parameters
     ----------
     index
-        File of the index, the same everywhere.
+        File of the index, at the same path everywhere.
+    plan
+        What every item gets, by itself: answers do not depend on the partitions.
     item_budget_s, item_budget
-        The mean that an item may cost: a partition's budget is so many times this.
+        In place of a plan the mean that an item may cost: a batch's budget is so many
+        times this.
+    column
+        Where images or texts are; by default `image`, `image_base64` or `text`. Records
+        are rows; or a column of structures.
+    keep
+        Columns of yours that stand before those of the answers.
     features
         Python files with features of your own.
     exact
-        As for `score_items`.
+        Evaluate models whole, so that every answer has its scores; a plan says so
+        itself.
+
+    Attributes
+    ----------
+    columns
+        Of the answers: those of `Scored` but its position, `price` and `index_version`.
+
+    Raises
+    ------
+    BadInput
+        If it is not one of a plan and a budget that is given, or what is given does not
+        suit the index or each other.
+    BadIndexFile
+        If the index cannot answer.
 
     Examples
     --------
     ::
 
-        scorer = Scorer("my.pdx", item_budget_s=0.005)
-        rows = dask_bag.map_partitions(scorer)  # or spark_rdd.mapPartitions(scorer)
-        ray_data.map_batches(lambda batch: {"answer": scorer(batch["text"])})
+        plan = BatchPlan.of("my.pdx", sizes, count=10**8, total_cost_s=1.8e6)
+        scorer = Scorer("my.pdx", plan=plan, keep=["id"])
+        spark_frame.mapInArrow(scorer.batches, scorer.ddl(spark_frame.schema))
+        ray_data.map_batches(scorer.table, batch_format="pyarrow")
+        dask_frame.map_partitions(scorer.frame, meta=scorer.meta(dask_frame))
     """
 
     def __init__(
         self,
         index: str | os.PathLike[str],
         *,
+        plan: BatchPlan | None = None,
         item_budget_s: float | None = None,
         item_budget: float | None = None,
+        column: str | None = None,
+        keep: Sequence[str] = (),
         features: Sequence[Path] = (),
         exact: bool = False,
     ) -> None:
-        self._opened: Opened = (os.fspath(index), tuple(features))
-        self._item_budget_s = item_budget_s
-        self._item_budget = item_budget
+        self._file, package = IndexFile.of(index, features)
+        self._plan = plan
+        self._item_budget = 0.0
+        if plan is None:
+            unit = str(package.meta.get("unit", "s"))
+            self._item_budget = amount_in(
+                unit, item_budget_s=item_budget_s, item_budget=item_budget
+            )
+        elif item_budget_s is not None or item_budget is not None:
+            raise BadInput("a plan and a budget for each item exclude each other")
+        else:
+            plan.check(self._file.version, exact)
         self._exact = exact
+        self._keep = tuple(keep)
+        known = KnownColumns(package.features).names
+        self._items = ItemColumns(package.kind, column, known, self._keep)
+        self.columns = (*columns_of(package.numeric)[1:], *OF_PLAN)
+        check_kept(self._keep, self.columns)
 
     def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
         """Answer a partition; a dict with the fields of `Scored` for each item.
 
         Raises
         ------
-        BadInput, BadIndexFile, BadFeature
-            As `score_items`.
+        BadIndexFile, BadFeature
+            If another file is where the index was, or it cannot answer.
         """
-        partition = list(items)
-        translator, count = translator_of(self._opened), len(partition)
-        ledger = _make_ledger(
-            translator,
-            None if self._item_budget_s is None else self._item_budget_s * count,
-            None if self._item_budget is None else self._item_budget * count,
-            count,
-            workers=1,
-            exact=self._exact,
-        )
-        numbered = enumerate(_as_item(translator, item) for item in partition)
-        rows = [_row_of(translator, result) for result in _answer(ledger, numbered)]
-        return [msgspec.structs.asdict(row) for row in rows]
+        return [msgspec.structs.asdict(row) for row in self._score(list(items))]
+
+    def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Answer Arrow batches one by one: for Spark's `mapInArrow`; errors as `table`.
+
+        Batches of `schema` come, a row for each that was given.
+        """
+        return map(self._batch, batches)
+
+    def table(self, table: Any) -> Any:
+        """Answer an Arrow table: for Ray Data's `map_batches`.
+
+        Raises
+        ------
+        BadInput
+            If a column is missing.
+        BadIndexFile, BadFeature
+            As when it is called.
+        """
+        import pyarrow as pa
+
+        scored = [self._batch(batch) for batch in table.to_batches()]
+        return pa.Table.from_batches(scored, self.schema(table.schema))
+
+    def frame(self, frame: Any) -> Any:
+        """Answer a DataFrame of pandas: for Dask's `map_partitions`; errors as `table`.
+
+        The index and the columns to keep stay as they are.
+        """
+        import pandas as pd
+        import pyarrow as pa
+
+        names = list(frame.columns)
+        for name in self._keep:
+            require(names, name)
+        try:
+            items = frame[self._items.among(names)]
+            given = pa.Table.from_pandas(items, preserve_index=False)
+        except pa.ArrowException as error:
+            raise BadInput(f"no table can be made of the DataFrame: {error}") from error
+        answers = [self._answers(batch) for batch in given.to_batches()]
+        answered = pa.Table.from_batches(answers, arrow_schema(self.columns))
+        # pandas' own integers have no place for nothing
+        found = answered.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+        found.index = frame.index
+        return pd.concat([frame[list(self._keep)], found], axis=1)
+
+    def meta(self, frame: Any) -> Any:
+        """Give what `frame` makes of a DataFrame of pandas or Dask, without rows."""
+        return self.frame(getattr(frame, "_meta", frame).iloc[:0])
+
+    def schema(self, given: Any = None) -> Any:
+        """Say which Arrow schema answers have; `given` is that of what is answered.
+
+        It is needed for the types of columns that are kept. BadInput without one.
+        """
+        import pyarrow as pa
+
+        kept = []
+        for name in self._keep:
+            require([] if given is None else given.names, name)
+            kept.append(given.field(name))
+        return pa.schema([*kept, *arrow_schema(self.columns)])
+
+    def ddl(self, given: Any = None) -> str:
+        """Say the schema as Spark reads it; `given` is that of a DataFrame of Spark."""
+        kept = []
+        for name in self._keep:
+            require([] if given is None else given.fieldNames(), name)
+            kept.append(f"`{name}` {given[name].dataType.simpleString()}")
+        own = [f"`{name}` {spark_type(name)}" for name in self.columns]
+        return ", ".join([*kept, *own])
+
+    def _batch(self, batch: Any) -> Any:
+        """Answer an Arrow batch, its columns that are kept first."""
+        import pyarrow as pa
+
+        schema = self.schema(batch.schema)
+        kept = [batch.column(name) for name in self._keep]
+        answers = self._answers(batch).columns
+        return pa.RecordBatch.from_arrays([*kept, *answers], schema=schema)
+
+    def _answers(self, batch: Any) -> Any:
+        """Answer an Arrow batch."""
+        rows = self._score(list(self._items.items(batch)))
+        price = None if self._plan is None else self._plan.price
+        version = self._file.version
+        return arrow_batch(rows, self.columns, price=price, index_version=version)
+
+    def _score(self, items: Sequence[ScorableItem]) -> list[Scored]:
+        """Answer items; the index is opened where there are any."""
+        if not items:
+            return []
+        opened = self._file.open()
+        with opened.threads.limit(limits=1):
+            numbered = enumerate(as_item(opened.translator, item) for item in items)
+            results = self._results(opened, numbered, len(items))
+            return [row_of(opened.translator, result) for result in results]
+
+    def _results(
+        self, opened: OpenedIndex, items: Iterable[Numbered], count: int
+    ) -> Iterator[Result]:
+        planner = opened.translator.planner
+        if self._plan is not None:
+            return answer_by_plan(planner, opened.assigner(self._plan), items)
+        amount = self._item_budget * count
+        return answer(Ledger(planner, amount, count=count, exact=self._exact), items)

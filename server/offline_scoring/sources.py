@@ -13,6 +13,7 @@ from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
+    Line,
     Table,
     count_json_lines,
     open_table,
@@ -23,7 +24,7 @@ from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
 from ..schema.json_keys import decode_record, twice_in_json, twice_in_record
-from .scorer import ScorableItem
+from .scored import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20
@@ -147,7 +148,7 @@ def read_rows(
     reader = _Reader(package, label, whole)
     if ending in JSON_LINES:
         count = count_json_lines(path, encoding)
-        lines = _lines(path, encoding, reader)
+        lines = _lines(read_json_lines(path, encoding), reader)
         return Rows(lines, count, reader.remarks, lambda: reader.names)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
@@ -183,8 +184,33 @@ def decode_content(data: bytes, kind: Kind) -> Any:
     return data.decode() if kind == "text" else decode_record(data)
 
 
-def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Row]:
-    for number, line in enumerate(read_json_lines(path, encoding)):
+def text_in(cell: object) -> ScorableItem:
+    """Read a cell that holds a text, or say that there is none."""
+    return cell if isinstance(cell, str) else BadItem("the row holds no 'text'")
+
+
+def record_in(cell: object) -> ScorableItem:
+    """Read a cell that holds a record's columns, or say that there is none."""
+    return cell if isinstance(cell, Mapping) else BadItem("the row holds no record")
+
+
+def image_in(cell: object) -> ScorableItem:
+    """Read a cell that holds an image's bytes or base64, or say that there is none."""
+    if isinstance(cell, Mapping):  # as Hugging Face's data sets have them
+        cell = cell.get("bytes")
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            cell = base64.b64decode(cell, validate=True)
+    return cell if isinstance(cell, bytes) else BadItem("the row holds no image")
+
+
+def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
+    """Read the items of some JSON Lines, one for each."""
+    return _lines(lines, _Reader(package, None, whole=False))
+
+
+def _lines(lines: Iterable[Line], reader: "_Reader") -> Iterator[Row]:
+    for number, line in enumerate(lines):
         if isinstance(line.row, BadItem):
             yield Row(str(number), line.row)
             continue
@@ -303,15 +329,8 @@ class _Reader:
             known = {name: row[name] for name in row if name in self._known}
             return known or dict(row)  # which is refused
         if self.kind == "text":
-            text = row.get("text")
-            return text if isinstance(text, str) else BadItem("the row holds no 'text'")
-        data = row.get("image") or row.get("image_base64")
-        if isinstance(data, Mapping):  # as Hugging Face's data sets have them
-            data = data.get("bytes")
-        if isinstance(data, str):
-            with suppress(ValueError):
-                data = base64.b64decode(data, validate=True)
-        return data if isinstance(data, bytes) else BadItem("the row holds no image")
+            return text_in(row.get("text"))
+        return image_in(row.get("image") or row.get("image_base64"))
 
     def cell(self, name: str, cell: str, commas: bool) -> str | float | None:
         """Read a cell of a CSV file: a number, but where words are known.

@@ -96,6 +96,11 @@ def test_score_goes_on_where_it_was_interrupted(index: Path) -> None:
         (("-b", "1s", "--label", "spam"), "--label needs --top: "),
         (("-b", "1s", "--label", "x", "--top", 1, "--resume"), "no rows before"),
         (("-b", "1s", "--label", "x", "--top", 1), "no class 'x'"),
+        (("-b", "1s", "--on", "dask://127.0.0.1:1"), "a cluster scores into a folder"),
+        (("-b", "1s", "--on", "elsewhere"), "'elsewhere' is no place for workers"),
+        (("--total-cpu", "1s"), "--total-cpu is for scoring into a folder"),
+        (("-b", "1s", "--keep", "id"), "--keep is for scoring into a folder"),
+        ((), "say with --total-budget"),
     ],
 )
 def test_score_says_in_one_line_what_is_wrong(
@@ -115,3 +120,61 @@ def test_score_counts_money_where_the_index_does(tmp_path: Path) -> None:
     assert score(index, "-b", "0.005") == 0
     assert sum(float(str(row["cost"])) for row in rows(index)) <= 0.005
     assert score(index, "-b", "5s") == 1
+
+
+def into_folder(index: Path, *options: object) -> int:
+    """Score the texts in parts."""
+    items, output = index.parent / "texts.jsonl", f"{index.parent / 'out'}/"
+    start = ["score", index, items, "-o", output, *OWN]
+    return main([str(option) for option in [*start, *options]])
+
+
+def test_score_into_a_folder_tells_what_it_spent_of_the_total(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    assert into_folder(index, "--total-cpu", "2m", "--part-items", 50) == 0
+    told = capsys.readouterr().out
+    assert "120 rows in 3 parts, 0 of them errors" in told
+    assert " of 2 min for an expected quality of 0.950; " in told
+    table = dataset.dataset(index.parent / "out").to_table()
+    assert sorted(table["item"].to_pylist(), key=int) == [str(k) for k in range(120)]
+    assert into_folder(index, "--total-cpu", "2m", "--part-items", 50) == 1
+    assert "go on with --resume" in capsys.readouterr().err
+
+
+def test_score_says_what_a_total_buys_and_scores_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = save_index(tmp_path, unit="usd")
+    (tmp_path / "texts.jsonl").write_text(lines([HAM, SPAM] * 60))
+    command = ["score", str(index), str(tmp_path / "texts.jsonl"), *OWN]
+    assert main([*command, "-b", "0.4", "--dry-run"]) == 0
+    head, half, whole, double, last = capsys.readouterr().out.splitlines()
+    assert head.split() == ["total", "an", "item", "price", "quality"]
+    qualities = [float(line.split()[-1]) for line in (half, whole, double)]
+    assert qualities == sorted(set(qualities))
+    assert "0.4 usd" in whole
+    assert last == "120 items in 4 parts; nothing is scored"
+    assert {path.name for path in tmp_path.iterdir()} == {index.name, "texts.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-b", "60s"), "say with --total-cpu"),
+        (("--total-cpu", "soon"), "such as 500ms, 60s, 5m or 2h"),
+        (("--total-cpu", "1s", "--top", 1), "--top is for scoring into a file"),
+        (("--total-cpu", "1s", "--on", "ftp://x"), "is no place for workers"),
+        (("--total-cpu", "1s", "--keep", "label"), "one of the answers' too"),
+    ],
+)
+def test_score_into_a_folder_says_in_one_line_what_is_wrong(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[object, ...],
+    message: str,
+) -> None:
+    assert into_folder(index, *options) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not (index.parent / "out").exists()

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from polydom.models.scoring.kernels.cached_njit import Kernel
 from polydom.server.engine.loading import load_planner
-from polydom.server.offline_scoring.scorer import score_items
+from polydom.server.offline_scoring.score_items import score_items
 from polydom.server.runtime.at_once import AtOnce
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp

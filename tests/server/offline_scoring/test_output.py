@@ -9,7 +9,7 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server.offline_scoring.output import PartialOutput
-from polydom.server.offline_scoring.scorer import Scored
+from polydom.server.offline_scoring.scored import Scored
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [

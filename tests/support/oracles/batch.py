@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 
 def knapsack(menus: Sequence[Sequence[tuple[int, float]]], budget: int) -> float:
@@ -57,3 +58,38 @@ def relaxed_knapsack(
         accuracy += slope * taken
         left -= taken
     return accuracy
+
+
+def plans_at(
+    menu: Sequence[tuple[int, int]], price: Fraction
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The cheapest and the dearest plan of most accuracy less price times cost."""
+    worth = max(accuracy - price * cost for cost, accuracy in menu)
+    best = [plan for plan in menu if plan[1] - price * plan[0] == worth]
+    return min(best), max(best)
+
+
+def price_by_trying(
+    menus: Sequence[Sequence[tuple[int, int]]], budget: int
+) -> tuple[Fraction | None, Fraction]:
+    """The first of all slopes, from the steepest, at which plans exceed the budget.
+
+    And the part of the steps worth exactly that which the budget still covers. None
+    where it covers no step, and (0, 1) where it covers all.
+    """
+    base = sum(min(menu)[0] for menu in menus)
+    if budget <= base:
+        return None, Fraction(0)
+    slopes = {
+        Fraction(v - y, u - x)
+        for menu in menus
+        for x, y in menu
+        for u, v in menu
+        if u > x and v > y
+    }
+    for price in sorted(slopes, reverse=True):
+        pairs = [plans_at(menu, price) for menu in menus]
+        low, high = (sum(pair[end][0] for pair in pairs) for end in (0, 1))
+        if high > budget:
+            return price, Fraction(budget - low, high - low)
+    return Fraction(0), Fraction(1)

@@ -1,0 +1,282 @@
+"""Items in parts that are scored apart: runs of files, row groups, spans of lines."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from polydom.features.errors import BadInput
+from polydom.features.readers.tables import (
+    JSON_LINES,
+    PARQUET,
+    Span,
+    count_json_lines,
+    divide_json_lines,
+    import_parquet,
+    read_json_lines,
+)
+from polydom.indexer.index.package import Package
+
+from ..runtime.known_columns import KnownColumns
+from .arrow_rows import ItemColumns, require
+from .scored import ScorableItem
+from .sources import files_in, is_folder, read_file, rows_of
+
+# Enough that the price can be corrected on the way, and files that are no burden.
+LEAST_PARTS = 200
+LEAST, MOST = 32, 65_536
+NEAR_BYTES = 4 << 20
+MOST_FILES = 1024  # whose names go with a part
+ROWS = 256  # in memory at a time
+
+
+class Rows(NamedTuple):
+    """Some items of a part.
+
+    Attributes
+    ----------
+    names
+        Of each: its row's number from 0, or its path in the folder.
+    items
+    kept
+        Columns of a table that are kept, as Arrow's arrays.
+    """
+
+    names: list[str]
+    items: list[ScorableItem]
+    kept: list[Any]
+
+
+class Part(msgspec.Struct, frozen=True, tag=True):
+    """A part of the items.
+
+    Attributes
+    ----------
+    number
+        From 0.
+    first
+        How many items are before it.
+    count
+        How many it has.
+    """
+
+    number: int
+    first: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of the file with its answers."""
+        return f"part-{self.number:05d}.parquet"
+
+    @property
+    def is_near(self) -> bool:
+        """Whether its first items are read soon, with little before them."""
+        return True
+
+    def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
+        """Read the items in order, so many at a time; BadInput if that cannot be."""
+        raise NotImplementedError
+
+
+class FilesPart(Part, frozen=True, tag="files"):
+    """Files of a folder, in order; `files` are their paths in it."""
+
+    folder: str
+    files: tuple[str, ...]
+
+    def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
+        """Read as all parts are."""
+        folder = Path(self.folder)
+        for start in range(0, len(self.files), rows):
+            names = list(self.files[start : start + rows])
+            items = [read_file(folder / name, package.kind) for name in names]
+            yield Rows(names, items, [])
+
+
+class ParquetPart(Part, frozen=True, tag="parquet"):
+    """Rows of one row group of a file: those after `skip` rows of so many bytes."""
+
+    path: str
+    group: int
+    skip: int
+    skip_bytes: int
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is near the beginning of its row group."""
+        return self.skip_bytes <= NEAR_BYTES
+
+    def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
+        """Read as all parts are."""
+        columns = columns_of_items(package, keep)
+        path = Path(self.path)
+        with _opened(path) as file:
+            read = columns.among(file.schema_arrow.names)
+            wanted = list(dict.fromkeys([*read, *keep]))
+            batches = file.iter_batches(
+                rows, row_groups=[self.group], columns=wanted, use_threads=False
+            )
+            for done, batch in _cut(batches, self.skip, self.count):
+                start = self.first + done
+                names = [str(start + k) for k in range(batch.num_rows)]
+                kept = [batch.column(name) for name in keep]
+                yield Rows(names, list(columns.items(batch)), kept)
+
+
+class LinesPart(Part, frozen=True, tag="lines"):
+    """A span of a file of JSON Lines."""
+
+    path: str
+    offset: int
+    length: int
+
+    def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
+        """Read as all parts are; what is kept becomes text, or JSON."""
+        import pyarrow as pa
+
+        span = Span(self.offset, self.length, self.count)
+        lines = read_json_lines(Path(self.path), span=span)
+        start = self.first
+        while some := list(itertools.islice(lines, rows)):
+            items = [row.item for row in rows_of(some, package)]
+            kept = [
+                pa.array([_text_of(line.row, name) for line in some], pa.string())
+                for name in keep
+            ]
+            yield Rows([str(start + k) for k in range(len(some))], items, kept)
+            start += len(some)
+
+
+def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
+    """Divide a folder, a `.parquet` or a `.jsonl` file into parts.
+
+    The same items make the same parts. There are 200 of them, unless that makes them
+    smaller than 32 items or larger than 65,536; no part has rows of two row groups.
+
+    Parameters
+    ----------
+    most
+        Items of a part, at most; by default as said.
+
+    Raises
+    ------
+    BadInput
+        If it is none of those, or holds nothing of the index's kind.
+    """
+    ending = path.suffix.lower()
+    if is_folder(path):
+        files = [str(f.relative_to(path)) for f in files_in(path, package.kind)]
+        size = min(most or _size_for(len(files)), MOST_FILES)
+        return [
+            FilesPart(k, first, len(own), str(path.absolute()), own)
+            for k, first in enumerate(range(0, len(files), size))
+            if (own := tuple(files[first : first + size]))
+        ]
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such file or folder")
+    if ending == PARQUET:
+        return list(_parquet_parts(path, most))
+    if ending in JSON_LINES:
+        return list(_lines_parts(path, most))
+    raise BadInput(
+        f"{path}: a folder, a .parquet or a .jsonl file is needed; others cannot be "
+        "divided into parts: score them into one file"
+    )
+
+
+def columns_of_items(package: Package, keep: Sequence[str] = ()) -> ItemColumns:
+    """Say where the items of a table are, beside columns that are kept."""
+    known = KnownColumns(package.features).names
+    return ItemColumns(package.kind, None, known, tuple(keep))
+
+
+def check_columns(path: Path, keep: Sequence[str]) -> None:
+    """Refuse columns to keep that items do not have, with BadInput."""
+    if keep and is_folder(path):
+        raise BadInput("--keep needs the columns of a table; files have none")
+    if keep and path.suffix.lower() == PARQUET:
+        with _opened(_parquet_files(path)[0]) as file:
+            for name in keep:
+                require(file.schema_arrow.names, name)
+
+
+def _size_for(count: int) -> int:
+    """Items of a part where there are so many in all."""
+    return min(max(count // LEAST_PARTS, LEAST), MOST)
+
+
+def _parquet_parts(path: Path, most: int | None) -> Iterator[Part]:
+    groups: list[tuple[str, int, int, float]] = []
+    for found in _parquet_files(path):
+        with _opened(found) as file:
+            facts = file.metadata
+            for number in range(facts.num_row_groups):
+                group = facts.row_group(number)
+                each = group.total_byte_size / max(group.num_rows, 1)
+                groups.append((str(found.absolute()), number, group.num_rows, each))
+    size = most or _size_for(sum(rows for _, _, rows, _ in groups))
+    number = first = 0
+    for name, group, rows, each in groups:
+        for skip in range(0, rows, size):
+            count = min(size, rows - skip)
+            yield ParquetPart(
+                number, first, count, name, group, skip, round(skip * each)
+            )
+            number, first = number + 1, first + count
+
+
+def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
+    if most is None:
+        most = _size_for(count_json_lines(path))
+    first = 0
+    for number, span in enumerate(divide_json_lines(path, most)):
+        place = str(path.absolute()), span.offset, span.length
+        yield LinesPart(number, first, span.rows, *place)
+        first += span.rows
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """Return the files of a table; those that others hide, as Spark's, are none."""
+    if path.is_file():
+        return [path]
+    files = sorted(
+        file
+        for file in path.rglob(f"*{PARQUET}")
+        if not any(p.startswith(("_", ".")) for p in file.relative_to(path).parts)
+    )
+    if not files:
+        raise BadInput(f"{path} holds no {PARQUET} file")
+    return files
+
+
+def _opened(path: Path) -> Any:
+    parquet = import_parquet(path)
+    from pyarrow import ArrowException
+
+    try:
+        return parquet.ParquetFile(path)
+    except (OSError, ArrowException) as error:
+        raise BadInput(f"{path}: this is no Parquet file: {error}") from error
+
+
+def _cut(batches: Iterator[Any], skip: int, count: int) -> Iterator[tuple[int, Any]]:
+    """Leave out rows before some and after; each batch with how many came before it."""
+    done = 0
+    for batch in batches:
+        own = batch.slice(min(skip, batch.num_rows), count - done)
+        skip = max(skip - batch.num_rows, 0)
+        if own.num_rows:
+            yield done, own
+        done += own.num_rows
+        if done == count:
+            return
+
+
+def _text_of(row: Any, name: str) -> str | None:
+    cell = row.get(name) if isinstance(row, dict) else None
+    if cell is None or isinstance(cell, str):
+        return cell
+    return msgspec.json.encode(cell).decode()

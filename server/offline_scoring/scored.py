@@ -1,0 +1,111 @@
+"""What is said of an item that was scored."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from polydom.features.errors import BadInput, BadItem, PolydomError
+from polydom.features.items import Gaps, Item
+
+from ..batch.ledger import Failed, Result
+from ..runtime.translator import Translator
+
+# What is said of classes alone, and of numbers alone.
+_OF_CLASSES = frozenset(
+    ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
+)
+_OF_NUMBERS = frozenset(("value", "low", "high"))
+
+# Of the plan that answers were given by.
+OF_PLAN = ("price", "index_version")
+
+ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
+
+
+class Scored(msgspec.Struct, repr_omit_defaults=True):
+    """What became of one item; `error` or what was answered is None.
+
+    `item` is its position or name. `cost` is the measured seconds of features and
+    model, or what the plan costs in the index's unit. `unknown`, `missing` and the base
+    models are as in `Answer`, None where there is nothing to tell; `scores` is None too
+    where the model stopped before its last base model. Where the index answers with
+    numbers, there are a `value`, and `low` and `high`, between which its label is
+    expected, and no label, scores and accuracy.
+    """
+
+    item: int | str
+    label: str | None = None
+    scores: dict[str, float] | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    features: tuple[str, ...] | None = None
+    expected_quality: float | None = None
+    expected_accuracy: float | None = None
+    cost: float | None = None
+    error: str | None = None
+    unknown: tuple[str, ...] | None = None
+    missing: int | None = None
+    base_models_used: int | None = None
+    base_models: int | None = None
+
+
+def columns_of(numeric: bool) -> tuple[str, ...]:
+    """Name the fields that there are where answers are numbers, or classes."""
+    unused = _OF_CLASSES if numeric else _OF_NUMBERS
+    return tuple(field for field in Scored.__struct_fields__ if field not in unused)
+
+
+def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns to keep that have names of answers' columns, or of each other.
+
+    Raises
+    ------
+    BadInput
+        Naming it.
+    """
+    for name in keep:
+        if name in columns:
+            raise BadInput(
+                f"the column {name!r} to keep is one of the answers' too: rename it"
+            )
+        if keep.count(name) > 1:
+            raise BadInput(f"the column {name!r} is to be kept twice")
+
+
+def row_of(translator: Translator, result: Result) -> Scored:
+    """Say what became of an item; `item` is its number."""
+    if isinstance(result, Failed):
+        return Scored(result.number, error=str(result.error))
+    outcome, gaps = result.outcome, result.item.gaps or Gaps()
+    cost = outcome.predicted
+    if translator.unit == "s":
+        cost = outcome.finished_s - outcome.started_s
+    low, high = outcome.interval or (None, None)
+    return Scored(
+        result.number,
+        outcome.label,
+        outcome.scores,
+        outcome.value,
+        low,
+        high,
+        translator.planner.feature_names[outcome.row],
+        outcome.quality,
+        outcome.accuracy,
+        cost,
+        unknown=gaps.unknown or None,
+        missing=gaps.missing or None,
+        base_models_used=outcome.base_models_used,
+        base_models=outcome.base_models,
+    )
+
+
+def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
+    """Make an item, or say why it is none."""
+    if isinstance(item, PolydomError):
+        return item
+    try:
+        return translator.read(item.payload if isinstance(item, Item) else item)
+    except BadItem as error:
+        return error

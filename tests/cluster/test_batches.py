@@ -1,0 +1,141 @@
+"""Batches on clusters: one total wherever it is spent, every item once."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polydom.indexer.cluster.connect import connect, workers_of
+from polydom.server.offline_scoring.batch_run import BatchRun
+from polydom.server.offline_scoring.journal import NAME
+from tests.support.batches import (
+    UNEVEN_FILE,
+    assert_by_price,
+    assert_once,
+    rows_in,
+    save_uneven,
+    texts,
+    write_lines,
+)
+from tests.support.clusters import DaskCluster
+from tests.support.served import FEATURES_FILE, save_index
+from tests.support.waiting import wait_until
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
+
+COUNT = 10_000
+FEWER = 3000
+TOTAL_USD = 9
+POLYDOM = (sys.executable, "-m", "polydom")
+
+
+def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
+    dask_cluster: DaskCluster, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    index = save_uneven(tmp_path)
+    given = texts(COUNT)
+    lines = write_lines(tmp_path / "x.jsonl", given)
+    table = pa.table({"text": given, "id": [f"id-{k}" for k in range(COUNT)]})
+    table = table.take(sorted(range(COUNT), key=lambda k: len(given[k])))
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=2000)
+    dask_cluster.kill_worker()
+    dask_cluster.add_worker(SLOWNESS="2")
+    address = dask_cluster.address.replace("tcp", "dask")
+    total_s = 2.5
+    for items, most in ((lines, None), (lines, 90), (tmp_path / "x.parquet", 48)):
+        run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
+        out = tmp_path / f"out-{items.suffix[1:]}-{most}"
+        run.carry_out(out, total_s, workers_of(connect(address)))
+        spent_s = sum(part.spent for part in run.scored)
+        assert spent_s == pytest.approx(total_s, rel=0.01)
+        assert_once(rows_in(out), COUNT)
+        slow = [part.measured_s > 1.4 * part.spent for part in run.scored]
+        assert 5 < sum(slow) < len(slow) - 5
+        assert sum(part.measured_s for part in run.scored) > 1.1 * spent_s
+        assert_by_price(index, out, given)
+
+
+@pytest.fixture
+def money(tmp_path: Path) -> Path:
+    """An index whose costs are no time, and texts beside it."""
+    write_lines(tmp_path / "x.jsonl", texts(FEWER))
+    return save_index(tmp_path, unit="usd")
+
+
+def command(index: Path, on: str, *more: str) -> list[str]:
+    folder = index.parent
+    own = ["--features", str(FEATURES_FILE), "--keep", "id", "--on", on]
+    start = ["score", str(index), str(folder / "x.jsonl"), "-o", f"{folder / 'out'}/"]
+    return [*POLYDOM, *start, "-b", str(TOTAL_USD), *own, *more]
+
+
+def parts_in(folder: Path) -> int:
+    return len(list(folder.glob("part-*")))
+
+
+def spent_in(folder: Path) -> float:
+    return float(sum(row["cost"] for row in rows_in(folder)))
+
+
+@pytest.mark.parametrize("engine", ["dask", "ray", "local"])
+def test_a_batch_that_was_killed_goes_on_and_has_every_id_once(
+    engine: str,
+    money: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on = "local:2"
+    if engine == "dask":
+        on = request.getfixturevalue("dask_cluster").address.replace("tcp", "dask")
+    if engine == "ray":
+        cluster = request.getfixturevalue("ray_cluster")
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        on = "ray://auto"
+    out = money.parent / "out"
+    killed = subprocess.Popen(
+        command(money, on), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_until(lambda: parts_in(out) > 20)
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait(20)
+    begun = (out / NAME).read_bytes()
+    assert parts_in(out) < 94
+    done = subprocess.run(
+        command(money, on, "--resume"), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3,000 rows in 94 parts, 0 of them errors" in done.stdout
+    assert_once(rows_in(out), FEWER)
+    assert_by_price(money, out, texts(FEWER))
+    assert 0.99 < spent_in(out) / TOTAL_USD <= 1
+    # what was begun before has the price that it had
+    whole = begun[: begun.rindex(b"\n") + 1]
+    assert (out / NAME).read_bytes().startswith(whole)
+
+
+def test_a_batch_goes_on_when_a_worker_is_killed(
+    dask_cluster: DaskCluster, money: Path
+) -> None:
+    on = dask_cluster.address.replace("tcp", "dask")
+    out = money.parent / "out"
+    with subprocess.Popen(
+        command(money, on), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            wait_until(lambda: parts_in(out) > 20, process)
+            dask_cluster.kill_worker()
+            told, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert process.returncode == 0, errors
+    assert "3,000 rows in 94 parts" in told
+    assert_once(rows_in(out), FEWER)
+    assert_by_price(money, out, texts(FEWER))
+    assert 0.99 < spent_in(out) / TOTAL_USD <= 1

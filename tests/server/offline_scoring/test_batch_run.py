@@ -1,0 +1,215 @@
+"""A batch in parts, by processes of this machine: one total, every item once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadInput
+from polydom.indexer.cluster.workers import Workers
+from polydom.server.offline_scoring.batch_run import BatchRun
+from polydom.server.offline_scoring.journal import LOCK, NAME, Journal
+from polydom.server.offline_scoring.part_scoring import UNFINISHED, read_scored
+from tests.support.batches import assert_once, rows_in, texts, write_lines
+from tests.support.served import FEATURES_FILE, HAM, save, save_index
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
+
+OWN = [FEATURES_FILE]
+COUNT = 10_000
+HERE = Workers.here(1)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """Costs are money: sums are exact."""
+    return save_index(tmp_path, unit="usd")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "x.jsonl", texts(COUNT))
+
+
+def carry_out(run: BatchRun, folder: Path, total: float, **terms: Any) -> float:
+    """Score a batch here; what it spent."""
+    run.carry_out(folder, total, HERE, **terms)
+    return sum(scored.spent for scored in run.scored)
+
+
+@pytest.mark.parametrize("mean", [0.0007, 0.003, 0.008])
+def test_the_total_is_spent_within_a_percent_in_every_partition(
+    index: Path, lines: Path, tmp_path: Path, mean: float
+) -> None:
+    largest_first = sorted(texts(COUNT), key=len, reverse=True)
+    table = pa.table({"text": largest_first, "id": [f"id-{k}" for k in range(COUNT)]})
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1500)
+    accuracies = []
+    for items, most in ((lines, None), (lines, 100), (tmp_path / "x.parquet", None)):
+        run = BatchRun(index, items, OWN, ["id"], part_items=most)
+        out = tmp_path / f"out-{items.suffix[1:]}-{most}"
+        spent = carry_out(run, out, COUNT * mean)
+        assert 0.99 < spent / (COUNT * mean) <= 1
+        rows = rows_in(out)
+        assert_once(rows, COUNT)
+        assert sum(row["cost"] for row in rows) == pytest.approx(spent)
+        accuracies.append(sum(row["expected_accuracy"] for row in rows) / COUNT)
+        assert run.foresee(COUNT * mean).expected_accuracy == pytest.approx(
+            accuracies[-1], abs=0.005
+        )
+    assert max(accuracies) - min(accuracies) < 0.005
+
+
+def test_rows_say_which_item_they_are_and_how_they_were_answered(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    damaged = ["a\x00", HAM, HAM]
+    write_lines(lines, damaged)
+    run = BatchRun(index, lines, OWN, ["id"])
+    carry_out(run, tmp_path / "out", 1.0)
+    bad, good, same = rows_in(tmp_path / "out")
+    assert list(good)[:4] == ["item", "id", "label", "scores"]
+    assert list(good)[-2:] == ["price", "index_version"]
+    assert (bad["item"], good["item"], good["id"]) == ("0", "1", "id-1")
+    assert "'words'" in bad["error"]
+    assert good["label"] == "ham"
+    assert {**same, "item": "1", "id": "id-1"} == good
+    (scored,) = run.scored
+    assert (scored.rows, scored.errors) == (3, 1)
+    (part,) = (tmp_path / "out").glob("part-*")
+    assert read_scored(part) == scored
+
+
+def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    total = COUNT * 0.003
+
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, left: int | None = None) -> None:
+        if done > COUNT / 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, on_progress=stop)
+    done = {path.name: path.read_bytes() for path in out.glob("part-*")}
+    assert COUNT / 3 / 50 <= len(done) < 100
+    (out / f"{UNFINISHED}0").write_bytes(b"PAR1")  # of a worker that was killed
+    journal = (out / NAME).read_bytes()
+    # as if the last part had been begun and not finished, and a line cut off
+    last = sorted(done)[-1]
+    before = parquet.read_table(out / last)
+    (out / last).unlink()
+    with (out / NAME).open("ab") as file:
+        file.write(b'{"part":1')
+    with pytest.raises(BadInput, match="go on with --resume"):
+        carry_out(BatchRun(index, lines, OWN, ["id"]), out, total)
+    spent = carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, resume=True)
+    assert 0.99 < spent / total <= 1
+    assert_once(rows_in(out), COUNT)
+    assert (out / NAME).read_bytes().startswith(journal)
+    assert parquet.read_table(out / last).equals(before)
+    for name in set(done) - {last}:
+        assert (out / name).read_bytes() == done[name]
+    assert {path.name for path in out.iterdir() if path.name[0] == "_"} <= {NAME, LOCK}
+    again = BatchRun(index, lines, OWN, ["id"])
+    assert carry_out(again, out, total, resume=True) == pytest.approx(spent)
+
+
+def test_other_items_options_and_indexes_do_not_go_on(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    write_lines(lines, texts(100))
+    carry_out(BatchRun(index, lines, OWN), out, 1.0)
+    other = save(tmp_path / "other.pdx", best=0.99)
+    for run in (
+        BatchRun(index, lines, OWN, ["id"]),
+        BatchRun(index, lines, OWN, part_items=10),
+        BatchRun(other, lines, OWN),
+    ):
+        with pytest.raises(BadInput, match="parts of another index, of other items"):
+            carry_out(run, out, 1.0, resume=True)
+    (out / NAME).unlink()
+    with pytest.raises(BadInput, match="holds parts of something else"):
+        carry_out(BatchRun(index, lines, OWN), out, 1.0)
+
+
+def test_two_runs_do_not_write_into_one_folder(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    run = BatchRun(index, lines, OWN)
+    with (
+        Journal(tmp_path / "out", {}, resume=False),
+        pytest.raises(BadInput, match="another run is writing there"),
+    ):
+        carry_out(run, tmp_path / "out", 1.0)
+
+
+def test_an_item_without_an_answer_ends_it_all_where_that_is_wanted(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    given = texts(100)
+    write_lines(lines, [*given[:50], "a\x00", *given[51:]])
+    out = tmp_path / "out"
+    with pytest.raises(BadInput, match=r"item 50: .*'words'"):
+        carry_out(BatchRun(index, lines, OWN, ["id"]), out, 1.0, stops=True)
+    assert len(list(out.glob("part-*"))) < 4
+    assert not list(out.glob(f"{UNFINISHED}*"))
+    carry_out(BatchRun(index, lines, OWN, ["id"]), out, 1.0, resume=True)
+    assert_once(rows_in(out), 100)
+
+
+def test_items_that_changed_meanwhile_are_noticed(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    run = BatchRun(index, lines, OWN)
+    write_lines(lines, texts(COUNT)[: COUNT // 2])
+    with pytest.raises(BadInput, match="they changed meanwhile"):
+        carry_out(run, tmp_path / "out", 1.0)
+
+
+@pytest.mark.parametrize("keep", [["label"], ["item"], ["id", "id"], ["price"]])
+def test_columns_that_cannot_be_kept_are_refused(
+    index: Path, lines: Path, keep: list[str]
+) -> None:
+    with pytest.raises(BadInput, match=r"to keep is one|to be kept twice"):
+        BatchRun(index, lines, OWN, keep)
+
+
+def test_folders_of_files_are_scored_by_their_names(
+    index: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "texts").mkdir()
+    for k in range(40):
+        (tmp_path / "texts" / f"{k}.txt").write_text(f"{HAM}{k}")
+    run = BatchRun(index, tmp_path / "texts", OWN)
+    carry_out(run, tmp_path / "out", 1.0)
+    found = {row["item"] for row in rows_in(tmp_path / "out")}
+    assert found == {f"{k}.txt" for k in range(40)}
+
+
+@pytest.mark.jit
+def test_processes_give_the_same_answers_as_one(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    many = BatchRun(index, lines, OWN, ["id"])
+    many.carry_out(tmp_path / "many", COUNT * 0.003, Workers.here(2))
+    assert 0.99 < sum(one.spent for one in many.scored) / (COUNT * 0.003) <= 1
+    one = BatchRun(index, lines, OWN, ["id"])
+    with Journal(tmp_path / "one", {}, resume=False):
+        pass
+    # the same prices, as a second try of each part has them
+    (tmp_path / "one" / NAME).write_bytes((tmp_path / "many" / NAME).read_bytes())
+    carry_out(one, tmp_path / "one", COUNT * 0.003, resume=True)
+    assert sorted(rows_in(tmp_path / "one"), key=by_id) == sorted(
+        rows_in(tmp_path / "many"), key=by_id
+    )
+
+
+def by_id(row: dict[str, Any]) -> str:
+    return str(row["id"])
