@@ -121,6 +121,24 @@ class BadWorker(PolydomError):
     code = "bad_worker"
 
 
+class Unfinished(PolydomError):
+    """Part of a build is another machine's to do; what was done here is kept."""
+
+    code = "unfinished"
+
+
+class LacksTimes(Unfinished):
+    """A build waits for times that `polydom measure` is to take elsewhere."""
+
+    code = "lacks_times"
+
+
+class LacksWork(Unfinished):
+    """Times wait for work that `polydom build` is to do elsewhere."""
+
+    code = "lacks_work"
+
+
 class NothingFits(PolydomError):
     """No trained feature set fits the budget, not even the empty one."""
 

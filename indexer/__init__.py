@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .building.build import build
+    from .building.measure_project import measure_project
     from .building.project import Project
     from .estimators.classifier import BudgetClassifier
     from .estimators.regressor import BudgetRegressor
@@ -22,6 +23,7 @@ __all__ = [
     "Index",
     "Project",
     "build",
+    "measure_project",
     "search",
 ]
 
@@ -32,6 +34,7 @@ _LAZY = {
     "Index": ".index.index",
     "Project": ".building.project",
     "build": ".building.build",
+    "measure_project": ".building.measure_project",
     "search": ".set_search.poly_dom",
 }
 

@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from polydom.features.errors import PolydomError
+from polydom.features.errors import PolydomError, Unfinished
 from polydom.indexer.commands.app import app
 from polydom.models.scoring.kernels.compiling import COMPILING
 
@@ -18,6 +18,8 @@ from .cli.score import score
 from .cli.serve import polydom, serve
 from .cli.top import top
 from .cli.warm import warm
+
+UNFINISHED = 3
 
 app.callback()(polydom)
 for command, example in (
@@ -34,7 +36,13 @@ for command, example in (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 when done, 1 for a known error, 2 for wrong usage."""
+    """Run a command.
+
+    Returns
+    -------
+    0 when done, 1 for a known error, 2 for wrong usage, 3 where another machine is to
+    go on with a build.
+    """
     arguments = None if argv is None else list(argv)
     try:
         app(arguments, prog_name="polydom")
@@ -42,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(done.code or 0)
     except (PolydomError, OSError) as error:
         print(f"polydom: {_told(error)}", file=sys.stderr)
-        return 1
+        return UNFINISHED if isinstance(error, Unfinished) else 1
     return 0
 
 

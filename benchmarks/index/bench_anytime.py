@@ -23,6 +23,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostCurve, CostTable
+from polydom.features.costs.machine import Measured
 from polydom.features.costs.stopwatch import Load
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.measure_costs import Curve, Curves
@@ -129,7 +130,8 @@ def make_world(
     def table(quantile: float) -> tuple[CostTable, list[Curve]]:
         features, steps = fit(feature_s, quantile), fit(step_s, quantile)
         extractor = recording.extractor
-        measured = Curves(features, steps, CostCurve([0.0]), Load(0.0, None, 1))
+        conditions = Measured(Load(0.0, None, 1), ())
+        measured = Curves(features, steps, CostCurve([0.0]), conditions)
         return measured.weighed(extractor, {"s": 1.0}), measured.all
 
     costs, curves = table(QUANTILE)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
+from polydom.features.costs.machine import Measured
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.costs.stopwatch import Load
 from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
@@ -65,10 +65,11 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
+from .measured_later import await_times
 from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .training.class_weights import class_weights, costs_by_code
 from .training.quality import Judge, residual_interval
-from .training.refit import KeptModels, refit
+from .training.refit import KeptModels, refit, train_again
 from .training.search_sets import SearchedSets, search_sets
 from .training.selection_bias import expected_qualities
 from .training.train_sets import (
@@ -133,13 +134,25 @@ def build(
         If a feature breaks its promise on some item, which is named.
     BadWorker, WorkerLost
         If a cluster's workers are not as this process, or are lost too often.
+    LacksTimes
+        If costs are to be measured later, and have not been yet; what is done is kept.
     """
     if not isinstance(project, Project):
         project = Project.load(project)
     project.check_source(given=dataset is not None)
     workers, kept = _cluster_of(project, executor, cache)
-    progress = progress or Silence()
-    builder = Builder(project, kept, progress, watch, given=dataset, workers=workers)
+    later = project.costs.measured == "later"
+    builder = Builder(
+        project,
+        kept,
+        progress or Silence(),
+        watch,
+        given=dataset,
+        workers=workers,
+        times=await_times(project, kept, workers.count) if later else None,
+    )
+    if later:
+        builder.work_ahead()
     index = builder.index()
     if output is not None:
         index.save(output)
@@ -192,6 +205,9 @@ class Builder:
         The items, where they are in memory.
     workers
         Who carries calls out; None for as many processes here as the project says.
+    times
+        Where measured times are kept, and schedules, which are fitted where these say
+        that they may pay; None for `cache`.
     """
 
     project: Project
@@ -201,13 +217,14 @@ class Builder:
     strategy: str | None = None
     given: Dataset | None = None
     workers: Workers | None = None
+    times: Cache | None = None
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
         table, _ = self.table, self.fresh  # what is wrong with items is said first
         costs, searched = self.costs, self.searched
         sets = searched.sets
-        model_costs, load = self._model_costs(sets, self.trainer.model)
+        model_costs, measured = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = searched.keep(curves_of_sets, sizes, self.terms.search.budget_range)
@@ -218,10 +235,10 @@ class Builder:
         if any(again):
             final = dict(zip(masks, models, strict=True))
             whole_s, other = self._model_costs(masks, final.__getitem__, again)
-            load = load.worse(other)
+            measured = measured.joined(other)
         qualities, accuracies = self._expected(masks)
         report = self._report() | {
-            "measured": self.curves.load.worse(load).facts(),
+            "measured": self.curves.measured.joined(measured).facts(),
             "observed": [searched.qualities[mask] for mask in masks],
             "refitted": [bool(one) for one in again],
         }
@@ -265,6 +282,23 @@ class Builder:
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, qualities, sizes, package)
+
+    def work_ahead(self) -> None:
+        """Do all that takes no models' times, and before it what takes no times at all.
+
+        So that few turns are needed where these are measured elsewhere, more is trained
+        on all items than is kept in the end.
+        """
+        _ = self.fresh, self.trainer, self._final_fresh
+        if self.terms.search.method != "poly-dom":  # that searches without costs
+            _ = self.costs
+        searched = self.searched
+        if not self.terms.refits:
+            return
+        masks = searched.likely_kept()
+        qualities = [searched.qualities[mask] for mask in masks]
+        limit_s, everything = self._refitting_s, self._trains_all()
+        train_again(masks, qualities, everything, limit_s, self.progress)
 
     @cached_property
     def _whole(self) -> Dataset:
@@ -524,7 +558,7 @@ class Builder:
     @cached_property
     def _measurer(self) -> Measurer:
         extractor, quantile = self.table.features.extractor, self.terms.costs.quantile
-        return Measurer(extractor, quantile, self.cache, self.progress)
+        return Measurer(extractor, quantile, self.times or self.cache, self.progress)
 
     @cached_property
     def curves(self) -> Curves:
@@ -623,27 +657,35 @@ class Builder:
             grows=self._judge.measure == "accuracy",
         )
 
+    def _trains_all(self) -> Trainer:
+        """Give what trains any set on all items, and has not spent any time yet."""
+        task = self.trainer.task
+        key = digest(task.key, "refit")
+        undivided = self.cache.share(f"sets/{key}/division", {})
+        task = replace(task, division=undivided, key=key)
+        if self._final is not self.table:
+            given = {**task.items, "values": self._final.values}
+            task = replace(task, items=self.cache.share(f"sets/{key}/items", given))
+        return Trainer(task, self._workers, self.cache)
+
+    @property
+    def _refitting_s(self) -> float:
+        """Seconds that training on all items may take."""
+        search = self.terms.search
+        # of features that are learned an index has one form, which all its models read
+        if search.method != "progressive" or self._final is not self.table:
+            return math.inf
+        full = (1 << len(self.table.features.stored)) - 1
+        return REFITTING * search.limit_s(self.trainer.seconds(full))
+
     def _kept_models(self, masks: Sequence[int]) -> KeptModels:
         """Give a model for each set that is kept, trained on all items if it may be."""
         if not self.terms.refits:
             models = tuple(map(self.trainer.model, masks))
             return KeptModels(models, (False,) * len(masks))
-        task, search = self.trainer.task, self.terms.search
-        key = digest(task.key, "refit")
-        undivided = self.cache.share(f"sets/{key}/division", {})
-        task = replace(task, division=undivided, key=key)
-        alike, limit_s = self._final is self.table, math.inf
-        if not alike:
-            given = {**task.items, "values": self._final.values}
-            task = replace(task, items=self.cache.share(f"sets/{key}/items", given))
-        everything = Trainer(task, self._workers, self.cache)
-        # of features that are learned an index has one form, which all its models read
-        if search.method == "progressive" and alike:
-            full = (1 << len(self.table.features.stored)) - 1
-            limit_s = REFITTING * search.limit_s(self.trainer.seconds(full))
         qualities = [self.searched.qualities[mask] for mask in masks]
-        trainers = self.trainer, everything
-        return refit(masks, qualities, *trainers, limit_s, self.progress)
+        trainers = self.trainer, self._trains_all()
+        return refit(masks, qualities, *trainers, self._refitting_s, self.progress)
 
     def _expected(
         self, masks: Sequence[int]
@@ -712,7 +754,7 @@ class Builder:
         sets: Sequence[int],
         models: Callable[[int], Model],
         again: Sequence[bool] = (),
-    ) -> tuple[NDArray[np.float64], Load]:
+    ) -> tuple[NDArray[np.float64], Measured]:
         """Cost of evaluating the model of each set, which may be trained `again`."""
         costs = self.terms.costs
         named = {}
@@ -720,8 +762,8 @@ class Builder:
             key = digest(self.trainer.task.key, costs.quantile, "answer", refitted)
             named[f"times/{key}/{mask:x}"] = partial(models, mask)
         values = self._final.values if any(again) else self.table.values
-        seconds, load = self._measurer.models(named, values)
-        return seconds * costs.weights.get("s", 0.0), load
+        seconds, measured = self._measurer.models(named, values)
+        return seconds * costs.weights.get("s", 0.0), measured
 
     def _exits(
         self,
@@ -765,13 +807,14 @@ class Builder:
     def _schedules(self) -> ScheduleFitter | None:
         """What fits schedules; None where no items are left that models never saw."""
         goal, refits = self.terms.exit_goal, self.terms.refits
+        kept = self.times or self.cache
         fresh = self._final_fresh
         if goal is None or self.terms.search.folds is not None:
             return None
         key = digest(self.trainer.task.key, refits, fresh and fresh.dataset.digest)
         values = self.table.values[self.trainer.tested]
         if fresh is None or goal.confidence is None:
-            return ScheduleFitter(values, None, None, self.cache, key)
+            return ScheduleFitter(values, None, None, kept, key)
         calibration, groups = fresh.values, fresh.dataset.groups
         if refits:  # what was held out has been trained on since
             fewest = fewest_rows(goal.alpha, goal.confidence)
@@ -780,7 +823,7 @@ class Builder:
                 return None
             values, calibration = calibration[parts[0]], calibration[parts[1]]
             groups = groups[parts[1]]
-        return ScheduleFitter(values, calibration, groups, self.cache, key)
+        return ScheduleFitter(values, calibration, groups, kept, key)
 
     def _time_answers(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadIndexFile
+from polydom.features.errors import BadIndexFile, Unfinished
 
 from ..index.pdx_file import read_file, write_file
 from .shared_arrays import SharedArrays
@@ -68,3 +68,38 @@ class Cache:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.pdx"
+
+
+class ReadOnlyCache(Cache):
+    """Entries that a process on another machine makes, and this one only reads.
+
+    Attributes
+    ----------
+    lacks
+        Raised where one would be kept.
+    """
+
+    def __init__(self, folder: Path, lacks: Unfinished) -> None:
+        super().__init__(folder)
+        self.lacks = lacks
+
+    def store(
+        self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Refuse to keep anything."""
+        raise self.lacks
+
+    def share(self, name: str, arrays: Mapping[str, Array]) -> SharedArrays:
+        """Keep arrays in this process, which has nothing to be called elsewhere."""
+        return SharedArrays(None, arrays)
+
+
+class AwaitedCache(ReadOnlyCache):
+    """The same where an entry that is missing is not to be made here first."""
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what was stored under `name`; raise `lacks` if nothing was."""
+        found = super().load(name)
+        if found is None:
+            raise self.lacks
+        return found

@@ -94,6 +94,7 @@ def choose_learner(
         If the strategy is unknown or every learner fails.
     """
     stored = cache.load(name)
+    log = stored[0]["log"] if stored else ()
     task: Task = "classes" if judge.classes else "regression"
     settings = installed(task) if settings is None else settings
     learners = make_portfolio(settings, seed, task)
@@ -107,7 +108,8 @@ def choose_learner(
 
         def keep(race: Race) -> None:
             lines = [line.to_dict() for line in race.log]
-            cache.store(name, {"log": lines}, {})
+            if len(lines) > len(log):  # else they are repeated from there
+                cache.store(name, {"log": lines}, {})
             on_progress(len(lines))
             if watch is not None:
                 watch(race)
@@ -123,7 +125,7 @@ def choose_learner(
             refit=False,
             seed=seed,
             running=Running(
-                log=stored[0]["log"] if stored else (),
+                log=log,
                 progress=keep,
                 limit_s=limit_s,
             ),

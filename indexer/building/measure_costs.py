@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from polydom.features.costs.curve import CostCurve, CostTable
+from polydom.features.costs.machine import Machine, Measured
 from polydom.features.costs.measure import DILUTED, measure, quiet
 from polydom.features.costs.outliers import (
     outliers_in_doubt,
@@ -106,14 +107,14 @@ class Curves:
     ----------
     features, steps
         One each, in the extractor's order.
-    load
-        How busy the machine was that they were measured on.
+    measured
+        How busy the machine was that they were measured on, and which it was.
     """
 
     features: list[Curve]
     steps: list[Curve]
     overhead: CostCurve
-    load: Load
+    measured: Measured
 
     @property
     def all(self) -> list[Curve]:
@@ -223,7 +224,7 @@ class Measurer:
                 stopwatch=watch,
             )
             overhead = time_overhead(self.extractor, items, self.quantile, watch)
-            return {"load": list(watch.load)}, {
+            return conditions(watch), {
                 "sizes": timings.sizes,
                 "features": timings.feature_s,
                 "steps": timings.step_s,
@@ -238,7 +239,7 @@ class Measurer:
             self._fitted(features, arrays["features"], arrays, seed),
             self._fitted(steps, arrays["steps"], arrays, seed),
             self._overhead(items, np.asarray(arrays["overhead"])),
-            Load(*meta["load"]),
+            read_conditions(meta),
         )
 
     def _fitted(
@@ -269,13 +270,13 @@ class Measurer:
 
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
-    ) -> tuple[Seconds, Load]:
+    ) -> tuple[Seconds, Measured]:
         """Seconds of models by name, under which each is kept; see `time_answer`.
 
         They are called for one at a time: all of them may not fit into memory.
         """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-        seconds, loads = list[float](), list[Load]()
+        seconds, measured = list[float](), list[Measured]()
         stored = [self._recall(name) for name in models]
         total = 0 if all(stored) else len(models)
         with self.progress.stage("timing models", total) as on_progress:
@@ -283,13 +284,13 @@ class Measurer:
                 if entry is None:
                     watch = Stopwatch()
                     taken_s = time_answer(make(), rows, self.quantile, watch)
-                    entry = {"load": list(watch.load), "seconds": taken_s}, {}
+                    entry = {**conditions(watch), "seconds": taken_s}, {}
                     if self.cache is not None:
                         self.cache.store(name, *entry)
                     on_progress(len(seconds) + 1)
                 seconds.append(float(entry[0]["seconds"]))
-                loads.append(Load(*entry[0]["load"]))
-        return np.array(seconds), reduce(Load.worse, loads)
+                measured.append(read_conditions(entry[0]))
+        return np.array(seconds), reduce(Measured.joined, measured)
 
     def compare_answers(
         self,
@@ -341,6 +342,17 @@ class Measurer:
 
         _, arrays = self._times(name, "timing samples", None, take)
         return medians_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
+
+
+def conditions(watch: Stopwatch) -> dict[str, Any]:
+    """Plain data of how busy this machine was meanwhile, and of which it is."""
+    return {"load": list(watch.load), "machines": [list(Machine.here())]}
+
+
+def read_conditions(meta: Mapping[str, Any]) -> Measured:
+    """Take what `conditions` gave out of plain data; older ones name no machine."""
+    machines = tuple(Machine(*one) for one in meta.get("machines", ()))
+    return Measured(Load(*meta["load"]), machines)
 
 
 def cost_curves(

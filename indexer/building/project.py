@@ -313,6 +313,9 @@ class Costs(Part, frozen=True):
     size
         What costs depend on: "pixels" or ["width", "height"] of an image, "characters"
         or ["words", "sentences"] of a text. One number by default.
+    measured
+        "here" by the process that builds; "later" by `polydom measure`, on a machine
+        like the one that serves: a build stops where it needs times that are missing.
     """
 
     quantile: Share = 0.99
@@ -322,6 +325,7 @@ class Costs(Part, frozen=True):
         default_factory=lambda: {"s": 1.0}
     )
     size: str | list[str] | None = None
+    measured: Literal["here", "later"] = "here"
 
     @property
     def pair(self) -> bool:

@@ -100,7 +100,7 @@ def remeasure(
     costs = curves.weighed(extractor, weights)
     rows, models = np.stack([*map(extractor.extract, items)]), package.models
     named = {str(row): partial(models.__getitem__, row) for row in range(len(models))}
-    seconds, load = measurer.models(named, rows)
+    seconds, measured = measurer.models(named, rows)
     model_costs = seconds * weights["s"]
     # how soon a schedule stops, so few rows do not tell
     high, mean = (
@@ -109,7 +109,7 @@ def remeasure(
     meta = {
         **package.meta,
         "curves": curves.facts(extractor),
-        "measured": curves.load.worse(load).facts(),
+        "measured": curves.measured.joined(measured).facts(),
     }
     if package.meta.get("samples"):
         meta["pace"] = measurer.machine_times(

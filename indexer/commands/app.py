@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadProject, Unfinished
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -129,6 +129,8 @@ def build(
     """Find which features are worth their time, and write that with models as an index.
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
+    With [costs] measured = "later" it stops with exit code 3 where it needs times that
+    `polydom measure PROJECT.toml` has not taken yet.
     """
     import msgspec
 
@@ -146,7 +148,7 @@ def build(
     cluster = msgspec.structs.replace(plan.cluster, **named)
     plan = msgspec.structs.replace(plan, cluster=cluster)
     bars = ProgressBars()
-    with _resumable(), prints_to_stderr():
+    with _resumable(), _tells_what_lacks(as_json), prints_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
@@ -205,34 +207,126 @@ def select(
 
 @app.command(epilog="Example: polydom measure my.pdx -o here.pdx --data PROJECT.toml")
 def measure(
-    index: IndexFile,
-    output: Annotated[
+    what: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Where the new index goes; may be INDEX."),
+        typer.Argument(metavar="INDEX|PROJECT.toml", help="A .pdx file, or a project."),
     ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where the new index goes, which may be INDEX."
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="PROJECT.toml",
-            help="Measure on this project's items, not on the few that INDEX carries.",
+            help="Measure INDEX on this project's items, not on the few it carries.",
         ),
     ] = None,
     files: OwnFeatures = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            "--shared",
+            help="Where the build of PROJECT.toml keeps its work; default: the "
+            "project's shared folder, or .polydom-cache beside it.",
+            show_default=False,
+        ),
+    ] = None,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Of PROJECT.toml: take all times again, not just missing ones.",
+        ),
+    ] = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure an index anew on this machine, and write it with what everything costs.
+    """Measure on this machine what everything costs: of an index, or amid a build.
 
-    Sets, models and exits stay. What the build dropped, since other sets were as good
-    and cheaper there, stays dropped: only building again brings it back.
+    polydom measure INDEX -o NEW writes the index with what it costs here. Sets, models
+    and exits stay. What the build dropped, since other sets were as good and cheaper
+    there, stays dropped: only building again brings it back.
+
+    polydom measure PROJECT.toml -o INDEX takes the times that a build elsewhere left
+    open, for [costs] measured = "later". The index is written when nothing else lacks;
+    else the exit code is 3, and `polydom build` is to go on.
     """
+    if output is not None:
+        _refuse_place(output)
+    if not _is_index(what):
+        _refuse_options({"--data": data, "--features": files}, "INDEX")
+        return _measure_project(what, output, cache, anew, verbose, as_json)
+    _refuse_options({"--cache": cache, "--anew": anew}, "PROJECT.toml")
+    if output is None:
+        hint = "--output / -o"
+        raise typer.BadParameter("say where the new index goes", param_hint=hint)
+    return _measure_index(what, output, data, files, verbose, as_json)
+
+
+def _is_index(path: Path) -> bool:
+    """Tell an index from a project by how the file begins, or else by its name."""
+    from ..index.pdx_file import MAGIC
+
+    if path.suffix == ".pdx" or not path.is_file():
+        return path.suffix != ".toml"
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def _refuse_options(given: dict[str, Any], of: str) -> None:
+    """Refuse what is for the other kind of file."""
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(f"this is for {of}", param_hint=name)
+
+
+def _measure_project(
+    project: Path,
+    output: Path | None,
+    cache: Path | None,
+    anew: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Take the times that a build lacks; show the index, if that is all."""
+    from ..building.measure_project import measure_project
+    from .progress_bars import ProgressBars
+    from .report import facts_of
+
+    with _resumable(), _tells_what_lacks(as_json), prints_to_stderr():
+        index = measure_project(
+            project, output=output, cache=cache, anew=anew, progress=ProgressBars()
+        )
+    facts = facts_of(index)
+    if as_json:
+        _warn_if_busy(facts)
+    show_index(index, facts, as_json, verbose)
+    if not as_json:
+        done = (
+            f"wrote {output}" if output else "nothing is missing; -o writes the index"
+        )
+        typer.echo(done)
+
+
+def _measure_index(
+    index: Path,
+    output: Path,
+    data: Path | None,
+    files: list[Path] | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Write an index with what everything costs here."""
     from ..building.project import Project
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
     from .progress_bars import ProgressBars
     from .report import facts_of, show_measured, show_times_of
 
-    _refuse_place(output)
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with prints_to_stderr():
@@ -350,6 +444,17 @@ def _resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _tells_what_lacks(as_json: bool) -> Iterator[None]:
+    """Print, where one JSON object is wanted, what another machine is to do first."""
+    try:
+        yield
+    except Unfinished as error:
+        if as_json:
+            typer.echo(json.dumps({"code": error.code, "message": str(error)}))
+        raise
 
 
 @contextmanager

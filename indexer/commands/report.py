@@ -182,8 +182,8 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
             f"{len(times['overhead'])} samples timed, by which a server tells how fast "
             "its machine is"
         )
-    if (measured := built.get("measured")) and measured["busy"]:
-        yield busy_words(measured)
+    if measured := built.get("measured"):
+        yield from measured_lines(measured)
     if exits := built.get("exits"):
         yield from _exit_words(exits)
     for remark, count in built["remarks"].items():
@@ -292,6 +292,27 @@ def _race_lines(race: dict[str, Any]) -> Iterator[str]:
     curve = race["curves"][race["learner"]]
     points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
     yield f"  its curve: {', '.join(points)} examples"
+
+
+def measured_lines(measured: dict[str, Any]) -> Iterator[str]:
+    """Write where costs were measured, and what speaks against trusting them."""
+    machines = measured.get("machines", [])
+    if machines:
+        yield f"costs were measured on {where_words(measured)}"
+    if len(machines) > 1:
+        yield "  these may differ; `polydom measure` measures all on one"
+    if measured["busy"]:
+        yield busy_words(measured)
+
+
+def where_words(measured: dict[str, Any] | None) -> str:
+    """Say on which machines costs were measured, as far as the build tells."""
+    machines = (measured or {}).get("machines")
+    if not machines:
+        return "the machine they were measured on"
+    return " and ".join(
+        f"{one['processor']} ({one['cores']} cores, {one['day']})" for one in machines
+    )
 
 
 def busy_words(measured: dict[str, Any]) -> str:

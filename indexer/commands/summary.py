@@ -23,6 +23,7 @@ from .report import (
     sizes_between,
     skyline_facts,
     tested_items,
+    where_words,
 )
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ def _later_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         return
     if built.get("unit", "s") == "s":
         yield (
-            f"times are those that {built['quantile']:.0%} of items keep to, on the "
-            "machine they were measured on, without HTTP"
+            f"times are those that {built['quantile']:.0%} of items keep to, on "
+            f"{where_words(built.get('measured'))}, without HTTP"
         )
     yield from _search_lines(facts, built)
     if exits := built.get("exits"):

@@ -103,8 +103,16 @@ class ModelsFacts(msgspec.Struct):
     max_budget_ms: float
 
 
+class MachineFacts(msgspec.Struct):
+    """A kind of machine that costs were measured on, last on that day (UTC)."""
+
+    processor: str
+    cores: int
+    day: str
+
+
 class MeasuredFacts(msgspec.Struct):
-    """What others took of the machine while an index's costs were measured.
+    """Where an index's costs were measured, and what others took of it meanwhile.
 
     `lost` is a share of the time of what was timed, `others` are processors, null where
     the system did not tell, of `processors`.
@@ -114,6 +122,7 @@ class MeasuredFacts(msgspec.Struct):
     lost: float
     others: float | None
     processors: int
+    machines: list[MachineFacts] = []
 
 
 class PartFactor(NamedTuple):

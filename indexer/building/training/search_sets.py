@@ -70,6 +70,22 @@ class SearchedSets:
             kept.update(passed[np.diff(reached, prepend=-1.0) > 0].tolist())
         return np.array(sorted(kept))
 
+    def likely_kept(self) -> list[int]:
+        """Tell what `keep` will choose from, before it is known what models cost.
+
+        Of Greedy all. Else those of which no part is better: it costs less, unless its
+        model takes much longer.
+        """
+        if self.sequences:
+            return [*self.sets]
+        masks = np.array(self.sets, np.uint64)
+        qualities = np.array([self.qualities[mask] for mask in self.sets])
+        return [
+            mask
+            for mask, quality in zip(self.sets, qualities, strict=True)
+            if qualities[masks & np.uint64(mask) == masks].max() <= quality
+        ]
+
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
         """Order each set's features, and say what answers after each of them.
 

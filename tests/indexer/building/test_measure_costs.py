@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostCurve
+from polydom.features.costs.machine import Machine, Measured
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
@@ -28,7 +29,7 @@ from polydom.models.scoring.prior import Prior
 from tests.support.progresses import Stages
 from tests.support.served import FEATURES_FILE, WIDTHS
 
-LOAD = Load(0.0, None, 1)
+MEASURED = Measured(Load(0.0, None, 1), ())
 
 
 def curve(*coefficients: float) -> Curve:
@@ -39,7 +40,7 @@ def curve(*coefficients: float) -> Curve:
 def test_costs_of_features_and_steps_are_weighed_in_seconds() -> None:
     extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
     curves = [curve(1, 2), curve(3), curve(5)]
-    measured = Curves(curves, [curve(7)], CostCurve([0.5]), LOAD)
+    measured = Curves(curves, [curve(7)], CostCurve([0.5]), MEASURED)
     table = measured.weighed(extractor, {"s": 2.0})
     np.testing.assert_array_equal(table.of(0b000), [1, 0])
     np.testing.assert_array_equal(table.of(0b001), [3, 4])
@@ -62,7 +63,7 @@ def test_declared_costs_take_the_place_of_measured_seconds_or_add_money(
     declared: dict[str, float], weights: dict[str, float], expected: float
 ) -> None:
     extractor = Extractor([columns("a", ["a"], declared=declared)], [1])
-    measured = Curves([curve(3.0)], [], CostCurve([0.0]), LOAD)
+    measured = Curves([curve(3.0)], [], CostCurve([0.0]), MEASURED)
     table = measured.weighed(extractor, weights)
     np.testing.assert_array_equal(table.of(1), [expected])
 
@@ -75,7 +76,7 @@ def test_facts_keep_all_that_was_measured_but_not_what_was_declared() -> None:
         Curve("b", CostCurve([1.0]), sizes, seconds, 0.99),
         Curve("step", CostCurve([1.0, 0.0, 0.0], 2), pairs, seconds, 0.99),
     ]
-    curves = Curves(measured[:2], measured[2:], CostCurve([0.5]), LOAD)
+    curves = Curves(measured[:2], measured[2:], CostCurve([0.5]), MEASURED)
     extractor = Extractor(
         [columns("a", ["x"], declared={"s": 1.0}), columns("b", ["y"])], [1, 1]
     )
@@ -131,10 +132,11 @@ def test_models_are_timed_as_they_come_and_once(tmp_path: Path) -> None:
     for stages in (Stages(), Stages()):
         measurer = Measurer(extractor, 0.5, cache, stages)
         first, _ = measurer.models(some, rows)
-        second, load = measurer.models(all_, rows)
+        second, measured = measurer.models(all_, rows)
         assert (second[:2] == first).all()
         assert (second > 0).all()
-        assert load.processors > 0
+        assert measured.load.processors > 0
+        assert measured.machines == (Machine.here(),)
     assert made == ["a", "b", "c"]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from polydom.features.costs.machine import Machine
 from polydom.features.errors import BadInput, BadProject
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
@@ -157,15 +158,35 @@ def test_an_index_measured_on_a_busy_machine_says_so_everywhere(
     assert "`polydom measure` measures them anew" in shown
     with TestClient(create_app({"my": path})) as client:
         measured = client.get("/v1/index").json()["measured"]
-    assert measured == {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
+    load = {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
+    assert measured == {**load, "machines": []}
 
 
 def test_a_build_says_how_busy_the_machine_was(spoiled: Path) -> None:
     index = build(spoiled / "PROJECT.toml", cache=spoiled / "cache")
     assert index.package is not None
     measured = index.package.meta["measured"]
-    assert set(measured) == {"busy", "lost", "others", "processors"}
+    assert set(measured) == {"busy", "lost", "others", "processors", "machines"}
     assert 0 <= measured["lost"] <= 1
+
+
+def test_an_index_says_where_its_costs_were_measured(
+    spoiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my.pdx"
+    index = build(spoiled / "PROJECT.toml", cache=spoiled / "cache", output=path)
+    assert index.package is not None
+    (machine,) = index.package.meta["measured"]["machines"]
+    assert Machine(**machine)[:2] == Machine.here()[:2]
+    where = f"{machine['processor']} ({machine['cores']} cores, {machine['day']})"
+    for more, said in (([], "keep to, on"), (["-v"], "costs were measured on")):
+        assert main(["inspect", str(path), *more]) == 0
+        assert f"{said} {where}" in " ".join(capsys.readouterr().out.split())
+    report = tmp_path / "report.html"
+    assert main(["inspect", str(path), "--html", str(report)]) == 0
+    assert f"keep to, on {where}, without HTTP" in report.read_text()
+    with TestClient(create_app({"my": path})) as client:
+        assert client.get("/v1/index").json()["measured"]["machines"] == [machine]
 
 
 def test_an_index_for_known_budgets_keeps_its_sets_when_measured_anew(

@@ -106,3 +106,27 @@ def test_search_keeps_the_best_for_every_size_and_budget(
             assert gains[answer] == max(within)
         if found.sequences:
             assert any(sequence[: len(order)] == order for sequence in found.sequences)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1 << M, max_size=1 << M),
+    st.lists(st.integers(1, 9), min_size=M, max_size=M),
+)
+def test_what_is_kept_was_likely_where_models_cost_about_the_same(
+    tenths: list[int], costs: list[int]
+) -> None:
+    sets = tuple(range(1 << M))
+    found = SearchedSets({m: tenths[m] / 10 for m in sets}, sets, (), {})
+    features = [sum(c for f, c in enumerate(costs) if m >> f & 1) for m in sets]
+    # a model's time, up to 0.9 of what the cheapest feature costs
+    models = [0.9 * (m % 3) / 2 for m in sets]
+    curves = np.array([[c + t] for c, t in zip(features, models, strict=True)])
+    curves[0] = 0.0
+    kept = {sets[row] for row in found.keep(curves, SIZES)}
+    assert kept - {0} <= set(found.likely_kept())
+
+
+@pytest.mark.parametrize("method", LAMBDAS)
+def test_all_that_greedy_keeps_was_likely_whatever_models_cost(method: str) -> None:
+    found = search(method)
+    assert found.likely_kept() == [*found.sets]

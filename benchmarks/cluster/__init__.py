@@ -1,0 +1,1 @@
+"""What clusters cost, and what they save."""

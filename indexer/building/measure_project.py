@@ -1,0 +1,116 @@
+"""Measuring what a build elsewhere left open, and making its index if that is all."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polydom.features.errors import BadProject, LacksWork, Unfinished
+
+from ..cluster.workers import Workers
+from ..index.index import Index
+from ..progress import Progress, Silence
+from .build import Builder
+from .cache import Array, Cache
+from .data.dataset import Dataset
+from .measured_later import TIMES, BuildNote, await_work
+from .project import Project
+
+
+def measure_project(
+    project: Project | str | os.PathLike[str],
+    *,
+    dataset: Dataset | None = None,
+    output: str | os.PathLike[str] | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    anew: bool = False,
+    progress: Progress | None = None,
+) -> Index:
+    """Take the times that a build lacks, and make its index if then all is there.
+
+    Nothing is trained, and no item's features are computed but to time them.
+
+    Parameters
+    ----------
+    project, dataset, output, progress
+        As `build` has them.
+    cache
+        Where the build keeps its work; None for as the project says.
+    anew
+        Take all times again, in place of those that are kept.
+
+    Raises
+    ------
+    BadProject
+        If it does not say `[costs] measured = "later"`: then a build measures itself.
+        Or if the build had other libraries than there are here.
+    LacksWork
+        If a build is to go on first. Times that could be taken are kept.
+    """
+    if not isinstance(project, Project):
+        project = Project.load(project)
+    if project.costs.measured != "later":
+        raise BadProject(
+            "[costs] measured is 'here': `polydom build` takes the times itself, where "
+            "it runs; 'later' leaves them to `polydom measure`"
+        )
+    project.check_source(given=dataset is not None)
+    work = await_work(project, None if cache is None else Path(cache))
+    note = BuildNote.find(project, work)
+    builder = Builder(
+        project,
+        work,
+        progress or Silence(),
+        given=dataset,
+        workers=NoWorkers(None, note.workers, lacks=work.lacks),
+        times=(TimesAnew if anew else Cache)(work.folder / TIMES),
+    )
+    load = builder.curves.measured.load
+    try:
+        index = builder.index()
+    except LacksWork as lacks:
+        if not load.busy:
+            raise
+        busy = "this machine was busy meanwhile: on a quiet one, --anew measures again"
+        raise LacksWork(f"{lacks}; {busy}") from None
+    if output is not None:
+        index.save(output)
+        index = Index.load(output)
+    return index
+
+
+@dataclass(frozen=True)
+class NoWorkers(Workers):
+    """Stands for the workers of a build elsewhere, whose work is not done here.
+
+    Attributes
+    ----------
+    lacks
+        Raised where there is any to do.
+    """
+
+    lacks: Unfinished = field(kw_only=True)
+
+    def run(self, *arguments: Any, **terms: Any) -> Iterator[Any]:
+        """Refuse to call anything."""
+        raise self.lacks
+
+
+class TimesAnew(Cache):
+    """Times of which only those count that this process took."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._taken: set[str] = set()
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what this process stored under `name`."""
+        return super().load(name) if name in self._taken else None
+
+    def store(
+        self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Replace what was there."""
+        super().store(name, meta, arrays)
+        self._taken.add(name)
