@@ -56,7 +56,8 @@ class BatchRun:
         """Read the index, and divide the items."""
         self._file, package = IndexFile.of(self.index, self.features)
         check_kept(self.keep, (*columns_of(package.numeric), *OF_PLAN))
-        self._loaded, self._package = load_index(self.index)
+        self._package = package
+        self._loaded, _ = load_index(self.index)
         self._finder = PlanFinder(self._loaded, self.exact)
         self.unit = self._finder.unit
         self.parts = divide(self.items, package, self.part_items)
