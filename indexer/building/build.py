@@ -140,7 +140,7 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     project.check_source(given=dataset is not None)
-    workers, kept = _cluster_of(project, executor, cache)
+    workers, kept = open_cluster(project, executor, cache)
     later = project.costs.measured == "later"
     builder = Builder(
         project,
@@ -160,12 +160,12 @@ def build(
     return index
 
 
-def _cluster_of(
+def open_cluster(
     project: Project,
-    executor: Executor | None,
-    cache: str | os.PathLike[str] | None,
+    executor: Executor | None = None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> tuple[Workers, Cache]:
-    """Find who carries calls out, and where finished work is kept."""
+    """Find who carries calls out, and where finished work is kept, as `build` does."""
     terms = project.cluster
     here = terms.on is None and executor is None
     if terms.shared is not None and cache is not None:

@@ -186,8 +186,7 @@ def select(
     """
     from polydom.models.selection.select import find_strategy
 
-    from ..building.build import Builder
-    from ..building.cache import FOLDER, Cache
+    from ..building.build import Builder, open_cluster
     from ..building.project import Project
     from .progress_bars import ProgressBars
     from .report import plot_race, show_race
@@ -197,9 +196,10 @@ def select(
         _refuse_place(plot)
     bars = ProgressBars()
     plan = Project.load(project)
-    kept = Cache(cache or plan.path(FOLDER))
     with _resumable(), prints_to_stderr():
-        facts = Builder(plan, kept, bars, bars.follow, strategy).choice.facts
+        workers, kept = open_cluster(plan, cache=cache)
+        builder = Builder(plan, kept, bars, bars.follow, strategy, workers=workers)
+        facts = builder.choice.facts
     if plot is not None:
         plot_race(facts, plot)
     _write(facts, as_json, show_race)
