@@ -22,12 +22,16 @@ class LocalExecutor(Executor):
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._processes: Any = None
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
         """Have a call carried out; by new processes if the last were lost."""
-        future: Future[Any] = self._processes().submit(fn, *args, **kwargs)
+        from loky import get_reusable_executor
+
+        self._processes = get_reusable_executor(self.count, timeout=IDLE_S, env=ALONE)
+        future: Future[Any] = self._processes.submit(fn, *args, **kwargs)
         return future
 
     def cores(self) -> int:
@@ -36,9 +40,5 @@ class LocalExecutor(Executor):
 
     def kill(self) -> None:
         """End all processes, whatever they do."""
-        self._processes().shutdown(wait=True, kill_workers=True)
-
-    def _processes(self) -> Any:
-        from loky import get_reusable_executor
-
-        return get_reusable_executor(self.count, timeout=IDLE_S, env=ALONE)
+        if self._processes is not None:
+            self._processes.shutdown(wait=True, kill_workers=True)
