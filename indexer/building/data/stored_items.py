@@ -166,16 +166,16 @@ class StoredItems(Sequence[Item]):
     def __getitem__(self, place: slice) -> "StoredItems": ...
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
         """Read an item; of a slice, give items that are not read yet."""
-        if isinstance(place, int):
-            within = range(self._start, self._stop)[place]
-            (item,) = StoredItems(self.table, self._order, within, within + 1)
-            return item
-        start, stop, step = place.indices(len(self))
-        if step != 1:
-            return self.take(np.arange(start, stop, step))
-        start += self._start
-        stop = max(self._start + stop, start)
-        return StoredItems(self.table, self._order, start, stop)
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            if step != 1:
+                return self.take(np.arange(start, stop, step))
+            start += self._start
+            stop = max(self._start + stop, start)
+            return StoredItems(self.table, self._order, start, stop)
+        within = range(self._start, self._stop)[place]
+        (item,) = StoredItems(self.table, self._order, within, within + 1)
+        return item
 
     def __iter__(self) -> Iterator[Item]:
         for path, rows in groupby(self._in_order(), self._path):
