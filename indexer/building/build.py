@@ -94,6 +94,7 @@ def build(
     output: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
+    shared: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
 ) -> Index:
@@ -118,8 +119,10 @@ def build(
     executor
         Carries out what can be spread, whatever the project says: any of
         `concurrent.futures`, such as a Dask client's `get_executor()`, or
-        `polydom.indexer.cluster.ray.RayExecutor()`. Its workers read shared files in
-        the folder that the project names with `[cluster] shared`.
+        `polydom.indexer.cluster.ray.RayExecutor()`.
+    shared
+        Folder that its workers see under the same path, in place of `cache`; None for
+        `[cluster] shared`.
     progress
         Told of each stage.
     watch
@@ -140,6 +143,10 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     project.check_source(given=dataset is not None)
+    if shared is not None:
+        place = os.fspath(Path(shared).absolute())
+        cluster = msgspec.structs.replace(project.cluster, shared=place)
+        project = msgspec.structs.replace(project, cluster=cluster)
     workers, kept = open_cluster(project, executor, cache)
     later = project.costs.measured == "later"
     builder = Builder(

@@ -9,7 +9,7 @@ from distributed import Client
 
 from polydom.features.errors import BadWorker
 
-CONNECT_S = 10
+CONNECT_S = 5
 
 
 class DaskExecutor(Executor):

@@ -25,6 +25,7 @@ CURE = (
     "use fewer workers (`--on local:2`) or smaller items, and run it again: what is "
     "done is kept in the cache"
 )
+CURE_OF_NONE = "start some, and run it again: what is done is kept"
 
 
 @runtime_checkable
@@ -250,7 +251,7 @@ class _Run:
                 elif now_s - seen_s >= self.workers.wait_s:
                     raise WorkerLost(
                         self.stage,
-                        self.cure,
+                        CURE_OF_NONE,
                         f"no worker came for {now_s - seen_s:.0f} s",
                     ) from None
 

@@ -143,8 +143,7 @@ def test_a_build_goes_on_where_a_worker_is_killed_and_does_nothing_twice(
 
     shared = made.measured(tmp_path / "shared")
     with dask_executor(dask_cluster, kill_at_the_second) as executor:
-        project = made.on(shared=shared)
-        build(project, executor=executor, output=tmp_path / "on.pdx")
+        build(made.on(), executor=executor, shared=shared, output=tmp_path / "on.pdx")
     assert (tmp_path / "on.pdx").read_bytes() == made.expected
     assert set(Counter(map(pickle.dumps, executor.done)).values()) == {1}
 

@@ -1,9 +1,8 @@
-"""The clusters of these tests: on the loopback alone, and whole again after a loss."""
+"""The Dask cluster of these tests: on the loopback alone, whole again after a loss."""
 
 import os
-from typing import Any
 
-from tests.support.clusters import DaskCluster, RayCluster
+from tests.support.clusters import DaskCluster
 from tests.support.waiting import wait_until
 
 
@@ -30,22 +29,3 @@ def test_dask_has_two_workers_again_after_one_was_killed(
         dask_cluster.restore()
         wait_until(lambda: len(client.nthreads()) == 2)
         assert set(client.run(os.getenv, "MARKED").values()) == {None}
-
-
-def test_ray_has_two_nodes_again_after_one_was_killed(ray_cluster: RayCluster) -> None:
-    import ray
-
-    spread: Any = ray.remote(scheduling_strategy="SPREAD")(where)
-    assert ray_cluster.address.startswith("127.0.0.1:")
-    assert len({pid for pid, _ in ray.get([spread.remote() for _ in range(4)])}) <= 2
-    ray_cluster.kill_node()
-    wait_until(lambda: len(alive()) == 1)
-    ray_cluster.restore()
-    wait_until(lambda: len(alive()) == 2)
-    assert {one["NodeManagerAddress"] for one in alive()} == {"127.0.0.1"}
-
-
-def alive() -> list[dict[str, Any]]:
-    import ray
-
-    return [node for node in ray.nodes() if node["Alive"]]
