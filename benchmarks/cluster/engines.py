@@ -39,7 +39,9 @@ def _dask(count: int) -> Iterator[Executor]:
     from polydom.indexer.cluster.dask import DaskExecutor
 
     with (
-        LocalCluster(count, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=count, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         DaskExecutor(cluster.scheduler_address) as executor,
     ):
         yield executor
