@@ -9,8 +9,8 @@ LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
 ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features tests/pairs tests/server/batch tests/server/cli \
 	tests/server/client tests/server/evaluation tests/server/http tests/server/offline_scoring tests/server/oip \
-	tests/server/ops tests/server/page tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
-	tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
+	tests/server/ops tests/server/page tests/server/runtime tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
+	tests/models/importers tests/models/lattices/test_estimator.py tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
 	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
 	tests/indexer/building/training tests/indexer/cluster tests/cluster
 
@@ -22,7 +22,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[boosting,dask,grpc,image,parquet,plot,ray]' --group dev
+	$(BIN)/pip install --quiet --no-compile --editable '.[boosting,dask,grpc,image,parquet,plot,ray]' --group dev
 	touch $@
 
 # Pages are tested in a browser: one that is here, or else Debian's where it can be had.

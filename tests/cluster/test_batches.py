@@ -82,17 +82,16 @@ def spent_in(folder: Path) -> float:
     return float(sum(row["cost"] for row in rows_in(folder)))
 
 
-@pytest.mark.parametrize("engine", ["dask", "ray", "local"])
+@pytest.mark.parametrize("engine", ["dask", "ray"])
 def test_a_batch_that_was_killed_goes_on_and_has_every_id_once(
     engine: str,
     money: Path,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    on = "local:2"
     if engine == "dask":
         on = request.getfixturevalue("dask_cluster").address.replace("tcp", "dask")
-    if engine == "ray":
+    else:
         cluster = request.getfixturevalue("ray_cluster")
         monkeypatch.setenv("RAY_ADDRESS", cluster.address)
         on = "ray://auto"

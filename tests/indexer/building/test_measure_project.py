@@ -150,29 +150,34 @@ def test_a_build_has_the_times_of_the_machine_that_measures(tmp_path: Path) -> N
     assert (site.folder / "again.pdx").read_bytes() == first
 
 
-def test_times_are_taken_in_one_process_alone(tmp_path: Path) -> None:
-    site = Site(make_project(tmp_path, LATER.replace("workers = 1", "workers = 2")))
-    assert site.run("build", "-o", "my.pdx")[0] == UNFINISHED
-    runs = site.folder / "runs"
-    runs.unlink()
-    process = site.start("measure")
-    process.communicate(timeout=300)
-    assert process.returncode == UNFINISHED
-    assert set(runs.read_text().split()) == {str(process.pid)}
+def test_times_are_taken_in_one_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_project(tmp_path, LATER.replace("workers = 1", "workers = 2"))
+    plan, runs = folder / "PROJECT.toml", folder / "runs"
+    here = {str(os.getpid())}
+    with pytest.raises(LacksTimes):
+        build(plan)
+    monkeypatch.setenv("RUNS", str(runs))
+    with pytest.raises(LacksWork):
+        measure_project(plan)
+    assert set(runs.read_text().split()) == here
     # and by a build that measures itself, by no worker of it
-    here = site.folder / "PROJECT.toml"
-    here.write_text(here.read_text().replace('"later"', '"here"'))
+    plan.write_text(plan.read_text().replace('"later"', '"here"'))
     runs.unlink()
-    process = site.start("build", "-o", "my.pdx")
-    process.communicate(timeout=300)
-    assert process.returncode == 0
-    assert set(runs.read_text().split()) == {str(process.pid)}
+    build(plan)
+    assert set(runs.read_text().split()) == here
 
 
 def test_measuring_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
     site = Site(make_project(tmp_path))
-    for command in ("build", "measure", "build"):
-        assert site.run(command, "-o", "my.pdx")[0] == UNFINISHED
+    plan, shared = site.folder / "PROJECT.toml", site.folder / "shared"
+    with pytest.raises(LacksTimes):
+        build(plan, cache=shared)
+    with pytest.raises(LacksWork):
+        measure_project(plan, cache=shared)
+    with pytest.raises(LacksTimes):
+        build(plan, cache=shared)
     times = site.folder / "shared" / "measured" / "times"
 
     def models() -> dict[Path, bytes]:
