@@ -14,6 +14,9 @@ ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features t
 	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
 	tests/indexer/building/training tests/indexer/cluster tests/cluster
 
+# A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test compiled interpreted long check install browser clean
 
 # A new virtual environment with polydom, its extras and the development tools.
