@@ -299,8 +299,8 @@ def test_who_measures_follows_a_search_that_many_workers_carried_out(
     tmp_path: Path,
 ) -> None:
     """Its seconds are spent by all of them together, and end it."""
-    text = LATER.replace("workers = 1", "workers = 4")
-    text += "[learner]\nname = 'forest'\nn_estimators = 30\n"
+    text = LATER.replace("workers = 1", "workers = 2")
+    text += "[learner]\nname = 'forest'\nn_estimators = 10\n"
     folder = make_project(tmp_path, f"{text}[search]\nbudget_s = 0.1\n")
     rounds_of(folder)
     again = build(folder / "PROJECT.toml", output=folder / "again.pdx")
