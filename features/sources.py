@@ -5,6 +5,7 @@ import dis
 import enum
 import functools
 import inspect
+import linecache
 import textwrap
 import types
 from collections.abc import Iterator, Set
@@ -18,20 +19,30 @@ SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 def source_of(function: types.FunctionType) -> str:
     """Source text of a function, without the indentation of its place."""
-    ours = is_ours(function.__globals__.get("__name__", ""))
-    try:
-        return (_read_once if ours else _read)(function.__code__)
-    except (OSError, TypeError) as error:
+    code, names = function.__code__, function.__globals__
+    if is_ours(names.get("__name__", "")):
+        source = _own_source(code)
+    else:
+        linecache.checkcache(code.co_filename)
+        source = _source_of_code(code, names)
+    if not source:
         raise BadFeature(
             f"the source of {function.__qualname__} cannot be read; define it in a file"
-        ) from error
+        )
+    return source
 
 
-def _read(code: types.CodeType) -> str:
-    return textwrap.dedent(inspect.getsource(code))
+def _source_of_code(code: types.CodeType, names: dict[str, Any] | None = None) -> str:
+    """Source text of some code; none where it is in no file.
+
+    `inspect.getsource` would look for its module among all that are loaded, which takes
+    milliseconds.
+    """
+    lines = linecache.getlines(code.co_filename, names)[code.co_firstlineno - 1 :]
+    return textwrap.dedent("".join(inspect.getblock(lines))) if lines else ""
 
 
-_read_once = functools.lru_cache(maxsize=512)(_read)  # polydom's files do not change
+_own_source = functools.lru_cache(maxsize=512)(_source_of_code)  # it does not change
 
 
 @functools.lru_cache(maxsize=512)
