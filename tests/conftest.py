@@ -1,6 +1,7 @@
 """What every test shares: where the real data is, and a fixed seed for draws."""
 
 import gc
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("polydom")
+
+
+# A script may have begun the tests in the background, where Ctrl-C is ignored: all that
+# they start, and interrupt, would ignore it as well.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

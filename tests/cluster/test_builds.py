@@ -188,7 +188,6 @@ def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
         [*command, "-o", str(output)],
         cwd=made.folder,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         wait_until(lambda: len([*shared.glob("sets/*/*.pdx")]) > 2)
@@ -311,7 +310,10 @@ def test_a_worker_that_comes_later_is_refused_too(
         build(made.on(shared=shared), executor=executor)
 
 
-def test_what_is_no_cluster_is_refused(made: Made, tmp_path: Path) -> None:
+def test_what_is_no_cluster_is_refused(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polydom.indexer.cluster.dask.CONNECT_S", 0.5)
     for address in ("dask", "dask://", "local:0", "spark://here", "local:x"):
         with pytest.raises(BadInput, match="is no place for workers: local, local:8"):
             build(made.on(on=address))
