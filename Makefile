@@ -9,10 +9,11 @@ LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
 ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features tests/pairs tests/server/batch tests/server/cli \
 	tests/server/client tests/server/evaluation tests/server/http tests/server/offline_scoring tests/server/oip \
-	tests/server/ops tests/server/page tests/server/runtime tests/server/v1 tests/server/engine/test_schedules.py tests/models/early_exit/test_estimator.py \
-	tests/models/importers tests/models/lattices/test_estimator.py tests/models/selection tests/indexer/commands tests/indexer/building/test_build.py \
-	tests/indexer/building/test_cache_keys.py tests/indexer/building/test_learner_race.py \
-	tests/indexer/building/training tests/indexer/cluster tests/cluster
+	tests/server/ops tests/server/page tests/server/runtime tests/server/v1 tests/server/engine/test_schedules.py \
+	tests/models/early_exit/test_compiled.py tests/models/early_exit/test_estimator.py tests/models/early_exit/test_fit_scores.py \
+	tests/models/importers tests/models/lattices/test_estimator.py tests/models/scoring/test_regressor.py tests/models/selection \
+	$(wildcard tests/indexer/building/test_*) tests/indexer/building/learned tests/indexer/building/training \
+	tests/indexer/commands tests/indexer/cluster tests/cluster
 
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
