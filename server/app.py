@@ -14,9 +14,9 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, PolydomError
+from polydom.features.threads import one_thread
 
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.bearer_tokens import Access, TokenGate
@@ -207,7 +207,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     repository: Repository = app.state.repository
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with threadpool_limits(1):
+    with one_thread():
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:

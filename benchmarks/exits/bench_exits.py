@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, make_item
+from polydom.features.threads import one_thread
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.set_search.feature_order import prefixes
@@ -156,7 +156,7 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
     items = [make_item(payload) for payload, *_ in given]
     truth = np.array([package.labels.index(label) for _, label, *_ in given])
     money = name == "thyroid"
-    with threadpool_limits(1):
+    with one_thread():
         walk(indexes[0], items[:20], money)
         walks = walk(indexes[0], items, money)
     top = int(np.argmax(indexes[0].qualities))
@@ -209,7 +209,7 @@ def ask_planners(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
         planners.append(Planner(index, index.package.extractor()))
     items = [make_item(payload) for payload, *_ in KEPT[name]()][: most + 5]
     seconds, early = np.zeros((2, len(items))), np.zeros((2, len(items)))
-    with threadpool_limits(1):
+    with one_thread():
         for i, item in enumerate(items):
             for e, planner in enumerate(planners):
                 start = time.thread_time()

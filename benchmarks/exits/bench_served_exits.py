@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, make_item
+from polydom.features.threads import one_thread
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.models.early_exit.ensemble import as_ensemble
@@ -264,7 +264,7 @@ def ensembles(built: Built) -> Iterator[dict[str, Any]]:
         "whole": planner_of(whole_plans(built.early)),
         "early": planner_of(built.early),
     }
-    with threadpool_limits(1):
+    with one_thread():
         for planner in planners.values():
             answer_all(planner, built.items[:50], None)
         answers = {
@@ -303,7 +303,7 @@ def by_budget(built: Built) -> Iterator[dict[str, Any]]:
     budgets = budgets_of(built)
     for way, index in (("whole", built.whole), ("early", built.early)):
         planner = planner_of(index)
-        with threadpool_limits(1):
+        with one_thread():
             answer_all(planner, built.items[:50], budgets[-1])
             for budget_s in budgets:
                 outcomes, seconds = answer_all(planner, built.items, budget_s)
@@ -403,7 +403,7 @@ def path_cost(built: Built) -> dict[str, Any]:
         "the schedule": planner_of(built.early),
     }
     least = dict.fromkeys(planners, np.inf)
-    with threadpool_limits(1):
+    with one_thread():
         for _ in range(ROUNDS):
             for name, planner in planners.items():
                 _, seconds = answer_all(planner, built.items[:500], None)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.indexer.building.cache import Cache, digest
 
 from ..data.recording import Recording
@@ -105,7 +105,7 @@ def train_all(recording: Recording, split: Split, cache: Cache) -> SceneSets:
         stored = cache.load(name)
         if stored is None:
             masks = range(start, start + KEPT_AT_ONCE)
-            with threadpool_limits(1):
+            with one_thread():
                 arrays = train_part(recording, split, values, trained, masks)
             cache.store(name, {}, arrays)
             stored = {}, arrays

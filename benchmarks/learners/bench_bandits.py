@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.models.selection.race import Race, TrainingOutcome
 from polydom.models.selection.successive_halving import successive_halving, uniform
 
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--doublings", type=int, help="of the budget")
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args()
-    with threadpool_limits(1):
+    with one_thread():
         sizes = {"rows": args.rows} if args.experiment == "svm" else {}
         rivals = args.rival or list(RIVALS)
         rows = measure(args.experiment, args.trials, rivals, args.doublings, **sizes)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
@@ -100,7 +100,7 @@ def measure_build(table: Path, columns: int) -> dict[str, float]:
     learner = make_learner(LEARNER, 0)
     began = time.perf_counter()
     values = feature_table.values[train].astype(np.float64)
-    with threadpool_limits(1):  # as the build trains
+    with one_thread():  # as the build trains
         learner.fit(values, feature_table.dataset.codes[train])
     once_s = time.perf_counter() - began
     sets = len(builder.searched.qualities)

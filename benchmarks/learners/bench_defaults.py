@@ -31,8 +31,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.indexer import build
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.app import Start, init, prints_to_stderr
@@ -339,7 +339,7 @@ def main() -> None:
     chosen = named(QUICK if args.quick else SETS, args.only, args.sets)
     facts: dict[str, Any] = {}
     lines: dict[str, dict[str, Any]] = {}
-    with threadpool_limits(1):
+    with one_thread():
         for kind, name, given in chosen:
             if given.shared:
                 report.need(DATA)

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_friedman1
-from threadpoolctl import threadpool_limits
 
 from polydom.features.tables.cells import Numbers
 from polydom.features.tables.records import Records
+from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset, RowNames
@@ -101,7 +101,7 @@ def main() -> int:
     if OF_FILES & {*given.sets}:
         report.need(given.data)
     rows = []
-    with threadpool_limits(1):
+    with one_thread():
         for name in given.sets:
             table = SETS[name](given.data)
             for measure in _measures(name, given.measures):

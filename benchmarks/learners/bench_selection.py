@@ -38,8 +38,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
+from polydom.features.threads import one_thread
 from polydom.models.selection.daub import daub, train_all
 from polydom.models.selection.gain_per_second import gain_per_second
 from polydom.models.selection.portfolio import SERVABLE, installed, make_portfolio
@@ -224,7 +223,7 @@ def run(args: argparse.Namespace) -> None:
                 measure = STRATEGIES[strategy]
                 if strategy == "flaml":
                     measure = partial(measure, budget_s=seconds_of(args.results, piece))
-                with threadpool_limits(1), warnings.catch_warnings():
+                with one_thread(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # rivals have no log for them
                     found = measure(learners, data, seed, kept)
                 append(args.results, piece | found | {"machine": report.describe()})

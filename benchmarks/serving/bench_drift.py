@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, image_item
+from polydom.features.threads import one_thread
 from polydom.indexer import Index, build
 from polydom.indexer.building.data.dataset import split
 from polydom.indexer.building.data.read_items import load_data
@@ -209,7 +209,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     gc.collect()
     gc.freeze()
     asked = slice(arguments.asked)
-    with threadpool_limits(1):
+    with one_thread():
         # kernels are loaded and modules imported then
         Asker.start(index, MODES["as it says"], Clock())
         return {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import BadInput
 from ..extract import FLOAT32, Extractor
 from ..items import Item
+from ..threads import one_thread
 from .outliers import outliers_in_doubt, outliers_of
 from .quantile import usual_s
 from .stopwatch import BUSY, Stopwatch
@@ -269,12 +270,10 @@ def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep numerical libraries to one thread and the garbage collector away."""
-    from threadpoolctl import threadpool_limits
-
     collecting = gc.isenabled()
     gc.disable()  # a collection before would take much of a small table's build
     try:
-        with threadpool_limits(1):
+        with one_thread():
             yield
     finally:
         if collecting:

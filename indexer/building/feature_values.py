@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.extract import Extractor
@@ -15,6 +14,7 @@ from polydom.features.items import Item
 from polydom.features.tables.column_values import ColumnValues
 from polydom.features.tables.columns import Columns
 from polydom.features.tables.records import Records
+from polydom.features.threads import one_thread
 
 from ..cluster.workers import Workers
 from ..progress import OnProgress, Progress
@@ -343,7 +343,7 @@ def _compute_rows(
 ) -> dict[int, str]:
     """Compute the features at some positions into the rows; say what is unusable."""
     bad: dict[int, str] = {}
-    with threadpool_limits(1):
+    with one_thread():
         for at, item in enumerate(items):
             try:
                 extraction = extractor.begin(item, rows[at], names[at])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.machine import Machine, Measured
@@ -21,6 +20,7 @@ from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, make_item
 from polydom.features.sizes import read_size, split_near
+from polydom.features.threads import one_thread
 from polydom.models.scoring.model import Model
 
 from ..index.machine_times import (
@@ -311,7 +311,7 @@ class Measurer:
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
         rows = [np.ascontiguousarray(values[int(place)]) for place in places]
         watch, seconds = Stopwatch(), np.empty((2, len(rows)))
-        with threadpool_limits(1):
+        with one_thread():
             for answer in (whole, early):
                 answer(rows[0])
             for i, row in enumerate(rows):
@@ -382,7 +382,7 @@ def time_answer(
     def time_one(call: int) -> float:
         return watch.time(model.answer, rows[call % len(rows)])
 
-    with threadpool_limits(1):
+    with one_thread():
         model.answer(rows[0])
         return steady_quantile(time_calls(time_one, MODEL_CALLS, quantile), quantile)
 

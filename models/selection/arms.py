@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 
 from .race import TrainingOutcome
 from .scores import Score
@@ -225,7 +225,7 @@ def collected_warnings() -> Iterator[dict[str, None]]:
     They go into the log, so that none is lost; numerical libraries get one thread.
     """
     found: dict[str, None] = {}
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
+    with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         yield found
         for warning in caught:

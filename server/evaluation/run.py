@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from threadpoolctl import threadpool_limits
-
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 from polydom.indexer.progress import Progress, Silence
 
 from ..client.sync import Client
@@ -156,7 +155,7 @@ class EvaluationRun:
         Numeric libraries are held to one thread, as in a server: more are no faster for
         one item, and go on spinning while others are asked.
         """
-        with threadpool_limits(1):
+        with one_thread():
             self.contest.warm_up()
             with self.progress.stage("evaluating", self.contest.total) as on_progress:
                 self.contest.run(on_progress)

@@ -8,8 +8,6 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Self
 
-from threadpoolctl import ThreadpoolController
-
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
@@ -30,8 +28,6 @@ class OpenedIndex:
         As it was built: with costs of the machine that it was measured on.
     translator
         Answers with it, at what that costs here.
-    threads
-        Limits those of libraries.
     is_fresh
         Whether it has scored no part yet; what is imported and compiled meanwhile makes
         the first one slow.
@@ -40,7 +36,6 @@ class OpenedIndex:
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
         self.index = index
         self.translator = open_translator(index, features)
-        self.threads = ThreadpoolController()
         self.is_fresh = True
         self.assigner = lru_cache(maxsize=2)(self._make_assigner)
 

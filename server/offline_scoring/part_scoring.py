@@ -10,6 +10,7 @@ import msgspec
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.readers.tables import import_parquet
+from polydom.features.threads import one_thread
 from polydom.indexer.index.pdx_file import naming
 
 from ..batch.batch_plan import BatchPlan, answer_by_plan
@@ -92,7 +93,7 @@ def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
         If the disk is full, or for another such reason.
     """
     opened = job.file.open()
-    with opened.threads.limit(limits=1):
+    with one_thread():
         return _PartScoring(job, part, plan, opened).run()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 
 from ..batch.batch_plan import BatchPlan, amount_in, answer_by_plan
 from ..batch.ledger import Ledger, Numbered, Result
@@ -210,7 +211,7 @@ class Scorer:
         if not items:
             return []
         opened = self._file.open()
-        with opened.threads.limit(limits=1):
+        with one_thread():
             numbered = enumerate(as_item(opened.translator, item) for item in items)
             results = self._results(opened, numbered, len(items))
             return [row_of(opened.translator, result) for result in results]

@@ -20,9 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fastapi import FastAPI
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 
 from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
@@ -98,7 +98,7 @@ class Workers:
     def run(self) -> None:
         """Serve until told to stop and all have stopped."""
         repository = self._server.repository
-        with threadpool_limits(1):
+        with one_thread():
             repository.run_once()
         # What the workers share is never looked at by their collectors, which would
         # write to it.
@@ -242,7 +242,7 @@ class Workers:
             Path("/proc/self/oom_score_adj").write_text("1000")
         logging.disable()
         os.nice(10)
-        with contextlib.suppress(Exception), threadpool_limits(1):
+        with contextlib.suppress(Exception), one_thread():
             self._server.repository.reopen()
             self._server.repository.run_once()
 

@@ -23,9 +23,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel
+from polydom.features.threads import one_thread
 from polydom.models import compile
 from polydom.models.early_exit.remaining_scores import exact_schedule
 from polydom.models.importers.estimators import compile_model
@@ -155,7 +155,7 @@ def test_copy_of_a_margin_exit_answers_to_the_bit(name: str, way: str) -> None:
     ids=["forest", "counts", "ridge"],
 )
 def test_copy_of_a_regressor_answers_to_the_bit(learner: Any, way: str) -> None:
-    with threadpool_limits(1):
+    with one_thread():
         model = compile(learner.fit(X, Y))
     expected = model.predict(ROWS), [model.predict_one(row) for row in ROWS[:60]]
     made = COPIES[way](model)

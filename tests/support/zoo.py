@@ -18,11 +18,11 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.columns import columns
+from polydom.features.threads import one_thread
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
@@ -251,7 +251,7 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         "bare pairs": bare_index(pairs=True),
     }
     for name, make, classes in MODELS:
-        with threadpool_limits(1):  # there is too little to do for several
+        with one_thread():  # there is too little to do for several
             index = make_record_index(make, classes)
         made[name] = with_exits(index) if name in ("tree", "forest3") else index
     paths = {"table": save_records(folder)}

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Self
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadProject, PolydomError
+from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
@@ -405,7 +405,7 @@ def _warm(learner: bytes, kind: Task) -> None:
     Some learners cannot do with so few rows and columns; they compile when they must.
     """
     rows = np.random.default_rng(0).normal(size=(60, 3))
-    with threadpool_limits(1), warnings.catch_warnings(), suppress(Exception):
+    with one_thread(), warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")
         estimator = make_learner(msgspec.msgpack.decode(learner), 0, kind)
         estimator.fit(rows, np.arange(60) % 2)
@@ -432,7 +432,7 @@ def _fit(
         return kind.fit(targets, weights)
     estimator = task.estimator()
     values = _take(task.values, train, columns)
-    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+    with one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(values, targets, **weighing(estimator, weights))
     remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import FOLDS, Project
@@ -82,7 +82,7 @@ def test_models_of_few_items_are_judged_in_turn_and_trained_on_all(
     assert package is not None
     values, dataset = made.table.values.astype(np.float64), made.table.dataset
     right = np.zeros(300, np.bool_)
-    with threadpool_limits(1):
+    with one_thread():
         for train, test in made.splits(dataset):
             tree = DecisionTreeClassifier(random_state=0)
             tree.fit(values[train], dataset.codes[train])

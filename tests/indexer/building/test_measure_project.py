@@ -218,7 +218,7 @@ def rounds_of(folder: Path) -> int:
         ("[search]\nheld_out = 0.3\nbudget_s = 1", 2),
         ("[search]\nfolds = 3", 2),
         ("[exits]\nalpha = 0.2\nconfidence = 0.5", 2),
-        ("[learner]\nname = 'auto'\nlimit_s = 5", 2),
+        ("[learner]\nname = 'auto'\nlimit_s = 2", 2),
         (
             "[learner]\nname = 'forest'\n[exits]\nalpha = 0.3\nconfidence = 0.5",
             2,
@@ -274,7 +274,7 @@ def test_what_no_build_computed_is_computed_by_no_measuring(
 
 
 def test_no_race_is_run_or_continued_by_measuring(tmp_path: Path) -> None:
-    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 5\n'
+    auto = POLY_DOM + '[learner]\nname = "auto"\nlimit_s = 2\n'
     plan = projects.texts(tmp_path, project=auto) / "PROJECT.toml"
     with pytest.raises(LacksTimes):
         build(plan)

@@ -20,10 +20,10 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassif
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput, BadRow
+from polydom.features.threads import one_thread
 from polydom.models import Ensemble, MarginSchedule, Schedule, compile
 from polydom.models.early_exit.class_scores import bound_sums
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
@@ -78,7 +78,7 @@ DATA = {2: "breast_cancer", 3: "wine"}
 
 def fitted() -> dict[tuple[str, int], Ensemble]:
     made = {}
-    with threadpool_limits(1):
+    with one_thread():
         for name, learner in LEARNERS.items():
             for classes, data in DATA.items():
                 if (name, classes) != ("one against the rest", 2):
@@ -252,7 +252,7 @@ def test_ties_are_decided_by_the_classifiers_own_order(name: str) -> None:
     X = draw.integers(0, 2, (60, 3)).astype(np.float64)
     for classes in (2, 3):
         y = np.arange(60) % classes
-        with threadpool_limits(1):
+        with one_thread():
             model = LEARNERS[name].fit(X, y)
         ensemble = compile(model)
         exits = whole_exit(ensemble)

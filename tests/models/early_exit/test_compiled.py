@@ -15,10 +15,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.svm import SVR
-from threadpoolctl import threadpool_limits
 
 from polydom import models
 from polydom.features.errors import BadInput, BadModel
+from polydom.features.threads import one_thread
 from polydom.models import (
     Classifier,
     Ensemble,
@@ -63,7 +63,7 @@ WITH_FILES = [name for name in SOURCES if name.split()[0] in ("lightgbm", "xgboo
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_fitted_is_compiled_to_what_it_is(name: str) -> None:
     source, kind = SOURCES[name]
-    with threadpool_limits(1):
+    with one_thread():
         fitted = source.fit(X, Y)
     made: Any = compile(fitted)
     assert isinstance(made, kind)

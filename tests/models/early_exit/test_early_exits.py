@@ -14,10 +14,10 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 from polydom.models import Ensemble, compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
@@ -44,7 +44,7 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
             40, 3, interpolation="simplex", epochs=4, random_state=0
         ),
     }
-    with threadpool_limits(1):
+    with one_thread():
         return {
             name: (learner.fit(X_WINE, Y_WINE), compile(learner))
             for name, learner in learners.items()

@@ -18,9 +18,9 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import RidgeClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import AllAlike, BadInput, BadModel
+from polydom.features.threads import one_thread
 from polydom.models import Ensemble, Schedule, compile, fit_schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
@@ -73,7 +73,7 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
         "forest": RandomForestClassifier(10, max_depth=2, random_state=0),
         "linear": RidgeClassifier(),
     }
-    with threadpool_limits(1):
+    with one_thread():
         return {name: (e.fit(X, y), compile(e)) for name, e in learners.items()}
 
 

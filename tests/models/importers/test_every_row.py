@@ -25,8 +25,8 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
+from polydom.features.threads import one_thread
 from polydom.models import compile
 from tests.support.agreement import Labelled
 from tests.support.boosters import lgbm, xgb
@@ -176,7 +176,7 @@ def test_every_row_is_decided_as_by_the_original(
         X = np.nan_to_num(X)
     # XGBoost wants codes without gaps, and some decades are rare.
     codes = np.unique(y[:FITTED], return_inverse=True)[1]
-    with threadpool_limits(1):
+    with one_thread():
         fitted = clone(LEARNERS[learner]).fit(X[:FITTED], codes)
         choices, scores = fitted.predict(X), original_scores(learner, fitted, X)
     ensemble = compile(fitted)

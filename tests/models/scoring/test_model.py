@@ -28,9 +28,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
+from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
@@ -45,7 +45,7 @@ def _fitted() -> dict[str, Any]:
     X[::7, 1] = np.nan
     X[:, 2] = np.floor(X[:, 2])
     filled = np.nan_to_num(X)
-    with threadpool_limits(1):
+    with one_thread():
         return {
             "prior": DummyClassifier().fit(X, y),
             "linear": make_pipeline(

@@ -15,9 +15,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
+from polydom.features.threads import one_thread
 from polydom.models import Regressor, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.importers.estimators import compile_model
@@ -126,7 +126,7 @@ def test_answer_is_the_value(regressor: Regressor) -> None:
 def test_within_keeps_preparation_columns_and_link(loss: str) -> None:
     X, y = bundled("wine")
     last = HistGradientBoostingRegressor(loss=loss, max_iter=30, min_samples_leaf=5)
-    with threadpool_limits(1):
+    with one_thread():
         fitted = make_pipeline(SimpleImputer(), StandardScaler(), last).fit(X, y)
     columns = np.arange(13, dtype=np.int32)[::-1].copy()
     whole = compile_model(fitted, columns)

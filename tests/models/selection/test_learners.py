@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel, BadProject
+from polydom.features.threads import one_thread
 from polydom.models import make_learner
 from polydom.models.importers.estimators import compile_model
 from polydom.models.selection.learners import CLASSIFIERS, LEARNERS, REGRESSORS, Task
@@ -29,7 +29,7 @@ FEW = {
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_named_learner_fits_and_compiles(name: str) -> None:
     X, y = bundled("wine")
-    with threadpool_limits(1):
+    with one_thread():
         fitted = make_learner({"name": name, **FEW.get(name, {})}, seed=0).fit(X, y)
         assert_agrees(fitted, X)
 
@@ -38,7 +38,7 @@ def test_every_named_learner_fits_and_compiles(name: str) -> None:
 def test_every_named_learner_takes_missing_values(name: str) -> None:
     X, y = bundled("iris")
     X[::4, 1] = np.nan
-    with threadpool_limits(1):
+    with one_thread():
         fitted = make_learner({"name": name, **FEW.get(name, {})}, seed=0).fit(X, y)
         assert_agrees(fitted, X)
 
@@ -147,7 +147,7 @@ def test_every_named_learner_of_numbers_fits_and_compiles(
     if missing:
         X[::4, 1] = np.nan
     spec = {"name": name, **FEW.get(name, {})}
-    with threadpool_limits(1), warnings.catch_warnings():
+    with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # LassoCV's steps
         fitted = make_learner(spec, 0, "regression").fit(X, values)
         tolerance = 1e-5 if name == "xgboost" else 1e-12

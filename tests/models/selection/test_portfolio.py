@@ -5,9 +5,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
+from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.selection import portfolio
 from polydom.models.selection.arms import last_step
@@ -62,7 +62,7 @@ def test_every_raced_learner_of_numbers_compiles(name: str) -> None:
     few = {"n_estimators": 8, "max_iter": 8} if "boost" in name else {"n_estimators": 8}
     learner.set_params(**{k: v for k, v in few.items() if k in learner.get_params()})
     values = X[:, 0] + y
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")  # convergence is not what is tested
         learner.fit(X[:300], values[:300])
     found, expected = compile_model(learner).predict(X[300:]), learner.predict(X[300:])
@@ -74,7 +74,7 @@ def test_every_raced_learner_compiles_and_answers_as_it_predicts(name: str) -> N
     (learner,) = make_portfolio({name: installed()[name]}, seed=0).values()
     few = {"n_estimators": 8, "max_iter": 8} if "boost" in name else {"n_estimators": 8}
     learner.set_params(**{k: v for k, v in few.items() if k in learner.get_params()})
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings(), one_thread():
         warnings.simplefilter("ignore")  # convergence is not what is tested
         learner.fit(X[:300], y[:300])
     model = compile_model(learner)

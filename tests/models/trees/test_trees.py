@@ -21,9 +21,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel
+from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import (
@@ -74,7 +74,7 @@ def thresholds_of(estimator: Any) -> NDArray[np.float64]:
 
 def fit(estimator: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:
     # OpenMP threads that wait for a busy core make tiny fits take minutes.
-    with threadpool_limits(1):
+    with one_thread():
         return clone(estimator).fit(X, y)
 
 

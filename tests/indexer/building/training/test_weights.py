@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadProject
+from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
@@ -61,7 +61,7 @@ def test_learners_take_weights_also_behind_preparations(name: str) -> None:
     y = np.repeat([0, 1, 1], 30)
     for first, choice in ((9.0, 0), (0.1, 1)):
         weights = np.repeat([first, 1.0, 1.0], 30)
-        with threadpool_limits(1):
+        with one_thread():
             estimator.fit(X, y, **weighing(estimator, weights))
         assert estimator.predict([[0.0]]).tolist() == [choice]
 
