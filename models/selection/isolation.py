@@ -4,6 +4,7 @@ import io
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,11 +13,21 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy as np
+
 from .race import Arm, TrainingOutcome
 from .splits import Split
 
 START_S = 300.0  # for a process to start, import and take its rows: minutes on disks
 LOOK_S = 1.0  # between two looks whether the process still lives
+# What trainings import: more than a second of a processor's.
+IMPORTED = (
+    f"{__package__}.arms",
+    f"{__package__}.portfolio",
+    "sklearn.ensemble",
+    "sklearn.linear_model",
+    "sklearn.metrics",
+)
 GUARD = 'a script must call this from under `if __name__ == "__main__":`'
 
 
@@ -142,8 +153,7 @@ class Worker:
             rows = ForkingPickler.dumps(tuple(self.rows))
         except Exception as error:
             raise CannotBeSent(f"the rows: {type(error).__name__}: {error}") from error
-        # Not forked: a forked child of a process that has used OpenMP may hang.
-        context = multiprocessing.get_context("spawn")
+        context = _context()
         self._connection, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs,), daemon=True)
         process.start()
@@ -286,6 +296,19 @@ def _received(place: int) -> Split:
     return _rows[place]
 
 
+def _context() -> Any:
+    """How processes begin, never forked from this one: it may have used OpenMP.
+
+    Then a forked child may hang. One that has only imported is forked instead, in
+    milliseconds; not on macOS, whose own libraries forbid it.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    return context
+
+
 def _kill(process: Any) -> None:
     """Kill a process and those of its group: a learner may have started some."""
     if hasattr(os, "killpg"):
@@ -302,6 +325,8 @@ def _serve(connection: Connection) -> None:
     global _rows
     if hasattr(os, "setpgrp"):
         os.setpgrp()
+    # Learners may draw from NumPy's own numbers, which would be the same in all.
+    np.random.seed()  # noqa: NPY002
     threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send("started")
     _rows = ForkingPickler.loads(connection.recv_bytes())

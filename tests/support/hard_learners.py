@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.dummy import DummyClassifier
 
 
@@ -64,6 +65,21 @@ class Counted(DummyClassifier):  # type: ignore[misc]
         assert self.path is not None
         with self.path.open("a") as file:
             file.write(f"{len(X)}\n")
+        return super().fit(X, y)
+
+
+class Draws(DummyClassifier):  # type: ignore[misc]
+    """Writes what NumPy draws when none is seeded, and waits for two others to."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
+        self.path = path
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        assert self.path is not None
+        self.path.write_text(str(np.random.random()))  # noqa: NPY002
+        while len(list(self.path.parent.iterdir())) < 3:
+            time.sleep(0.01)
         return super().fit(X, y)
 
 

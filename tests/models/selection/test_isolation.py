@@ -19,7 +19,13 @@ from polydom.models.selection.daub import train_all
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
 from tests.support import hard_learners as hard
-from tests.support.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
+from tests.support.hard_learners import (
+    Counted,
+    Does,
+    Draws,
+    KeepsALambda,
+    StartsAProcess,
+)
 from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough
@@ -142,6 +148,15 @@ def test_a_worker_killed_while_idle_costs_nobody(
     chosen = choose(learners, jobs, limit_s, strategy=train_and_kill)
     assert chosen.failed == {}
     assert chosen.model is not None
+
+
+def test_processes_draw_other_numbers_each_though_forked_from_one(
+    tmp_path: Path,
+) -> None:
+    learners = {name: Draws(tmp_path / name) for name in ("a", "b", "c")}
+    choose(learners, 3, None, strategy=train_all)
+    drawn = {(tmp_path / name).read_text() for name in learners}
+    assert len(drawn) == 3
 
 
 @pytest.mark.parametrize(("jobs", "limit_s"), [(1, None), *PLACES])
