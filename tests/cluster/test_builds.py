@@ -200,7 +200,7 @@ def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
     assert not output.exists()
     with Client(dask_cluster.address, set_as_default=False) as client:
         wait_until(lambda: not any(client.processing().values()))
-    subprocess.run([*command, "-o", str(output)], cwd=made.folder, check=True)
+    build(made.on(on=dask_address(dask_cluster), shared=str(shared)), output=output)
     assert output.read_bytes() == made.expected
 
 

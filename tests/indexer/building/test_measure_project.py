@@ -1,11 +1,13 @@
-"""Builds whose times are taken on another machine: two processes, one folder."""
+"""Builds whose times are taken on another machine: two commands, one folder."""
 
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,39 +58,28 @@ def make_project(folder: Path, text: str = LATER) -> Path:
 
 @dataclass
 class Site:
-    """A project that machines share, each of its own slowness.
-
-    Attributes
-    ----------
-    option
-        Of both commands, by which work is kept in the folder `shared`.
-    """
+    """A project that machines share, whose work is kept in its folder `shared`."""
 
     folder: Path
-    option: str = "--cache"
 
-    def start(
-        self, command: str, *more: str, slowness_s: float = 0.0
-    ) -> "subprocess.Popen[str]":
-        kept = [self.option, str(self.folder / "shared")]
+    def arguments(self, command: str, *more: str) -> list[str]:
+        plan = str(self.folder / "PROJECT.toml")
+        return [command, plan, "--cache", str(self.folder / "shared"), *more]
+
+    def start(self, command: str, *more: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "polydom", command, "PROJECT.toml", *kept, *more],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "SLOWNESS_S": str(slowness_s),
-                "RUNS": str(self.folder / "runs"),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            [sys.executable, "-m", "polydom", *self.arguments(command, *more)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             text=True,
         )
 
-    def run(self, command: str, *more: str, slowness_s: float = 0.0) -> tuple[int, str]:
+    def run(self, command: str, *more: str) -> tuple[int, str]:
         """Exit code, and what was printed on standard output and error."""
-        process = self.start(command, *more, slowness_s=slowness_s)
-        out, err = process.communicate(timeout=300)
-        return process.returncode, out + err
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            code = main(self.arguments(command, *more))
+        return code, said.getvalue()
 
     @property
     def measured(self) -> dict[Path, int]:
@@ -107,33 +98,39 @@ def written_in(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in files}
 
 
-def test_a_build_has_the_times_of_the_machine_that_measures(tmp_path: Path) -> None:
+def test_a_build_has_the_times_of_the_machine_that_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Site(make_project(tmp_path / "project"))
-    output, shared = ["-o", "my.pdx"], site.folder / "shared"
+    output, shared = ["-o", str(site.folder / "my.pdx")], site.folder / "shared"
     code, said = site.run("build", *output)
     assert code == UNFINISHED, said
     assert "polydom measure PROJECT.toml --cache" in said
     assert not site.measured
     built = site.built
-    code, said = site.run("measure", *output, slowness_s=SLOWNESS_S)
+    monkeypatch.setenv("SLOWNESS_S", str(SLOWNESS_S))
+    code, said = site.run("measure", *output)
     assert code == UNFINISHED, said
     assert site.built == built
     measured = site.measured
     assert "`polydom build` of the same project" in said
+    monkeypatch.delenv("SLOWNESS_S")
     code, said = site.run("build", *output)
     assert code == UNFINISHED, said
     assert site.measured == measured
     assert not (site.folder / "my.pdx").exists()
     built = site.built
-    code, said = site.run("measure", *output, slowness_s=SLOWNESS_S)
+    monkeypatch.setenv("SLOWNESS_S", str(SLOWNESS_S))
+    code, said = site.run("measure", *output)
     assert code == 0, said
-    assert "wrote my.pdx" in said
+    assert f"wrote {site.folder / 'my.pdx'}" in " ".join(said.split())
     assert site.built == built
     first = (site.folder / "my.pdx").read_bytes()
     index = Index.load(site.folder / "my.pdx")
     assert index.package is not None
     slow = 1 << [one.name for one in index.package.features].index("slow")
     assert index.package.costs.of(slow)[0] > SLOWNESS_S
+    monkeypatch.delenv("SLOWNESS_S")
     # either command gives the same index now, and measures nothing again
     plan = site.folder / "PROJECT.toml"
     for command in (build, measure_project):
@@ -169,7 +166,9 @@ def test_times_are_taken_in_one_process_alone(
     assert set(runs.read_text().split()) == here
 
 
-def test_measuring_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_measuring_that_was_killed_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Site(make_project(tmp_path))
     plan, shared = site.folder / "PROJECT.toml", site.folder / "shared"
     with pytest.raises(LacksTimes):
@@ -183,12 +182,13 @@ def test_measuring_that_was_killed_goes_on_where_it_stopped(tmp_path: Path) -> N
     def models() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in times.glob("*/*.pdx")}
 
-    process = site.start("measure", "-o", "my.pdx", slowness_s=SLOWNESS_S)
+    monkeypatch.setenv("SLOWNESS_S", str(SLOWNESS_S))
+    process = site.start("measure", "-o", str(site.folder / "my.pdx"))
     wait_until(models)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     before = models()
-    code, said = site.run("measure", "-o", "my.pdx", slowness_s=SLOWNESS_S)
+    code, said = site.run("measure", "-o", str(site.folder / "my.pdx"))
     assert code == 0, said
     assert before.items() <= models().items()
     assert Index.load(site.folder / "my.pdx").package is not None
@@ -352,8 +352,11 @@ def test_other_libraries_are_named_before_anything_begins(
     library = tmp_path / "library"
     monkeypatch.setenv("PYTHONPATH", str(library))
     install(library, "1.0", "1")
-    assert site.run("build", "-o", "my.pdx")[0] == UNFINISHED
+    process = site.start("build", "-o", str(site.folder / "my.pdx"))
+    process.communicate(timeout=300)
+    assert process.returncode == UNFINISHED
     install(library, "1.1", "2")
+    monkeypatch.syspath_prepend(str(library))
     code, said = site.run("measure")
     assert code == 1
     assert "other libraries than there are here: counting 1.0 (here 1.1);" in said

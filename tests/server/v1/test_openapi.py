@@ -46,7 +46,7 @@ def test_server_does_what_its_document_says(tmp_path: Path, kind: str) -> None:
                 *("--config-file", "schemathesis.toml"),
                 *("run", f"http://127.0.0.1:{port}/openapi.json"),
                 "--phases=examples,coverage,fuzzing",
-                *("--max-examples=8", "--seed=1", "--generation-database=none"),
+                *("--max-examples=5", "--seed=1", "--generation-database=none"),
                 *("--suppress-health-check=all", "--no-color"),
                 *("--header", f"Authorization: Bearer {TOKEN}"),
             ],
