@@ -3,8 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 # Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
-LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building \
-	tests/browser tests/cluster tests/models/importers/test_every_row.py
+LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building tests/browser tests/cluster
 
 # Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
 ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features tests/pairs tests/server/batch tests/server/cli \

@@ -14,7 +14,7 @@ from tests.support.servers import ADMIN, ask, reload, serving, version_of
 
 TOKEN = "a-token-of-some-user-of-models"
 POLL_MS = 2_000
-POLLS = 300
+POLLS = 150
 # The page remembers five minutes: with longer steps, as many polls are soon forgotten.
 STEP_MS, REMEMBERED = 8_000, 40
 # A poll brings 60,000 bytes; code that becomes compiled takes some hundreds a poll. Of
