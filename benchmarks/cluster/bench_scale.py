@@ -242,17 +242,23 @@ def time_first_calls(folder: Path, quick: bool) -> list[Row]:
 
 
 class NamedStages(Silence):
-    """Knows which stage a build is in."""
+    """Knows which stage a build is in, and how long each took.
+
+    Stages are numbered, since of one name there may be several.
+    """
 
     def __init__(self) -> None:
         self.current = "beginning"
+        self.took_s: dict[str, float] = {}
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Note a stage's name."""
         del total
-        self.current = name
+        self.current = current = f"{len(self.took_s) + 1} {name}"
+        began_s = time.perf_counter()
         yield lambda done, left=None: None
+        self.took_s[current] = time.perf_counter() - began_s
 
 
 def measure_memory(folder: Path, quick: bool) -> list[Row]:
@@ -284,11 +290,13 @@ def measure_memory(folder: Path, quick: bool) -> list[Row]:
         {
             "of": f"{count:,} texts, {taken_s:.0f} s in all",
             "stage": stage,
+            "s": stages.took_s[stage],
             "MB in all": (parent + sum(children)) / 1e6,
             "the build's process": parent / 1e6,
             "its workers": sum(children) / 1e6,
         }
         for stage, (parent, *children) in peaks.items()
+        if stage in stages.took_s
     ]
 
 
