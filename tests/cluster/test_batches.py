@@ -46,7 +46,7 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
     dask_cluster.kill_worker()
     dask_cluster.add_worker(SLOWNESS="2")
     address = dask_cluster.address.replace("tcp", "dask")
-    total_s = 1.2
+    total_s = 3.0  # an item takes some 0.1 ms beside its plan
     for items, most in ((lines, None), (lines, 90), (tmp_path / "x.parquet", 48)):
         run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
@@ -54,8 +54,8 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
         spent_s = sum(part.spent for part in run.scored)
         assert spent_s == pytest.approx(total_s, rel=0.01)
         assert_once(rows_in(out), COUNT)
-        slow = [part.measured_s > 1.4 * part.spent for part in run.scored]
-        assert 5 < sum(slow) < len(slow) - 5
+        slowness = sorted(part.measured_s / part.spent for part in run.scored)
+        assert slowness[-6] > 1.4 * slowness[5]  # both nodes took part
         assert sum(part.measured_s for part in run.scored) > 1.1 * spent_s
         assert_by_price(index, out, given)
 
