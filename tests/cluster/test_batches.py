@@ -46,7 +46,7 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
     dask_cluster.kill_worker()
     dask_cluster.add_worker(SLOWNESS="2")
     address = dask_cluster.address.replace("tcp", "dask")
-    total_s = 3.0  # an item takes some 0.1 ms beside its plan
+    total_s = 3.0  # on a busy machine 2 are not enough to read and write
     for items, most in ((lines, None), (lines, 90), (tmp_path / "x.parquet", 48)):
         run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"

@@ -54,12 +54,16 @@ class Does(DummyClassifier):  # type: ignore[misc]
         return super().fit(X, y)
 
 
-class Counted(DummyClassifier):  # type: ignore[misc]
-    """Writes a line for every training."""
+class Writes(DummyClassifier):  # type: ignore[misc]
+    """Knows a file that what happens to it is written to."""
 
     def __init__(self, path: Path | None = None) -> None:
         super().__init__()
         self.path = path
+
+
+class Counted(Writes):
+    """Writes a line for every training."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         assert self.path is not None
@@ -68,12 +72,8 @@ class Counted(DummyClassifier):  # type: ignore[misc]
         return super().fit(X, y)
 
 
-class Draws(DummyClassifier):  # type: ignore[misc]
+class Draws(Writes):
     """Writes what NumPy draws when none is seeded, and waits for two others to."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        super().__init__()
-        self.path = path
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         assert self.path is not None
@@ -91,12 +91,8 @@ class KeepsALambda(DummyClassifier):  # type: ignore[misc]
         return super().fit(X, y)
 
 
-class StartsAProcess(DummyClassifier):  # type: ignore[misc]
+class StartsAProcess(Writes):
     """Starts a process that outlives its training, and then hangs."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        super().__init__()
-        self.path = path
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         assert self.path is not None
