@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,7 @@ from tests.support.hard_learners import (
     KeepsALambda,
     StartsAProcess,
 )
+from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough
@@ -203,6 +206,27 @@ def test_a_training_that_is_stopped_takes_its_processes_along(tmp_path: Path) ->
     learners = {"starts": StartsAProcess(path), "bayes": GaussianNB()}
     chosen = choose(learners, 1, 3.0)
     assert chosen.failed == {"starts": "TrainingDied: stopped after its 3 s"}
+    stat = Path(f"/proc/{path.read_text()}/stat")
+    wait_until(lambda: not stat.exists() or stat.read_text().split()[2] == "Z")
+
+
+RACE = """
+import sys
+from pathlib import Path
+from tests.models.selection.test_isolation import choose
+from tests.support.hard_learners import StartsAProcess
+
+choose({"starts": StartsAProcess(Path(sys.argv[1]))}, 1, 100.0)
+"""
+
+
+def test_a_race_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", RACE, path], cwd=ROOT) as race:
+        try:
+            wait_until(lambda: path.exists() and path.read_text())
+        finally:
+            race.kill()
     stat = Path(f"/proc/{path.read_text()}/stat")
     wait_until(lambda: not stat.exists() or stat.read_text().split()[2] == "Z")
 
