@@ -63,6 +63,7 @@ check: install
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cd typings && $(abspath $(BIN))/lint-imports --config ../pyproject.toml # where the rooms lie in polydom/
+	$(BIN)/zensical build --strict # every link of the documents
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .polydom-cache .mypy_cache .ruff_cache

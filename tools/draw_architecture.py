@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/architecture.md from what the modules import.
+"""Draw the pictures of docs/explanation/architecture.md from what the modules import.
 
 python -m tools.draw_architecture            writes them
 python -m tools.draw_architecture --check    exits with 1 where they are out of date
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs/explanation/architecture.md"
 ROOMS = ("features", "models", "indexer", "server")
 
 # What is on the way of one `/v1/predict`, and of one `polydom build`. One before it

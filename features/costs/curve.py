@@ -110,7 +110,7 @@ class CostCurve:
 
         Small items weigh as much as large ones. The degree is the lowest that does
         well on held-out times. A few times far above all others do not bend the curve,
-        unless they are as many as belong under it (docs/cost-curves.md).
+        unless they are as many as belong under it (docs/explanation/cost-curves.md).
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those of
 `polynomials.py`, none negative, so that a polynomial falls in neither number. The loss,
-its linear program and how many times are fitted: docs/cost-curves.md.
+its linear program and how many times are fitted: docs/explanation/cost-curves.md.
 """
 
 import numpy as np

@@ -224,7 +224,7 @@ class Index:
         return replace(index, version=self.version)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to `path`, all or nothing (docs/file-format.md)."""
+        """Write the index to `path`, all or nothing (docs/reference/file.md)."""
         meta: dict[str, Any] = {"sizes": list(self.sizes)}
         arrays: dict[str, NDArray[Any]] = {
             "coefficients": self.coefficients,

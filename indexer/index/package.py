@@ -67,7 +67,7 @@ class Package:
     overhead_s
         Seconds that every plan costs, whatever it computes.
     meta
-        Plain data for people and for warming up: see docs/file-format.md.
+        Plain data for people and for warming up: see docs/reference/file.md.
     margins
         `margins[r][k]`: the margin of its best class over the second beyond which the
         model of `fallbacks[r][k]` answers after k features, infinite where work always

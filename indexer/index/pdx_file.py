@@ -1,4 +1,4 @@
-"""The `.pdx` file: named arrays and plain data, never code (docs/file-format.md).
+"""The `.pdx` file: named arrays and plain data, never code (docs/reference/file.md).
 
 A preamble of 64 bytes, a msgpack header, then the arrays, each starting on a multiple
 of 64 bytes, all gaps zero, nothing after the last. The rules follow safetensors: every

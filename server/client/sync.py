@@ -93,7 +93,7 @@ class Client:
             An image's or text's bytes, a text, a mapping of columns, or the path of a
             file with one of them (`.json` for columns).
         budget_ms, budget, model, on_infeasible, min_quality, exact
-            As in docs/wire-format.md.
+            As in docs/reference/http.md.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Client:
             How many there are; if not given, `len(items)` where there is such. The
             server gives out the budget better where it knows.
         model, on_bad_item, label, top, exact
-            As in docs/wire-format.md.
+            As in docs/reference/http.md.
 
         Yields
         ------

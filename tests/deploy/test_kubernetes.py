@@ -21,7 +21,7 @@ from tests.support.manifests import (
     running,
     until_started,
 )
-from tests.support.places import DOCS
+from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
 OBJECTS = read((DEPLOY / "kubernetes.yaml").read_text())
@@ -65,7 +65,7 @@ def test_everything_selects_the_same_pods() -> None:
     names = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
     assert names[port["targetPort"]] == 8000
     assert "--port=8000" in CONTAINER["args"]
-    assert "EXPOSE 8000" in (DOCS / "Containerfile").read_text()
+    assert "EXPOSE 8000" in (ROOT / "deploy/Containerfile").read_text()
 
 
 def test_probes_ask_what_the_server_answers(server: Running) -> None:
@@ -102,7 +102,9 @@ def test_a_pod_keeps_to_the_restricted_security_standard() -> None:
     assert not own["allowPrivilegeEscalation"]
     assert own["readOnlyRootFilesystem"]
     assert own["capabilities"] == {"drop": ["ALL"]}
-    assert f"USER {security['runAsUser']}" in (DOCS / "Containerfile").read_text()
+    assert (
+        f"USER {security['runAsUser']}" in (ROOT / "deploy/Containerfile").read_text()
+    )
 
 
 def test_a_core_is_asked_for_each_worker_and_none_is_taken_away() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.places import DOCS, ROOT
 from tools import draw_architecture
 
-PAGE = (DOCS / "architecture.md").read_text("utf-8")
+PAGE = (DOCS / "explanation/architecture.md").read_text("utf-8")
 
 
 def test_pictures_are_up_to_date() -> None:

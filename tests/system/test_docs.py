@@ -43,13 +43,13 @@ from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
 from tests.support.exposed_metrics import exposed_labels
 from tests.support.places import DOCS, ROOT
 
-WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
-FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
-OIP = (DOCS / "oip.md").read_text(encoding="utf-8")
-ENSEMBLES = (DOCS / "ensembles.md").read_text(encoding="utf-8")
-RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
-EVALUATING = (DOCS / "evaluating.md").read_text(encoding="utf-8")
-BATCHES = (DOCS / "batches.md").read_text(encoding="utf-8")
+WIRE = (DOCS / "reference/http.md").read_text(encoding="utf-8")
+FILE = (DOCS / "reference/file.md").read_text(encoding="utf-8")
+OIP = (DOCS / "reference/oip.md").read_text(encoding="utf-8")
+ENSEMBLES = (DOCS / "how-to/early-exits.md").read_text(encoding="utf-8")
+RUNNING = (DOCS / "reference/server.md").read_text(encoding="utf-8")
+EVALUATING = (DOCS / "how-to/evaluate.md").read_text(encoding="utf-8")
+BATCHES = (DOCS / "how-to/batch.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 def test_dashboard_asks_for_metrics_and_labels_that_there_are(
     exposed: dict[str, set[str]],
 ) -> None:
-    board = json.loads((DOCS / "grafana.json").read_text(encoding="utf-8"))
+    board = json.loads((ROOT / "deploy/grafana.json").read_text(encoding="utf-8"))
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     asked.append(board["templating"]["list"][1]["query"])
     assert len(asked) > 20

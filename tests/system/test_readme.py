@@ -113,8 +113,3 @@ def test_readme_feature_is_one(tmp_path: Path) -> None:
     (brightness,) = load_features([], [tmp_path / "mine.py"])
     assert brightness.name == "brightness"
     assert brightness.kind == "image"
-
-
-def test_readme_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)", README):
-        assert (ROOT / target).exists(), target

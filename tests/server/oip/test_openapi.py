@@ -25,7 +25,7 @@ from tests.support.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.support.servers import STOP_S, serving
 from tests.support.waiting import until_ready
 
-OIP = (DOCS / "oip.md").read_text("utf-8")
+OIP = (DOCS / "reference/oip.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
