@@ -1,0 +1,1 @@
+"""What polydom promises, measured: python -m benchmarks lists what can be run."""

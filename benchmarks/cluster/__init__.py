@@ -1,1 +1,3 @@
 """What clusters cost, and what they save."""
+
+BENCHMARKS: tuple[str, ...] = ()

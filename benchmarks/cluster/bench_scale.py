@@ -40,7 +40,7 @@ from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import OnProgress, Silence
 
 from .. import report
-from .drawn_texts import write_texts
+from ..data.drawn_texts import write_texts
 from .engines import ENGINES, started
 from .rival_fits import Fits, flaml_on_ray, sklearn_alone, sklearn_on_dask
 from .scored_batches import score_on_engines

@@ -13,7 +13,7 @@ from typing import Any
 from polydom.indexer.building.build import build
 from polydom.server import BatchPlan, Scorer, score_items
 
-from .drawn_texts import write_texts
+from ..data.drawn_texts import write_texts
 from .engines import started
 
 OWN = """\

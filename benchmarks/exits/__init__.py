@@ -1,0 +1,3 @@
+"""What early exits save, and whether they keep their promise."""
+
+BENCHMARKS: tuple[str, ...] = ()

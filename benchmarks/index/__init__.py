@@ -1,0 +1,3 @@
+"""How sets of features are searched, indexed and looked up."""
+
+BENCHMARKS: tuple[str, ...] = ()

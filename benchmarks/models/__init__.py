@@ -1,0 +1,3 @@
+"""How fast models are evaluated."""
+
+BENCHMARKS: tuple[str, ...] = ()

@@ -1,0 +1,3 @@
+"""How a server keeps its budgets, and what it answers with."""
+
+BENCHMARKS: tuple[str, ...] = ()
