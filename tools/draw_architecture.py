@@ -5,12 +5,11 @@ python -m tools.draw_architecture --check    exits with 1 where they are out of 
 """
 
 import ast
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/explanation/architecture.md"
+from tools.generated_parts import ROOT, table, write
+
 ROOMS = ("features", "models", "indexer", "server")
 
 # What is on the way of one `/v1/predict`, and of one `polydom build`. One before it
@@ -161,45 +160,31 @@ def plain(text: str) -> str:
 
 def rooms(known: Mapping[str, Path]) -> str:
     """A line for each package: where it is, and its sentence."""
-    lines = ["| room | what it is |", "|---|---|"]
-    for name, path in known.items():
-        if path.name == "__init__.py" and name not in ROOMS:
-            lines.append(f"| `{name.replace('.', '/')}/` | {sentence(path)} |")
-    return "\n".join(lines)
+    packages = (
+        (f"`{name.replace('.', '/')}/`", sentence(path))
+        for name, path in known.items()
+        if path.name == "__init__.py" and name not in ROOMS
+    )
+    return table(("room", "what it is"), packages)
 
 
 def mermaid(lines: list[str]) -> str:
     return "\n".join(["```mermaid", *lines, "```"])
 
 
-def drawn(page: str) -> str:
-    """The page with every generated part made anew."""
+def parts() -> dict[str, str]:
+    """Every generated part of the page, by its name."""
     known = modules()
-    parts = {
+    return {
         "rooms": rooms(known),
         "floors": floors(known),
         "request": way(REQUEST, known),
         "build": way(BUILD, known),
     }
-    for name, text in parts.items():
-        begin, end = f"<!-- drawn: {name} -->", f"<!-- end: {name} -->"
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        if not rest or not after:
-            raise SystemExit(f"{PAGE} has no place for {name!r}: {begin} ... {end}")
-        page = f"{before}{begin}\n{text}\n{end}{after}"
-    return page
 
 
-def main() -> int:
-    """Write the page, or with --check say whether it is up to date."""
-    page = PAGE.read_text("utf-8")
-    new = drawn(page)
-    if "--check" in sys.argv[1:]:
-        return int(new != page)
-    PAGE.write_text(new, "utf-8")
-    return 0
+PAGES = {ROOT / "docs/explanation/architecture.md": parts}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(write(PAGES))
