@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..places import DATA
+from ..places import data_folder
+from . import digits
 from .scenes import load
 from .tables import load_adult
 
-COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
 FTI_TESTS = ("TT4", "T4U")  # what the last column is computed from
 TEXT_FEATURES = [
     "text_length",
@@ -34,9 +34,14 @@ def kept(group: str) -> bool:
     return hashlib.sha256(group.encode()).digest()[0] < 64
 
 
+def built(group: str) -> bool:
+    """Say whether it is not."""
+    return not kept(group)
+
+
 def films() -> Iterator[Labelled]:
     """Yield the reviews of films: text, "pos" or "neg", and the file's name."""
-    with tarfile.open(DATA / "polarity" / "txt_sentoken.tar.xz") as archive:
+    with tarfile.open(data_folder() / "polarity" / "txt_sentoken.tar.xz") as archive:
         for member in archive:
             if member.isfile() and member.name.endswith(".txt"):
                 file = archive.extractfile(member)
@@ -47,14 +52,14 @@ def films() -> Iterator[Labelled]:
 
 def thyroid_names() -> list[str]:
     """Columns of the thyroid records; the last is computed from two others."""
-    lines = COSTS.read_text().split()
-    return [*(line.split(":")[0] for line in lines), "FTI"]
+    return [*thyroid_costs()]
 
 
 def thyroid_costs() -> dict[str, float]:
     """What each column costs in dollars; FTI takes the two it is computed from."""
-    lines = COSTS.read_text().split()
-    costs = {name: float(cost) for name, cost in (line.split(":") for line in lines)}
+    path = data_folder() / "ann_thyroid_costs" / "ann-thyroid.cost"
+    pairs = (line.split(":") for line in path.read_text().split())
+    costs = {name: float(cost) for name, cost in pairs}
     return costs | {"FTI": sum(costs[test] for test in FTI_TESTS)}
 
 
@@ -73,7 +78,7 @@ def thyroid_columns() -> list[dict[str, Any]]:
 def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
     """Yield the records of "train" or "test"."""
     names = thyroid_names()
-    path = DATA / "ann_thyroid_costs" / f"ann-{part}.data"
+    path = data_folder() / "ann_thyroid_costs" / f"ann-{part}.data"
     for number, line in enumerate(path.read_text().splitlines()):
         *values, label = line.split()
         yield dict(zip(names, map(float, values), strict=True)), label, str(number)
@@ -81,20 +86,30 @@ def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
 
 def adult_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
     """Yield the records of "train" or "test", categories numbered."""
-    X, y, Xt, yt = load_adult(DATA)
+    X, y, Xt, yt = load_adult(data_folder())
     rows, codes = (X, y) if part == "train" else (Xt, yt)
     for number, (row, code) in enumerate(zip(rows.tolist(), codes, strict=True)):
         yield {f"x{j}": value for j, value in enumerate(row)}, str(code), str(number)
 
 
+def build_digits() -> Iterator[Labelled]:
+    """Yield the digits that the index is built of."""
+    return digits.load(built)
+
+
+def build_few() -> Iterator[Labelled]:
+    """Yield a few small ones."""
+    return digits.few(built)
+
+
 def build_scenes() -> Iterator[Labelled]:
     """Yield the scenes that the index is built of."""
-    return (one for one in load() if not kept(one[2]))
+    return (one for one in load() if built(one[2]))
 
 
 def build_films() -> Iterator[Labelled]:
     """Yield the reviews that the index is built of."""
-    return (one for one in films() if not kept(one[2]))
+    return (one for one in films() if built(one[2]))
 
 
 def build_thyroid() -> Iterator[Labelled]:
@@ -108,6 +123,8 @@ def build_adult() -> Iterator[Labelled]:
 
 
 KEPT: dict[str, Callable[[], Iterator[Labelled]]] = {
+    "digits": lambda: digits.load(kept),
+    "few": lambda: digits.few(kept),
     "scenes": lambda: (one for one in load() if kept(one[2])),
     "films": lambda: (one for one in films() if kept(one[2])),
     "thyroid": lambda: thyroid_rows("test"),

@@ -1,4 +1,4 @@
-"""Every benchmark runs from end to end, without any data set, on little of everything."""
+"""Every benchmark runs from end to end, on little of everything and without data."""
 
 import importlib
 import json
