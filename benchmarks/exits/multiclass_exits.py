@@ -30,9 +30,8 @@ from polydom.models.qwyc.schedule import MarginSchedule
 from polydom.models.scoring.whole_sums import whole_sums
 
 from ..data.tables import Codes, Rows, read_covtype, small_mnist
-from ..models.bench_trees import choose_row, measure, us
 from ..models.boosting import SAME, boost
-from ..peers.contender import Contender, check
+from ..peers.contender import Contender, check, choose_row, take_turns, us
 from ..peers.tree_peers import single_row_fast
 from ..report import pin, unpin
 from .equal_change import by_method, cheapest
@@ -220,7 +219,7 @@ def run(name: str, folder: Path, timed: bool) -> dict[str, Any]:
     race = Race(SETS[name](folder))
     made = race.contenders()
     if timed:
-        measure(made, race.X, time.thread_time)
+        take_turns(made, race.X, time.thread_time)
     unpin()
     return {
         "set": name,

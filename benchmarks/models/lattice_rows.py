@@ -1,11 +1,11 @@
-"""One row through 500 random lattices: ours, the floor, and TensorFlow's, in turn."""
+"""One row through random lattices: ours, the floor, and TensorFlow's, in turn."""
 
 import json
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,7 @@ from polydom.models.scoring.scorer import PackedTerms
 from ..places import ROOT
 from .kernels.lattice_floor import multiply_add, read_all, read_some
 
-LATTICES, COLUMNS, KEYPOINTS = 500, 30, 20
-ROUNDS, CALLS = 25, 300
-MODELS = ((4, False), (4, True), (8, False), (8, True))  # inputs, simplex
+COLUMNS, KEYPOINTS, CALLS = 30, 20, 300
 TOLERANCE = 2e-3  # of sums of 500 values near 1 in float32
 LANES = 8  # in double precision, of what the floor's kernels add up at once
 
@@ -36,7 +34,22 @@ OURS = "polydom, from Python"
 Call = Callable[[], float]  # one round: microseconds of one row
 
 
-def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.float32]]:
+@dataclass(frozen=True)
+class Effort:
+    """Lattices of a model, rounds, and the models: their inputs, and if simplices."""
+
+    lattices: int
+    rounds: int
+    models: tuple[tuple[int, bool], ...]
+
+
+FULL = Effort(500, 25, ((4, False), (4, True), (8, False), (8, True)))
+QUICK = Effort(20, 1, ((4, True),))
+
+
+def draw_lattices(
+    count: int, inputs: int, simplex: bool
+) -> tuple[Lattices, NDArray[np.float32]]:
     """Random lattices over so many of 30 normal columns, and rows."""
     draw = np.random.default_rng(0)
     values = draw.normal(size=(2000, COLUMNS)).astype(np.float32)
@@ -44,9 +57,9 @@ def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.floa
     lattices = make_lattices(
         plain(np.arange(COLUMNS)),
         knots.astype(np.float32).astype(np.float64),
-        np.stack([draw.permutation(COLUMNS)[:inputs] for _ in range(LATTICES)]),
-        np.sort(draw.random((LATTICES, inputs, KEYPOINTS + 1)), axis=2),
-        draw.normal(size=(LATTICES, 1, 2**inputs)),
+        np.stack([draw.permutation(COLUMNS)[:inputs] for _ in range(count)]),
+        np.sort(draw.random((count, inputs, KEYPOINTS + 1)), axis=2),
+        draw.normal(size=(count, 1, 2**inputs)),
         np.zeros(1),
         simplex,
     )
@@ -54,14 +67,22 @@ def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.floa
     return lattices.with_packed(), rows
 
 
+def time_models(tensorflow: str | None, quick: bool) -> list[dict[str, Any]]:
+    """All of the models, one after the other."""
+    effort = QUICK if quick else FULL
+    return [
+        row for model in effort.models for row in time_model(effort, *model, tensorflow)
+    ]
+
+
 def time_model(
-    inputs: int, simplex: bool, tensorflow: str | None
+    effort: Effort, inputs: int, simplex: bool, tensorflow: str | None
 ) -> list[dict[str, Any]]:
     """Microseconds of one row for each contender: the least of its rounds' means.
 
     Rounds take some milliseconds each, and contenders take them in turn.
     """
-    lattices, X = draw_lattices(inputs, simplex)
+    lattices, X = draw_lattices(effort.lattices, inputs, simplex)
     ours, used = own_calls(lattices, X)
     ours |= floors(lattices, X)
     times: dict[str, list[float]] = {}
@@ -70,7 +91,7 @@ def time_model(
         peer = None if tensorflow is None else Peer(tensorflow, Path(folder))
         if peer is not None:
             peer.check(lattices.raw(X)[:, 0])
-        for k in range(ROUNDS):
+        for k in range(effort.rounds):
             for name, call in ours.items():
                 times.setdefault(name, []).append(call())
             for name, us in {} if peer is None else peer.round(k * CALLS).items():
@@ -84,7 +105,7 @@ def time_model(
             "name": name,
             "us": min(taken),
             "times ours": min(taken) / min(times[OURS]),
-            "lattices": used if "early" in name else LATTICES,
+            "lattices": used if "early" in name else effort.lattices,
         }
         for name, taken in times.items()
     ]
@@ -96,15 +117,16 @@ def own_calls(
     """Our contenders, and how many lattices the early exit uses on average."""
     model = Classifier(lattices, Head(np.arange(2), LOGISTIC, POSITIVE, 1))
     ensemble = as_ensemble(model)
+    size = ensemble.size
     sums = np.abs(ensemble.base_scores(X).cumsum(axis=1))
     # The reach at which a quarter of the lattices is used on average.
     reach = min(
         np.quantile(sums, np.linspace(0.05, 0.95, 60)),
-        key=lambda r: abs(_used(sums, r) - LATTICES / 4),
+        key=lambda r: abs(_used(sums, r) - size / 4),
     )
     # natural order, limits one value apart on both sides
-    limits = np.full(LATTICES, float(reach))
-    schedule = Schedule(np.arange(LATTICES), -limits, limits, ensemble.threshold)
+    limits = np.full(size, float(reach))
+    schedule = Schedule(np.arange(size), -limits, limits, ensemble.threshold)
     early = ensemble.early_exit(schedule)
     assert isinstance(early, EarlyExit)
     packed, exits = lattices.packed, early.packed

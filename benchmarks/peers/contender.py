@@ -1,5 +1,6 @@
-"""A way to predict with trees, and the check that it predicts as it should."""
+"""Ways to predict with trees: checked to predict as they should, then timed in turn."""
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Singles = NDArray[np.float32]
+
+ROUNDS, CALLS = 15, 300
+ROWS = 1000  # of a loop in compiled code
 
 
 @dataclass
@@ -46,3 +50,42 @@ def shares(raw: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities of the raw scores."""
     share: NDArray[np.float64] = 1 / (1 + np.exp(-raw))
     return share
+
+
+def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:
+    """One call per row of `choose`."""
+    return lambda i: model.choose(rows[i])
+
+
+def take_turns(
+    contenders: list[Contender],
+    X: Singles,
+    clock: Callable[[], float],
+    rounds: int = ROUNDS,
+) -> None:
+    """Time every contender once per round, in turn; medians are taken later."""
+    step, rows = max(1, len(X) // CALLS), min(ROWS, len(X))
+    asked = range(0, min(CALLS * step, len(X)), step)
+    for _ in range(rounds):
+        for contender in contenders:
+            if contender.one is not None:
+                contender.one(0)
+                start = clock()
+                for i in asked:
+                    contender.one(i)
+                contender.one_s.append((clock() - start) / len(asked))
+            if contender.rows is not None:
+                start = clock()
+                contender.rows(rows)
+                contender.rows_s.append((clock() - start) / rows)
+            if contender.many is not None:
+                start = clock()
+                contender.many(X)
+                contender.many_s.append((clock() - start) / len(X))
+            for times, ask in contender.told.items():
+                getattr(contender, times).append(ask())
+
+
+def us(times_s: list[float]) -> float | None:
+    """Median in microseconds."""
+    return round(statistics.median(times_s) * 1e6, 3) if times_s else None

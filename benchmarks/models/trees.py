@@ -1,24 +1,22 @@
-"""How long one row, and a batch, takes in our tree kernels and in those of others.
+"""How long does one row, or a batch, take in our tree kernels and in those of others?
 
-python -m benchmarks.models.bench_trees DATA                 prints tables
-python -m benchmarks.models.bench_trees DATA --parts floors  what cannot be done without
-python -m benchmarks.models.bench_trees DATA --json          one JSON object, for the record
-python -m benchmarks.models.bench_trees DATA --cpu           CPU seconds, where others run too
+python -m benchmarks trees                 both parts
+python -m benchmarks trees --parts floors  what cannot be done without
+python -m benchmarks trees --cpu           CPU seconds, where others run too
 
-DATA holds adult/adult.data and adult/adult.test; trained on the former, timed
-on the latter. One process, one thread, pinned to one core, contenders interleaved
-in rounds, a different row for every call. Each peer must give our raw scores or
-choices on the benchmark's own rows before it is timed, on LightGBM's model or on its
-own, which our kernels read too. A peer that is not installed, or does not run, is
-named and left out. lleaves needs an older llvmlite than numba, and YDF another
-protobuf than others: they take part where an interpreter that has them is named with
---lleaves PYTHON or --ydf PYTHON. YDF is timed by that interpreter, on the same core,
-in its turn of each round. A C compiler builds loops around compiled peers. The floors,
-and what calls from Python add, are measured as tree_floors.py says.
+Trained on Adult's training rows, timed on its test rows. One process, one thread,
+pinned to one core, contenders interleaved in rounds, a different row for every call.
+Each peer must give our raw scores or choices on the benchmark's own rows before it is
+timed, on LightGBM's model or on its own, which our kernels read too. A peer that is not
+installed, or does not run, is named and left out. lleaves needs an older llvmlite than
+numba, and YDF another protobuf than others: they take part where an interpreter that
+has them is named with --lleaves PYTHON or --ydf PYTHON. YDF is timed by that
+interpreter, on the same core, in its turn of each round. A C compiler builds loops
+around compiled peers. The floors, and what calls from Python add, are measured as
+tree_floors.py says.
 """
 
 import argparse
-import statistics
 import sys
 import tempfile
 import time
@@ -36,9 +34,10 @@ from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
 
 from .. import report
-from ..data.tables import load_adult
+from ..data.bundled import load_tumours
+from ..data.tables import Split, load_adult
 from ..peers.compiled_peers import lleaves_peer, tl2cgen_peers
-from ..peers.contender import Contender, Singles
+from ..peers.contender import ROUNDS, Contender, Singles, choose_row, take_turns, us
 from ..peers.tree_peers import (
     catboost_peer,
     lightgbm_peers,
@@ -48,11 +47,10 @@ from ..peers.tree_peers import (
     xgboost_peer,
 )
 from ..peers.ydf_peers import ydf_peers
-from .adult_trees import fit_exit
-from .boosting import BINARY, boost
+from .boosting import BINARY, TREES, boost, fit_exit
 from .tree_floors import measure as floors_of
 
-ROUNDS, CALLS, BATCH = 15, 300, 16_281
+QUICK_TREES, QUICK_ROUNDS = 40, 2
 PARTS = ("times", "floors")
 LIBRARIES = ("lightgbm", "xgboost", "onnxruntime", "treelite", "tl2cgen", "catboost")
 
@@ -118,11 +116,6 @@ def rows_of(X: Singles, packed: PackedTrees) -> Callable[[int], Any]:
     return lambda count: kernel(X[:count], at, totals[:count], codes[:count])
 
 
-def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:
-    """One call per row of `choose`."""
-    return lambda i: model.choose(rows[i])
-
-
 def never_stopping(ensemble: Ensemble) -> Schedule:
     """Make a schedule whose limits are never passed, in an order of its own."""
     never = np.full(ensemble.size, np.inf)
@@ -140,45 +133,18 @@ def beside_ours(
     return [own, *peers]
 
 
-def measure(
-    contenders: list[Contender], X: Singles, clock: Callable[[], float]
-) -> None:
-    """Time every contender once per round, in turn; medians are taken later."""
-    step = max(1, len(X) // CALLS)
-    for _ in range(ROUNDS):
-        for contender in contenders:
-            if contender.one is not None:
-                contender.one(0)
-                start = clock()
-                for i in range(0, CALLS * step, step):
-                    contender.one(i)
-                contender.one_s.append((clock() - start) / CALLS)
-            if contender.rows is not None:
-                start = clock()
-                contender.rows(1000)
-                contender.rows_s.append((clock() - start) / 1000)
-            if contender.many is not None:
-                start = clock()
-                contender.many(X[:BATCH])
-                contender.many_s.append((clock() - start) / BATCH)
-            for times, ask in contender.told.items():
-                getattr(contender, times).append(ask())
-
-
-def us(times_s: list[float]) -> float | None:
-    """Median in microseconds."""
-    return round(statistics.median(times_s) * 1e6, 3) if times_s else None
-
-
 def gather(
-    arguments: argparse.Namespace, place: Path
-) -> tuple[list[Contender], list[str], Singles]:
+    arguments: argparse.Namespace, rows: Split, place: Path
+) -> tuple[list[Contender], list[str]]:
     """Train, compile and check; contenders, and the peers that are missing."""
-    X, y, test, _ = load_adult(arguments.data)
-    booster, ensemble = boost(X, y, **BINARY, num_threads=1)
+    X, y, test, _ = rows
+    trees = QUICK_TREES if arguments.quick else TREES
+    booster, ensemble = boost(X, y, trees, **BINARY, num_threads=1)
     path = place / "model.txt"
     booster.save_model(path)
     lleaves, ydf, only = arguments.lleaves, arguments.ydf, arguments.peers
+    if arguments.quick and only is None:
+        only = []
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)
@@ -211,15 +177,16 @@ def gather(
             contenders += make()
         except (ImportError, OSError, AssertionError) as error:
             missing.append(f"{name}: {error}")
-    return contenders, missing, test
+    return contenders, missing
 
 
-def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+def compare(arguments: argparse.Namespace, rows: Split) -> dict[str, Any]:
     """Time one row, a row in compiled code and a row of a batch, in microseconds."""
+    rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
     with tempfile.TemporaryDirectory() as place:
-        contenders, missing, X = gather(arguments, Path(place))
+        contenders, missing = gather(arguments, rows, Path(place))
         clock = time.process_time if arguments.cpu else time.perf_counter
-        measure(contenders, X, clock)
+        take_turns(contenders, rows[2], clock, rounds)
     return {
         "seconds": "CPU" if arguments.cpu else "wall",
         "versions": {
@@ -228,7 +195,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
             if name in sys.modules
         },
         "missing": missing,
-        f"us, median of {ROUNDS}": [
+        f"us, median of {rounds}": [
             {
                 "contender": contender.name,
                 "1 row": us(contender.one_s),
@@ -240,21 +207,24 @@ def compare(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
-    parser = report.options(__doc__, data=True)
+    parser = report.options(__name__, data=True)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--lleaves", help="interpreter that has lleaves")
     parser.add_argument("--ydf", help="interpreter that has ydf")
     parser.add_argument("--peers", nargs="*", help="only these, beside LightGBM")
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
-    arguments = parser.parse_args()
-    report.need(arguments.data)
+    args = parser.parse_args(arguments)
+    if not args.quick:
+        report.need(args, "adult")
+    rows = load_tumours() if args.quick else load_adult(args.data_folder)
     report.pin()
-    facts = compare(arguments) if "times" in arguments.parts else {}
-    if "floors" in arguments.parts:
-        facts |= floors_of(arguments.data)
-    report.tell(facts, arguments.json)
+    facts = compare(args, rows) if "times" in args.parts else {}
+    if "floors" in args.parts:
+        facts |= floors_of(rows, args.quick)
+    report.unpin()
+    report.tell(facts, args)
 
 
 if __name__ == "__main__":
