@@ -1,3 +1,3 @@
 """How sets of features are searched, indexed and looked up."""
 
-BENCHMARKS: tuple[str, ...] = ()
+BENCHMARKS = ("poly_dom", "anytime", "sizes", "fuzz_index")

@@ -1,9 +1,13 @@
 """Whether any edit of an index file can crash a process, or make it break a promise.
 
+python -m benchmarks fuzz_index --count 100000 --seed 1
+python -m benchmarks fuzz_index --first 751 --count 1    repeats one edit
+
 Files of every kind are edited, sealed again and loaded; what loads is asked for
 look-ups, plans, facts, models' scores and answers, by kernels that check every index
 (NUMBA_BOUNDSCHECK). Child processes do it, so that a crash is counted. Edits are drawn
-from a seed and their numbers: `--first N --count 1` repeats one.
+from a seed and their numbers. Ends with 1 where anything went wrong. --quick edits one
+kind alone, with kernels as they serve.
 """
 
 import argparse
@@ -22,13 +26,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from .. import report
+
 LONGEST_S = 60.0  # of one edit
 LARGEST = 6 << 30  # bytes of address space of a child
+QUICK_EDITS = 50
 PLACE = struct.Struct("<q")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark, or what a child does of it."""
+    parser = report.options(__name__)
     parser.add_argument("--count", type=int, default=100_000, help="edits")
     parser.add_argument("--first", type=int, default=0, help="number of the first")
     parser.add_argument("--seed", type=int, default=0)
@@ -36,15 +44,17 @@ def main() -> None:
     parser.add_argument(
         "--unchecked", action="store_true", help="kernels as they serve"
     )
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        work(options)
+    given = parser.parse_args(arguments)
+    if given.child:
+        work(given)
         return
-    counts = run(options)
-    print(json.dumps(counts) if options.json else show(counts))
-    sys.exit(any(counts["wrong"].values()))
+    if given.quick:
+        given.count, given.unchecked = min(given.count, QUICK_EDITS), True
+    counts = run(given)
+    report.tell(counts, given)
+    if counts["wrong"]:
+        sys.exit(1)
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -70,6 +80,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started_s),
         "outcomes": dict(seen.most_common()),
         "kinds": dict(sorted(kinds.items())),
+        "gone wrong": sum(wrong.values()),
         "wrong": dict(wrong.most_common()),
     }
 
@@ -84,7 +95,8 @@ def _one_child(
     kinds: Counter[str],
 ) -> str | None:
     """Read what one child says until it ends; how it died, if it did."""
-    command = [sys.executable, "-m", "benchmarks.index.fuzz_index", f"--child={folder}"]
+    command = [sys.executable, "-m", "benchmarks", "fuzz_index", f"--child={folder}"]
+    command += ["--quick"] if options.quick else []
     command += [f"--first={first}", f"--count={last - first}", f"--seed={options.seed}"]
     command += [f"--only={options.only}"]
     checked = {} if options.unchecked else {"NUMBA_BOUNDSCHECK": "1"}
@@ -116,15 +128,13 @@ def work(options: argparse.Namespace) -> None:
     from polydom.features.errors import PolydomError
     from polydom.indexer.index.pdx_file import read_file
     from tests.support.exercise import extractor_of
-    from tests.support.zoo import save_zoo
 
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
-    with tempfile.TemporaryDirectory() as zoo:
-        paths = save_zoo(Path(zoo))
+    with tempfile.TemporaryDirectory() as name:
         contents = {}
-        for name, path in paths.items():
+        for kind, path in save_indexes(Path(name), options.quick).items():
             meta, arrays, _ = read_file(path)
-            contents[name] = meta, {n: array.copy() for n, array in arrays.items()}
+            contents[kind] = meta, {n: array.copy() for n, array in arrays.items()}
     names = [n for n in contents if not options.only or n in options.only.split(",")]
     path = options.child / "edited.pdx"
     tallies: dict[str, Counter[str]] = {
@@ -161,6 +171,16 @@ def work(options: argparse.Namespace) -> None:
                 counter.clear()
 
 
+def save_indexes(folder: Path, quick: bool) -> dict[str, Path]:
+    """Write an index of every kind; their paths by name."""
+    from tests.support.zoo import bare_index, save_zoo
+
+    if not quick:
+        return save_zoo(folder)
+    bare_index(pairs=False).save(folder / "bare.pdx")
+    return {"bare": folder / "bare.pdx"}
+
+
 def one(content: Any, path: Path, seed: int, number: int, extractor_of: Any) -> str:
     """Make one edit: how the file was taken."""
     import numpy as np
@@ -180,17 +200,3 @@ def one(content: Any, path: Path, seed: int, number: int, extractor_of: Any) -> 
         return "refused" if len(str(error)) < 600 else "lie: a long refusal"
     found = next(lies(index, draw, extractor_of(index)), None)
     return "served" if found is None else f"lie: {found}"
-
-
-def show(counts: dict[str, Any]) -> str:
-    lines = [
-        f"{counts['edits']:,} edits of seed {counts['seed']}, {counts['seconds']:,} s, "
-        f"indices {'checked' if counts['checked'] else 'not checked'}"
-    ]
-    lines += [f"{n:>9,}  {what}" for what, n in counts["outcomes"].items()]
-    lines += [f"wrong: {what}" for what in counts["wrong"]] or ["nothing wrong"]
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -16,7 +16,7 @@ from polydom.indexer.set_search.greedy import GreedySearch
 from polydom.indexer.skyline.kernels.crossings import compare
 
 from .kernels.lookups import index_all_ranks, naive_ranks, polydom_ranks
-from .synthetic_sets import SIZES, Candidates
+from .workloads import Candidates
 
 QUERIES, REPEATS = 20_000, 7
 
@@ -107,7 +107,7 @@ class GreedyLookup:
 
 
 def index_all(
-    candidates: Candidates, lookup: Lookup, sizes: tuple[float, float] = SIZES
+    candidates: Candidates, lookup: Lookup, sizes: tuple[float, float]
 ) -> tuple[NDArray[Any], ...]:
     """Poly-Dom-Index-All: the skyline of every range between any two crossings."""
     curves = candidates.coefficients
@@ -134,7 +134,7 @@ def time_lookups(
     candidates: Candidates,
     lookup: Lookup,
     everything: tuple[NDArray[Any], ...] | None,
-    between: tuple[float, float] = SIZES,
+    between: tuple[float, float],
 ) -> dict[str, float]:
     """Nanoseconds per look-up, interleaved; all must answer alike."""
     random = np.random.default_rng(0)

@@ -100,11 +100,12 @@ def train_all(recording: Recording, split: Split, cache: Cache) -> SceneSets:
     trained = Discriminant.fit(values[split.fit], recording.codes[split.fit])
     key = digest(len(values), RIDGE, SHARES, split.fit[:99].tolist())
     parts = []
-    for start in range(0, 1 << len(recording.extractor.features), KEPT_AT_ONCE):
+    count = 1 << len(recording.extractor.features)
+    for start in range(0, count, KEPT_AT_ONCE):
         name = f"scene-sets/{key}/{start}"
         stored = cache.load(name)
         if stored is None:
-            masks = range(start, start + KEPT_AT_ONCE)
+            masks = range(start, min(start + KEPT_AT_ONCE, count))
             with one_thread():
                 arrays = train_part(recording, split, values, trained, masks)
             cache.store(name, {}, arrays)

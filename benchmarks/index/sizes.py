@@ -1,7 +1,6 @@
 """What sizes of two numbers gain over one, and what they cost.
 
-python -m benchmarks.index.bench_sizes            prints tables
-python -m benchmarks.index.bench_sizes --json     one JSON object, for the record
+python -m benchmarks sizes
 
 Predictions: features are timed on drawn images from very wide to very high, and on
 texts of short and long words and sentences; cost curves of one number and of two are
@@ -39,7 +38,8 @@ Table = list[dict[str, Any]]
 
 IMAGES = ("thumbnail", "intensity_histogram", "moments", "projections", "dct")
 TEXTS = ("text_length", "punctuation", "casing", "hashed_words", "readability")
-ITEMS, REPEATS, QUANTILE = 60, 3, 0.99
+ITEMS, REPEATS, QUANTILE = 60, 3, 0.99  # as many again are fresh
+QUICK_ITEMS = 16
 SIDES, MOST_PIXELS = (16, 4096), 1_000_000
 CANDIDATES = (100, 1_000, 10_000)
 QUERIES, ROUNDS = 20_000, 7
@@ -82,14 +82,15 @@ def draw_text(random: np.random.Generator) -> str:
     return "".join(words)
 
 
-def predict() -> Table:
+def predict(quick: bool) -> Table:
     """Fit and compare, for images and for texts."""
     random = np.random.default_rng(0)
-    images = [draw_image(random) for _ in range(2 * ITEMS)]
-    texts = [draw_text(random) for _ in range(2 * ITEMS)]
+    count, few = (QUICK_ITEMS, 1) if quick else (2 * ITEMS, None)
+    images = [draw_image(random) for _ in range(count)]
+    texts = [draw_text(random) for _ in range(count)]
     return [
-        *compare("images", [*load_features(IMAGES), per_row], images, image_item),
-        *compare("texts", load_features(TEXTS), texts, text_item),
+        *compare("images", [*load_features(IMAGES[:few]), per_row], images, image_item),
+        *compare("texts", load_features(TEXTS[:few]), texts, text_item),
     ]
 
 
@@ -107,7 +108,7 @@ def compare(
     # rounds of all, without those that only looked at single features again
     whole = ~np.isnan(np.hstack([timings.feature_s, timings.step_s])).any(axis=1)
     timings = some_rows(timings, whole)
-    for_fitting = {pair.size for pair in pairs[:ITEMS]}
+    for_fitting = {pair.size for pair in pairs[: len(pairs) // 2]}
     half = np.array([tuple(size) in for_fitting for size in timings.sizes.tolist()])
     fitted, judged = some_rows(timings, half), some_rows(timings, ~half)
     one = {
@@ -165,9 +166,9 @@ def judge(
     return ratios
 
 
-def look_up() -> Table:
+def look_up(counts: tuple[int, ...]) -> Table:
     """Time look-ups by number of candidates."""
-    return [time_lookups(count, numbers) for count in CANDIDATES for numbers in (1, 2)]
+    return [time_lookups(count, numbers) for count in counts for numbers in (1, 2)]
 
 
 def draw_candidates(count: int, numbers: int) -> tuple[Floats, Floats]:
@@ -240,11 +241,11 @@ def nanoseconds(run: Callable[[], None], rounds: int = ROUNDS) -> float:
     return min(times)
 
 
-def main() -> None:
-    wanted = report.options(__doc__).parse_args()
-    found = {"look-ups": look_up(), "actual over predicted": predict()}
-    report.tell(found, wanted.json)
-
-
-if __name__ == "__main__":
-    main()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    given = report.options(__name__).parse_args(arguments)
+    found = {
+        "look-ups": look_up(CANDIDATES[: 1 if given.quick else None]),
+        "actual over predicted": predict(given.quick),
+    }
+    report.tell(found, given)
