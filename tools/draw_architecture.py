@@ -1,10 +1,12 @@
-"""Draw the pictures of docs/explanation/architecture.md from what the modules import.
+"""Draw and list docs/explanation/architecture.md from the code and its import rules.
 
-python -m tools.draw_architecture            writes them
-python -m tools.draw_architecture --check    exits with 1 where they are out of date
+python -m tools.draw_architecture            writes the page's parts and its picture
+python -m tools.draw_architecture --check    exits with 1 where the page is out of date
 """
 
 import ast
+import sys
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -95,67 +97,71 @@ def imported(name: str, known: Mapping[str, Path]) -> set[str]:
     return found - {name}
 
 
-def reduced(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The same reachability in the fewest edges (the graph has no circles)."""
+def floors() -> dict[str, list[list[str]]]:
+    """The folders of each room, floor by floor from the top, by import-linter's rules.
 
-    def reach(start: str) -> set[str]:
+    A folder whose files lie on several floors is on the highest of them.
+    """
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = rules["tool"]["importlinter"]["contracts"]
+    layers = {contract["name"]: contract.get("layers") for contract in contracts}
+    found: dict[str, list[list[str]]] = {}
+    for room in ROOMS:
         seen: set[str] = set()
-        open_ = list(edges[start])
-        while open_:
-            node = open_.pop()
-            if node not in seen:
-                seen.add(node)
-                open_ += edges[node]
-        return seen
-
-    beyond = {node: reach(node) for node in edges}
-    return {
-        node: {to for to in targets if not any(to in beyond[by] for by in targets)}
-        for node, targets in edges.items()
-    }
+        found[room] = []
+        for layer in layers[f"Inside {room}"]:
+            names = dict.fromkeys(name.split(".")[0] for name in layer.split(" | "))
+            row = [n for n in names if n not in seen and (ROOT / room / n).is_dir()]
+            seen.update(row)
+            found[room] += [row] if row else []
+    return found
 
 
-def floors(known: Mapping[str, Path]) -> str:
-    """Every subpackage, an arrow to each that it stands on directly."""
-    packages = [
-        name
-        for name, path in known.items()
-        if path.name == "__init__.py" and name.count(".") == 1
+WIDTH, FLOOR, GAP, HEAD = 170, 26, 22, 34
+
+
+def picture() -> str:
+    """All folders: a column for each room, that may use what is left of it or below."""
+    columns = floors()
+    height = HEAD + FLOOR * max(map(len, columns.values())) + 12
+    width = (WIDTH + GAP) * len(ROOMS) - GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12" text-anchor="middle">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    edges: dict[str, set[str]] = {name: set() for name in packages}
-    for name in known:
-        own = ".".join(name.split(".")[:2])
-        for other in imported(name, known):
-            to = ".".join(other.split(".")[:2])
-            if own in edges and to in edges and to != own:
-                edges[own].add(to)
-    lines = ["flowchart TB"]
-    for room in reversed(ROOMS):
-        lines.append(f"  subgraph {room}")
-        lines += [f"    {p}[{p.split('.')[1]}]" for p in packages if p.startswith(room)]
-        lines.append("  end")
-    for node, targets in reduced(edges).items():
-        lines += [f"  {node} --> {to}" for to in sorted(targets)]
-    return mermaid(lines)
+    for place, room in enumerate(ROOMS):
+        left = place * (WIDTH + GAP)
+        middle = left + WIDTH / 2
+        parts += [
+            f'<rect x="{left + 1}" y="1" width="{WIDTH - 2}" height="{height - 2}" '
+            'rx="6" fill="#f3f6f9" stroke="#9aa5b1"/>',
+            f'<text x="{middle}" y="22" font-weight="bold">{room}</text>',
+        ]
+        if place:
+            parts.append(f'<text x="{left - GAP / 2}" y="22">&#8592;</text>')
+        top = height - 6 - FLOOR * len(columns[room])
+        for floor, row in enumerate(columns[room]):
+            share = (WIDTH - 16) / len(row)
+            for at, name in enumerate(row):
+                x, y = left + 8 + at * share, top + floor * FLOOR
+                parts += [
+                    f'<rect x="{x + 1:g}" y="{y}" width="{share - 2:g}" height="22" '
+                    'rx="3" fill="#dbeafe" stroke="#26303a" stroke-width=".6"/>',
+                    f'<text x="{x + share / 2:g}" y="{y + 15}">{name}</text>',
+                ]
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def way(names: Iterable[str], known: Mapping[str, Path]) -> str:
-    """Modules in the order in which they are reached, and who imports whom of them."""
+    """Modules in the order in which they are reached; one before imports each."""
     names = list(names)
-    lines = ["flowchart TB"]
-    lines += [f'  {n}["<b>{n}</b><br/>{plain(sentence(known[n]))}"]' for n in names]
     edges = {n: imported(n, known) & set(names) for n in names}
     for at, name in enumerate(names[1:], 1):
         if not any(name in edges[before] for before in names[:at]):
             raise SystemExit(f"{name} is not imported by anything before it")
-    for name, targets in reduced(edges).items():
-        lines += [f"  {name} --> {to}" for to in sorted(targets)]
-    return mermaid(lines)
-
-
-def plain(text: str) -> str:
-    """Leave out what a picture's labels cannot hold."""
-    return text.replace('"', "'").replace("`", "").rstrip(".")
+    rows = ((f"`{n.replace('.', '/')}.py`", sentence(known[n])) for n in names)
+    return table(("file", "what it is"), rows)
 
 
 def rooms(known: Mapping[str, Path]) -> str:
@@ -168,23 +174,21 @@ def rooms(known: Mapping[str, Path]) -> str:
     return table(("room", "what it is"), packages)
 
 
-def mermaid(lines: list[str]) -> str:
-    return "\n".join(["```mermaid", *lines, "```"])
-
-
 def parts() -> dict[str, str]:
     """Every generated part of the page, by its name."""
     known = modules()
     return {
         "rooms": rooms(known),
-        "floors": floors(known),
         "request": way(REQUEST, known),
         "build": way(BUILD, known),
     }
 
 
 PAGES = {ROOT / "docs/explanation/architecture.md": parts}
+PICTURE = ROOT / "docs/pictures/floors.svg"
 
 
 if __name__ == "__main__":
+    if "--check" not in sys.argv[1:]:
+        PICTURE.write_text(picture(), "utf-8")
     raise SystemExit(write(PAGES))
