@@ -60,7 +60,7 @@ class BadProject(PolydomError):
 
 
 class BadInput(PolydomError, ValueError):
-    """An argument is outside the range its documentation states."""
+    """An argument, or part of a request, is not what its documentation states."""
 
     code = "bad_input"
 

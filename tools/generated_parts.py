@@ -44,7 +44,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _row(cells: Iterable[str]) -> str:
     escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |".replace("|  |", "| |")
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in escaped)
 
 
 def _changed(

@@ -76,22 +76,29 @@ class Data(Part, frozen=True):
         Column (or key) that says how much each item counts, above 0: where learners are
         fitted, and where accuracy is measured. Exits change a share of items, each
         counted once. Not with `learner = "auto"`, whose race weighs nothing.
-    label, text, group, time
-        Columns (or keys) that hold the label, the text, what must not be split between
-        training and testing, such as a patient or an original image, and for
-        `split = "time"` when the item came: a number, or a date in ISO 8601. A group
-        is as new as its newest item.
+    label
+        Column (or key) that holds the label.
+    text
+        Key that holds the text.
+    group
+        Column (or key) of what must not be split between training and testing, such as
+        a patient or an original image.
+    time
+        Column (or key) that says when the item came, for `split = "time"`: a number, or
+        a date in ISO 8601. A group is as new as its newest item.
     ignore
         Columns of a table that are no features.
-    separator, encoding
-        Of a CSV file, where what is found is wrong: what is between cells, and how
-        characters are written, such as ";" and "latin-1". Texts have an encoding, too.
+    separator
+        What is between a CSV file's cells, such as ";", where what is found is wrong.
+    encoding
+        How a CSV file's or texts' characters are written, such as "latin-1", where what
+        is found is wrong.
     on_bad_item
         "skip" leaves out unusable items, and says how many and why; "stop" stops.
     on_rare_class
         What becomes of classes with too few independent items to be divided into what
         is trained and tested on: "stop" names them, "skip" leaves their items out,
-        "merge" makes them one class, "other".
+        "merge" makes them one class, "other", "train" trains on them and never tests.
     rare_below
         Independent items below which a class is rare, where that is to be more than
         dividing them needs.
@@ -130,7 +137,18 @@ class Data(Part, frozen=True):
 
 
 class Columns(Part, frozen=True):
-    """A group of a record's columns as one feature, with what it costs to know them."""
+    """A group of a record's columns as one feature, with what it costs to know them.
+
+    Attributes
+    ----------
+    name
+        What the feature is called.
+    columns
+        Names of the table's columns that are bought together.
+    cost
+        What they cost by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`; without
+        one it is measured. Units but seconds need a weight in `[costs]`.
+    """
 
     name: str
     columns: Annotated[list[str], Meta(min_length=1)]
@@ -305,8 +323,10 @@ class Costs(Part, frozen=True):
     ----------
     quantile
         Cost curves lie above this share of the measured times.
-    items, repeats
-        How many items are timed, and how often each.
+    items
+        How many items are timed.
+    repeats
+        How often each of them is timed.
     weights
         Budget units per unit of cost. The default counts measured seconds alone;
         `{ usd = 1.0 }` counts money that columns declare, and no time.
@@ -425,11 +445,36 @@ class ExitTerms(Part, frozen=True):
 
 
 class Project(Part, frozen=True):
-    """A whole PROJECT.toml, checked; `folder` is where its relative paths start.
+    """A whole PROJECT.toml, checked.
 
-    `task` says what is answered: one of a few classes, or a number ("regression"). By
-    default it is found by the labels: numbers of so many values that each would be a
-    class of its own are predicted as numbers.
+    Attributes
+    ----------
+    task
+        What is answered: one of a few classes, or a number ("regression"). By default
+        it is found by the labels: numbers of so many values that each would be a class
+        of its own are predicted as numbers.
+    seed
+        Of all that is drawn: same seed, data and times, same file.
+    workers
+        Processes for computing features and training; by default one for each core.
+    data
+        Where the labelled items are.
+    features
+        Which features to choose from.
+    learner
+        What models are trained by: a name and the estimator's parameters.
+    quality
+        What a model is to be good at.
+    search
+        Which feature sets are trained, and how their quality is measured.
+    costs
+        What a plan's cost is made of.
+    exits
+        Whether plans may answer early.
+    cluster
+        Who carries out what a build can spread.
+    folder
+        Where relative paths start; of a file, the folder that it is in.
     """
 
     task: Task | None = None
