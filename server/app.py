@@ -94,17 +94,17 @@ def create_app(
 
     Examples
     --------
-    ::
+    ```python
+    answers = create_app("my.pdx")
 
-        answers = create_app("my.pdx")
+    @contextlib.asynccontextmanager
+    async def lifespan(app):
+        async with answers.router.lifespan_context(answers):
+            yield
 
-        @contextlib.asynccontextmanager
-        async def lifespan(app):
-            async with answers.router.lifespan_context(answers):
-                yield
-
-        app = FastAPI(lifespan=lifespan)
-        app.mount("/ml", answers)  # /ml/v1/predict
+    app = FastAPI(lifespan=lifespan)
+    app.mount("/ml", answers)  # /ml/v1/predict
+    ```
     """
     if grpc_at is not None and find_spec("grpc") is None:
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")

@@ -173,7 +173,7 @@ def find_flaw(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier:
-    """A `Model` (see there) whose raw scores and head are separate things."""
+    """A compiled classifier: what gives raw scores, and a head that chooses by them."""
 
     scorer: Scorer
     head: Head

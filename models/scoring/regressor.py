@@ -21,7 +21,7 @@ LINKS: tuple[Link, ...] = get_args(Link)  # a file holds the position
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regressor:
-    """A `Model` (see there) whose answer is a number made of a sum of terms.
+    """A compiled regressor: a number made of a sum of trees or linear terms.
 
     Immutable; safe to share between threads.
 

@@ -56,10 +56,10 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Examples
     --------
-    ::
-
-        plan = BatchPlan.of("my.pdx", sizes, count=10**8, total_cost_s=1.8e6)
-        plan.expected_accuracy, plan.expected_cost
+    ```python
+    plan = BatchPlan.of("my.pdx", sizes, count=10**8, total_cost_s=1.8e6)
+    plan.expected_accuracy, plan.expected_cost
+    ```
     """
 
     price: float | None

@@ -38,11 +38,11 @@ class Client:
 
     Examples
     --------
-    ::
-
-        with Client("http://127.0.0.1:8000") as client:
-            client.wait_ready()
-            print(client.predict("WIN a prize", budget_ms=5).label)
+    ```python
+    with Client("http://127.0.0.1:8000") as client:
+        client.wait_ready()
+        print(client.predict("WIN a prize", budget_ms=5).label)
+    ```
     """
 
     def __init__(

@@ -69,13 +69,13 @@ class Scorer:
 
     Examples
     --------
-    ::
-
-        plan = BatchPlan.of("my.pdx", sizes, count=10**8, total_cost_s=1.8e6)
-        scorer = Scorer("my.pdx", plan=plan, keep=["id"])
-        spark_frame.mapInArrow(scorer.batches, scorer.ddl(spark_frame.schema))
-        ray_data.map_batches(scorer.table, batch_format="pyarrow")
-        dask_frame.map_partitions(scorer.frame, meta=scorer.meta(dask_frame))
+    ```python
+    plan = BatchPlan.of("my.pdx", sizes, count=10**8, total_cost_s=1.8e6)
+    scorer = Scorer("my.pdx", plan=plan, keep=["id"])
+    spark_frame.mapInArrow(scorer.batches, scorer.ddl(spark_frame.schema))
+    ray_data.map_batches(scorer.table, batch_format="pyarrow")
+    dask_frame.map_partitions(scorer.frame, meta=scorer.meta(dask_frame))
+    ```
     """
 
     def __init__(
