@@ -19,7 +19,7 @@ from PIL import Image
 from ..data.kept_items import films, thyroid_rows
 from ..data.scenes import FOLDER, manifest
 from ..data.tables import read_adult, read_covtype, read_higgs, read_mnist
-from ..places import DATA
+from ..places import data_folder
 
 KEPT = 86  # of 256 checksums
 BUILT_OF = "what is built of"
@@ -55,13 +55,13 @@ class DefaultSet:
         Reads it, divided.
     seen
         What of it the defaults were chosen by.
-    shared
-        Whether it is among the data beside the checkout.
+    folder
+        Its name among the data sets, if it has files.
     """
 
     load: Callable[[], Divided]
     seen: str = "nothing"
-    shared: bool = True
+    folder: str | None = None
 
 
 def divide(items: Iterable[tuple[Any, str]]) -> Divided:
@@ -92,7 +92,7 @@ def _content(item: Any) -> bytes:
 
 def _messages() -> Divided:
     """5,574 short messages, spam or not."""
-    path = DATA / "sms_spam" / "SMSSpamCollection"
+    path = data_folder() / "sms_spam" / "SMSSpamCollection"
     lines = [line.split("\t", 1) for line in path.read_text("utf-8").splitlines()]
     return divide((text, label) for label, text in lines)
 
@@ -121,7 +121,10 @@ def _drawn_texts() -> Divided:
 def _adult() -> Divided:
     """Incomes of 48,842 persons: 6 numbers and 8 categories, their own division."""
     own, kept = (
-        [(dict(zip(ADULT, row, strict=False)), row[-1]) for row in read_adult(DATA, p)]
+        [
+            (dict(zip(ADULT, row, strict=False)), row[-1])
+            for row in read_adult(data_folder(), p)
+        ]
         for p in ("data", "test")
     )
     return own, kept
@@ -138,12 +141,12 @@ def _thyroid() -> Divided:
 
 def _covertype() -> Divided:
     """20,000 fields of forest, 54 columns, 7 classes."""
-    return divide(_records(*read_covtype(DATA)))
+    return divide(_records(*read_covtype(data_folder())))
 
 
 def _higgs() -> Divided:
     """18,484 simulated collisions, 28 columns."""
-    return divide(_records(*read_higgs(DATA)))
+    return divide(_records(*read_higgs(data_folder())))
 
 
 def _bundled(loader: str) -> Callable[[], Divided]:
@@ -182,7 +185,7 @@ def _mnist() -> Divided:
     """6,000 and 2,000 written digits, 28 x 28 grey pixels."""
     parts = []
     for part, count in MNIST.items():
-        pixels, digits = read_mnist(DATA, part)
+        pixels, digits = read_mnist(data_folder(), part)
         shown = zip(pixels[:count], digits[:count].tolist(), strict=True)
         parts.append([(_png(one), str(digit)) for one, digit in shown])
     return parts[0], parts[1]
@@ -205,25 +208,25 @@ def _png(grey: NDArray[Any]) -> bytes:
 
 SETS: dict[str, dict[str, DefaultSet]] = {
     "texts": {
-        "messages": DefaultSet(_messages, BUILT_OF),
-        "reviews": DefaultSet(_reviews, BUILT_OF),
+        "messages": DefaultSet(_messages, BUILT_OF, folder="sms_spam"),
+        "reviews": DefaultSet(_reviews, BUILT_OF, folder="polarity"),
     },
     "tables": {
-        "adult": DefaultSet(_adult, "all of it"),
-        "covertype": DefaultSet(_covertype),
-        "thyroid": DefaultSet(_thyroid),
-        "higgs": DefaultSet(_higgs),
-        "breast cancer": DefaultSet(_bundled("load_breast_cancer"), shared=False),
-        "wine": DefaultSet(_bundled("load_wine"), shared=False),
+        "adult": DefaultSet(_adult, "all of it", folder="adult"),
+        "covertype": DefaultSet(_covertype, folder="covtype20k"),
+        "thyroid": DefaultSet(_thyroid, folder="ann_thyroid_costs"),
+        "higgs": DefaultSet(_higgs, folder="higgs"),
+        "breast cancer": DefaultSet(_bundled("load_breast_cancer")),
+        "wine": DefaultSet(_bundled("load_wine")),
     },
     "images": {
-        "scenes": DefaultSet(_scenes, "all of it"),
-        "mnist": DefaultSet(_mnist, BUILT_OF),
-        "digits": DefaultSet(_digits, shared=False),
+        "scenes": DefaultSet(_scenes, "all of it", folder="scene15"),
+        "mnist": DefaultSet(_mnist, BUILT_OF, folder="mnist"),
+        "digits": DefaultSet(_digits),
     },
 }
 QUICK: dict[str, dict[str, DefaultSet]] = {
-    "texts": {"drawn": DefaultSet(_drawn_texts, shared=False)},
+    "texts": {"drawn": DefaultSet(_drawn_texts)},
     "tables": {"wine": SETS["tables"]["wine"]},
     "images": {"digits": SETS["images"]["digits"]},
 }

@@ -1,49 +1,48 @@
-"""What init's projects are judged by: items, baselines, and who is in time."""
-
-import json
-import sys
-from typing import Any
+"""What init's projects are judged by: items, and who is in time."""
 
 import numpy as np
 import pytest
 
-from benchmarks.learners import bench_defaults
 from benchmarks.learners.baselines import BASELINES
-from benchmarks.learners.bench_defaults import Account
-from benchmarks.learners.default_sets import QUICK, SETS, DefaultSet, divide
+from benchmarks.learners.default_sets import QUICK, DefaultSet, divide
+from benchmarks.learners.defaults import (
+    A_FIFTH,
+    A_SECOND,
+    BUDGETS,
+    Account,
+    Comparison,
+    line,
+)
 
-pytestmark = pytest.mark.jit  # whole builds and rivals: kernels have tests of their own
-
-
-def told(
-    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> dict[str, Any]:
-    """What the script prints in short."""
-    given = ["bench_defaults", "--quick", "--json", "--only", kind]
-    monkeypatch.setattr(sys, "argv", given)
-    bench_defaults.main()
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+pytestmark = pytest.mark.jit  # of items and shares: no kernels
 
 
-@pytest.mark.parametrize("kind", SETS)
-def test_every_kind_runs_in_short(
-    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def comparison(own_right: float) -> Comparison:
+    """Baselines that are right in 0.8 and 0.9 of cases, and an index."""
+    made = Comparison("tables", [], [], quick=True)
+    shares = dict.fromkeys(BUDGETS, own_right)
+    shares |= dict(zip(BASELINES["tables"], (0.8, 0.9), strict=True))
+    for name, share in shares.items():
+        right = np.arange(1000) < 1000 * share
+        budgets = [50.0] if name in BUDGETS else []
+        made.accounts[name] = Account([right], [np.arange(1000.0)], [60.0], budgets)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("right", "held"),
+    [(0.9, "yes, yes"), (0.892, "yes, yes"), (0.889, "no, no"), (0.95, "yes, yes")],
+)
+def test_goals_are_held_by_points_behind_the_best_baseline(
+    right: float, held: str
 ) -> None:
-    pytest.importorskip("lightgbm")
-    facts = told(kind, monkeypatch, capsys)
-    (name,) = QUICK[kind]
-    table = facts[f"{kind}: {name}"]
-    within = bench_defaults.BUDGETS
-    assert [*table] == [*BASELINES[kind], *within]
-    assert "best" in {row.get("goal held?") for row in table.values()}
-    best = next(row for row in table.values() if row.get("goal held?") == "best")
-    assert best["accuracy"] == max(table[one]["accuracy"] for one in BASELINES[kind])
-    for one in within:
-        row = table[one]
-        behind = 100 * (best["accuracy"] - row["accuracy"])
-        assert row["behind"] == pytest.approx(behind, abs=1e-9)
-    assert table[within[0]]["budget ms"] < table[within[1]]["budget ms"] < 1000
+    table = comparison(right).table()
+    best = list(BASELINES["tables"])[1]
+    assert table[best]["goal held?"] == "best"
+    assert table[A_FIFTH]["behind"] == pytest.approx(100 * (0.9 - right))
+    assert line(table)["goal held?"] == held
+    assert line(table)["best baseline"] == best
+    assert line(table)["own"] == table[A_SECOND]["accuracy"] == pytest.approx(right)
 
 
 @pytest.mark.parametrize(

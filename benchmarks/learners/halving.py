@@ -1,9 +1,4 @@
-"""How soon Successive Halving and its rivals find a good setting (SH, section 5).
-
-python -m benchmarks.learners.bench_bandits ridge [--trials 4]    10 arms, all rivals
-python -m benchmarks.learners.bench_bandits svm [--rows 6000]     100 arms
-python -m benchmarks.learners.bench_bandits ratings               64 arms
-    [--rival halving] [--doublings 7] [--json] [--plot FILE.png]
+"""Successive Halving and six rivals on its paper's three experiments (SH, section 5).
 
 An arm is a setting of a learner trained by stochastic gradient, a pull some of its
 steps. Budgets double; every run starts anew, as the paper's do. Shown: test loss of the
@@ -14,10 +9,10 @@ ratings are generated at rank 8 with noise 0.3.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +21,16 @@ from polydom.features.threads import one_thread
 from polydom.models.selection.race import Race, TrainingOutcome
 from polydom.models.selection.successive_halving import successive_halving, uniform
 
-from .. import report
+from ..data.bundled import load_digit_rows
 from ..figures import figure_at
-from ..places import DATA
+from ..places import data_folder
 from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
 from .learning_sets import mnist
 
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Floats, Floats], ...]  # train, valid, test
+
+SVM_ROWS, QUICK_ROWS = 10_000, 120
 
 RIVALS: dict[str, Callable[..., str]] = {
     "uniform": uniform,
@@ -78,10 +75,21 @@ def divide(X: Floats, y: Floats, rng: np.random.Generator) -> Parts:
     return tuple((X[part], y[part]) for part in rows)
 
 
-def ridge_arms(rng: np.random.Generator) -> dict[str, Gradient]:
+def songs(quick: bool) -> tuple[Floats, Floats]:
+    """Numbers of songs, and the years they are of; in short, patients with diabetes."""
+    if quick:
+        from sklearn.datasets import load_diabetes
+
+        X, y = load_diabetes(return_X_y=True)
+        return X, y
+    path = data_folder() / "millionsong" / "millionsong.txt.gz"
+    table = np.loadtxt(path, delimiter=",")
+    return table[:, 1:], table[:, 0]
+
+
+def ridge_arms(rng: np.random.Generator, quick: bool) -> dict[str, Gradient]:
     """Ridge by SGD, step .01 / sqrt(2 + t), 16 rows a pull; 10 penalties."""
-    table = np.loadtxt(DATA / "millionsong/millionsong.txt.gz", delimiter=",")
-    X, y = table[:, 1:], table[:, 0]
+    X, y = songs(quick)
     X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
     parts = divide(X, y, rng)
 
@@ -101,10 +109,10 @@ def ridge_arms(rng: np.random.Generator) -> dict[str, Gradient]:
     }
 
 
-def svm_arms(rng: np.random.Generator, rows: int = 6000) -> dict[str, Gradient]:
+def svm_arms(rng: np.random.Generator, quick: bool) -> dict[str, Gradient]:
     """Kernel SVM by Pegasos, one row a step, 5 steps a pull; 10 x 10 settings."""
-    X, digits = mnist(DATA)
-    some = rng.permutation(len(digits))[:rows]
+    X, digits = load_digit_rows() if quick else mnist(data_folder())
+    some = rng.permutation(len(digits))[: QUICK_ROWS if quick else SVM_ROWS]
     X = X[some] / np.linalg.norm(X[some], axis=1, keepdims=True)
     parts = divide(X, np.where(digits[some] % 2, 1.0, -1.0), rng)
     order = rng.integers(0, len(parts[0][1]), 10**6)
@@ -139,9 +147,9 @@ def svm_arms(rng: np.random.Generator, rows: int = 6000) -> dict[str, Gradient]:
     return arms
 
 
-def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
+def ratings_arms(rng: np.random.Generator, quick: bool) -> dict[str, Gradient]:
     """Matrix completion by SGD, 500 ratings a pull; 4 ranks x penalties x starts."""
-    users, films, count = 400, 300, 20_000
+    users, films, count = (40, 30, 700) if quick else (400, 300, 20_000)
     true = rng.normal(size=(users, 8)) @ rng.normal(size=(8, films)) / np.sqrt(8)
     pairs = rng.permutation(users * films)[:count]
     X = np.stack([pairs // films, pairs % films], axis=1).astype(np.float64)
@@ -183,38 +191,54 @@ def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
     return arms
 
 
-# The arms, the pulls of the first budget (halving needs so many), and its doublings.
-EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Gradient]], int, int]] = {
-    "ridge": (ridge_arms, 100, 4),
-    "svm": (svm_arms, 700, 3),
-    "ratings": (ratings_arms, 384, 4),
+class Experiment(NamedTuple):
+    """The arms, the pulls of the first budget, its doublings, trials and data."""
+
+    arms: Callable[[np.random.Generator, bool], dict[str, Gradient]]
+    least: int  # halving needs so many
+    doublings: int
+    trials: int
+    folder: str | None
+
+
+EXPERIMENTS = {
+    "ridge": Experiment(ridge_arms, 100, 4, 4, "millionsong"),
+    "svm": Experiment(svm_arms, 700, 3, 1, "mnist"),
+    "ratings": Experiment(ratings_arms, 384, 4, 1, None),
 }
 
 
 def measure(
-    experiment: str, trials: int, rivals: list[str], doublings: int | None, **sizes: int
+    name: str, rivals: Iterable[str], doublings: int | None, quick: bool
 ) -> list[dict[str, Any]]:
     """Run the rivals with every budget; means over the trials."""
-    make_arms, least, usual = EXPERIMENTS[experiment]
-    last = usual if doublings is None else doublings
-    budgets = [least * 2**k for k in range(last + 1)]
+    experiment = EXPERIMENTS[name]
+    last = experiment.doublings if doublings is None else doublings
+    if quick:
+        last = 0
     rows = []
-    for name in rivals:
-        strategy = RIVALS[name]
-        for budget in budgets:
-            found = []
-            for trial in range(trials):
-                arms = make_arms(np.random.default_rng(trial), **sizes)
-                race = Race(arms, carries_on=True)
-                start = time.process_time()
-                chosen = strategy(race, budget=budget)
-                seconds = time.process_time() - start
-                found.append((arms[chosen].test_loss(), seconds, len(race.log)))
+    for rival in rivals:
+        for budget in (experiment.least << k for k in range(last + 1)):
+            trials = range(1 if quick else experiment.trials)
+            found = [_run(experiment, rival, budget, trial, quick) for trial in trials]
             means = map(statistics.fmean, zip(*found, strict=True))
-            keys = ("test_loss", "seconds", "observed")
-            row = {"rival": name, "budget": budget}
+            keys = ("test loss", "CPU s", "observed")
+            row = {"rival": rival, "pulls": budget}
             rows.append(row | dict(zip(keys, means, strict=True)))
     return rows
+
+
+def _run(
+    experiment: Experiment, rival: str, budget: int, trial: int, quick: bool
+) -> tuple[float, float, int]:
+    """Test loss, CPU seconds, and losses observed."""
+    with one_thread():
+        arms = experiment.arms(np.random.default_rng(trial), quick)
+        race = Race(arms, carries_on=True)
+        start = time.process_time()
+        chosen = RIVALS[rival](race, budget=budget)
+        seconds = time.process_time() - start
+        return arms[chosen].test_loss(), seconds, len(race.log)
 
 
 def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
@@ -225,18 +249,17 @@ def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with figure_at(path, 1, 2, figsize=(12, 5), sharey=True) as (figure, axes):
-        names = {"budget": "pulls", "seconds": "CPU seconds"}
-        for axis, (against, label) in zip(axes, names.items(), strict=True):
+        for axis, against in zip(axes, ("pulls", "CPU s"), strict=True):
             rivals = dict.fromkeys(row["rival"] for row in rows)
             for rival, marker in zip(rivals, "osv^D*X", strict=False):
                 mine = [row for row in rows if row["rival"] == rival]
                 x, y = (
                     [row[against] for row in mine],
-                    [row["test_loss"] for row in mine],
+                    [row["test loss"] for row in mine],
                 )
                 thick = 2.5 if rival == "halving" else 1.2
                 axis.plot(x, y, marker=marker, lw=thick, alpha=0.8, label=rival)
-            axis.set(xscale="log", yscale="log", xlabel=label)
+            axis.set(xscale="log", yscale="log", xlabel=against)
             for scale in (axis.xaxis, axis.yaxis):
                 scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 scale.set_major_formatter("{x:g}")
@@ -245,26 +268,3 @@ def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
         axes[0].set(ylabel="test loss")
         axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
         figure.suptitle(title)
-
-
-def main() -> None:
-    """Run the command."""
-    parser = report.options(__doc__)
-    parser.add_argument("experiment", choices=list(EXPERIMENTS))
-    parser.add_argument("--trials", type=int, default=4)
-    parser.add_argument("--rows", type=int, default=6000, help="of the digits (svm)")
-    parser.add_argument("--rival", action="append", choices=list(RIVALS))
-    parser.add_argument("--doublings", type=int, help="of the budget")
-    parser.add_argument("--plot", type=Path)
-    args = parser.parse_args()
-    with one_thread():
-        sizes = {"rows": args.rows} if args.experiment == "svm" else {}
-        rivals = args.rival or list(RIVALS)
-        rows = measure(args.experiment, args.trials, rivals, args.doublings, **sizes)
-    if args.plot:
-        plot(rows, f"{args.experiment}, trials: {args.trials}", args.plot)
-    report.tell({"rows": rows}, args.json)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,8 @@
 """Whether what `polydom init` writes does as well as a few lines of scikit-learn.
 
-python -m benchmarks.learners.bench_defaults [--only texts] [--sets messages,reviews]
-    [--seeds 1] [--items N] [--quick] [--json]
+python -m benchmarks defaults                                   about 20 minutes
+python -m benchmarks defaults --only texts
+python -m benchmarks defaults --sets covertype --items 4000
 
 For each data set the project that `polydom init` writes is built as it is, of items
 under the names that it gives them, and baselines are fitted on the same items, with one
@@ -14,8 +15,7 @@ a fifth of what the best baseline takes in the median, the whole of that, and a 
 baseline, with the standard error of the paired difference. The goal: behind by at most
 0.2 points, or one standard error of the accuracy, within a second, and by less than 1
 point within a fifth. `--seeds` builds and fits so often, and gives the means; `--items`
-cuts the items built of to so many, and those kept to a third of that; `--quick` takes
-little of drawn and bundled data, and searches for .2 s, to see that all of it runs.
+cuts the items built of to so many, and those kept to a third of that.
 """
 
 import csv
@@ -45,7 +45,6 @@ from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.predict import Terms
 
 from .. import report
-from ..places import DATA
 from .baselines import BASELINES, Answer
 from .default_sets import QUICK, SETS, DefaultSet, Items, cut
 
@@ -327,30 +326,25 @@ def named(
     return found
 
 
-def main() -> None:
-    """Run the command."""
-    parser = report.options(__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__, data=True)
     parser.add_argument("--only", choices=SETS, help="items of one kind")
     parser.add_argument("--sets", help="some of the data sets, by comma")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--items", type=int, help="build of so many")
-    parser.add_argument("--quick", action="store_true", help="see that it all runs")
-    args = parser.parse_args()
-    chosen = named(QUICK if args.quick else SETS, args.only, args.sets)
+    given = parser.parse_args(arguments)
+    chosen = named(QUICK if given.quick else SETS, given.only, given.sets)
     facts: dict[str, Any] = {}
     lines: dict[str, dict[str, Any]] = {}
     with one_thread():
-        for kind, name, given in chosen:
-            if given.shared:
-                report.need(DATA)
+        for kind, name, one in chosen:
+            if one.folder is not None:
+                report.need(given, one.folder)
             began_s = time.perf_counter()
-            told, table = compare(kind, given, args)
+            told, table = compare(kind, one, given)
             facts |= {f"{kind}: {name}, items": told, f"{kind}: {name}": table}
             lines[name] = line(table)
             took_s = time.perf_counter() - began_s
             print(f"{kind}, {name}: {took_s / 60:.1f} minutes", file=sys.stderr)
-    report.tell(facts | {"in one line each": lines}, args.json)
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(facts | {"in one line each": lines}, given)

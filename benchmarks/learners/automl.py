@@ -1,9 +1,12 @@
-"""Other people's ways to choose a learner: run for real, or their rules in a race."""
+"""Other libraries' ways to choose a learner: run for real, or their rules in a race.
+
+Scikit-learn's HalvingGridSearchCV and FLAML run for real; Optuna's pruners, and
+scikit-learn's rounds, choose in a race of recorded trainings.
+"""
 
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ Found = dict[str, Any]
 FACTOR = 3  # of both halving rivals
 
 
-def halving_grid(learners: Found, data: Found, seed: int, kept: Path) -> Found:
+def halving_grid(learners: Found, data: Found, seed: int) -> Found:
     """Scikit-learn's HalvingGridSearchCV on the same single split, without a refit.
 
     Its smaller rounds validate on as small a share of the validation rows.
@@ -50,9 +53,7 @@ def halving_grid(learners: Found, data: Found, seed: int, kept: Path) -> Found:
     }
 
 
-def flaml_automl(
-    learners: Found, data: Found, seed: int, kept: Path, *, budget_s: float
-) -> Found:
+def flaml_automl(data: Found, seed: int, budget_s: float) -> Found:
     """FLAML with its own learners on the same split, for so many CPU seconds.
 
     It counts wall seconds; where others use the processor too, it is asked again with

@@ -1,13 +1,14 @@
-"""Where the time of a build goes, and how it and the memory grow with rows and columns.
+"""Where the time and the memory of a build go, as tables grow.
 
-python -m benchmarks.learners.bench_build [--rows 3000 30000] [--columns 10 20]
-    [--large 434000x41.csv 5000000x20.parquet] [--parts builds large] [--json]
+python -m benchmarks build                    all of it, about 7 minutes
+python -m benchmarks build --parts builds --rows 434000 --columns 41
+python -m benchmarks build --parts large --large 5000000x20.parquet
 
 "builds": whole builds of drawn tables, each in a new process of one worker: seconds and
 peak memory of each stage, and beside them the seconds of training the learner once on
 all columns. The columns are dealt to 5 features. "large": what a build does with a large
 table before it trains: reading, dividing, values of all features. Megabytes are above
-those of the process before it began.
+those of the process before it began. Linux only.
 """
 
 import importlib
@@ -35,8 +36,9 @@ from ..data.drawn_tables import write_csv, write_parquet
 from ..new_process import forget_peak, in_new_process, memory_kb
 
 FEATURES = 5
-LEARNER = {"name": "hist_boosting"}
+LEARNER, QUICK_LEARNER = {"name": "hist_boosting"}, {"name": "tree"}
 PARTS = ("builds", "large")
+QUICK_SEARCH_S = 0.1
 MB = 1024
 
 
@@ -75,29 +77,30 @@ class Watched:
         return facts | {"in all s": sum(seconds.values())}
 
 
-def make_project(table: Path, columns: int) -> Project:
+def make_project(table: Path, columns: int, quick: bool) -> Project:
     """Make a project of a drawn table, whose columns are dealt to some features."""
     names = [f"c{k}" for k in range(columns)]
     groups = [{"name": f"f{k}", "columns": names[k::FEATURES]} for k in range(FEATURES)]
     content = {
         "data": {"table": table.name},
         "features": {"columns": groups},
-        "learner": LEARNER,
+        "learner": QUICK_LEARNER if quick else LEARNER,
+        "search": {"budget_s": QUICK_SEARCH_S} if quick else {},
         "workers": 1,
     }
     return Project.from_mapping(content, folder=table.parent)
 
 
-def measure_build(table: Path, columns: int) -> dict[str, float]:
+def measure_build(table: Path, columns: int, quick: bool) -> dict[str, float]:
     """Build once, from nothing kept."""
     _import()
     watched = Watched()
-    builder = _builder(table, columns, watched)
+    builder = _builder(table, columns, watched, quick)
     index = builder.index()
     facts = watched.facts()
     feature_table = builder.table
     (train, _), *_ = builder.splits(feature_table.dataset)
-    learner = make_learner(LEARNER, 0)
+    learner = make_learner(QUICK_LEARNER if quick else LEARNER, 0)
     began = time.perf_counter()
     values = feature_table.values[train].astype(np.float64)
     with one_thread():  # as the build trains
@@ -112,11 +115,11 @@ def measure_build(table: Path, columns: int) -> dict[str, float]:
     return facts | {"build / once": facts["in all s"] / once_s}
 
 
-def measure_large(table: Path, columns: int) -> dict[str, float]:
+def measure_large(table: Path, columns: int, quick: bool) -> dict[str, float]:
     """Do what a build does before it trains."""
     _import()
     watched = Watched()
-    builder = _builder(table, columns, watched)
+    builder = _builder(table, columns, watched, quick)
     values, fresh = builder.table.values, builder.fresh
     facts = watched.facts()
     aside = 0 if fresh is None else fresh.values.nbytes
@@ -130,21 +133,26 @@ def _import() -> None:
         importlib.import_module("pyarrow.dataset")
 
 
-def _builder(table: Path, columns: int, watched: Watched) -> Builder:
-    project = make_project(table, columns)
+def _builder(table: Path, columns: int, watched: Watched, quick: bool) -> Builder:
+    project = make_project(table, columns, quick)
     return Builder(project, Cache(table.parent / "cache"), watched)
 
 
 def measured(
-    rows: int, columns: int, ending: str, measure: Callable[[Path, int], Any]
+    rows: int,
+    columns: int,
+    ending: str,
+    measure: Callable[[Path, int, bool], Any],
+    quick: bool,
 ) -> dict[str, Any]:
-    """Draw a table into a folder, and measure in a new process."""
-    folder = Path(tempfile.mkdtemp(prefix="bench_build"))
+    """Draw a table into a folder, and measure in a new process; in short in this."""
+    folder = Path(tempfile.mkdtemp(prefix="benchmark"))
     try:
         table = folder / f"rows.{ending}"
         write = write_parquet if ending == "parquet" else write_csv
         write(table, rows, columns)
-        facts = in_new_process(partial(measure, table, columns))
+        own = partial(measure, table, columns, quick)
+        facts = own() if quick else in_new_process(own)
         return {
             "rows": rows,
             "columns": columns,
@@ -179,32 +187,30 @@ def stages_of(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {name: part for name, part in parts.items() if part}
 
 
-def main() -> None:
-    """Run the command."""
-    parser = report.options(__doc__)
-    parser.add_argument("--rows", type=int, nargs="*", default=[3000, 30_000])
-    parser.add_argument("--columns", type=int, nargs="*", default=[10, 20])
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[3000, 30_000])
+    parser.add_argument("--columns", type=int, nargs="+", default=[10, 20])
     default = ["434000x41.csv", "5000000x20.parquet"]
-    parser.add_argument("--large", nargs="*", default=default)
-    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
-    args = parser.parse_args()
+    parser.add_argument("--large", nargs="+", default=default)
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rows, given.columns, given.large = [300], [5], ["2000x5.csv"]
     facts: dict[str, Any] = {}
-    if "builds" in args.parts:
+    if "builds" in given.parts:
         found = [
-            measured(rows, columns, "csv", measure_build)
-            for rows in args.rows
-            for columns in args.columns
+            measured(rows, columns, "csv", measure_build, given.quick)
+            for rows in given.rows
+            for columns in given.columns
         ]
         facts |= {f"builds: {name}": part for name, part in stages_of(found).items()}
-    if "large" in args.parts:
+    if "large" in given.parts:
         found = []
-        for shape in args.large:
+        for shape in given.large:
             size, _, ending = shape.partition(".")
             rows, columns = map(int, size.split("x"))
-            found.append(measured(rows, columns, ending, measure_large))
+            found.append(measured(rows, columns, ending, measure_large, given.quick))
         facts |= {f"large: {name}": part for name, part in stages_of(found).items()}
-    report.tell(facts, args.json)
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(facts, given)
