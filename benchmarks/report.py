@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
@@ -74,10 +75,15 @@ def unpin() -> None:
         os.sched_setaffinity(0, CORES)
 
 
+def about() -> dict[str, Any]:
+    """The date, the machine, and how busy it was before anything was measured."""
+    facts = (date.today().isoformat(), describe(), LOAD)
+    return dict(zip(ABOUT, facts, strict=True))
+
+
 def tell(facts: Mapping[str, Any], given: argparse.Namespace) -> None:
     """Print the date, the machine and the facts, as the options ask for."""
-    about = (date.today().isoformat(), describe(), LOAD)
-    facts = {**dict(zip(ABOUT, about, strict=True)), **facts}
+    facts = {**about(), **facts}
     if given.json:
         print(json.dumps(facts))
         return
@@ -154,6 +160,12 @@ def describe() -> str:
         f"{_processor()}, {os.cpu_count()} cores, Python "
         f"{platform.python_version()}, {versions}"
     )
+
+
+def slug() -> str:
+    """The machine as a file's name: amd-epyc-2-cores."""
+    words = re.findall(r"[a-z0-9.]+", _processor().lower())
+    return "-".join([*words, str(os.cpu_count()), "cores"])
 
 
 def _processor() -> str:

@@ -1,3 +1,12 @@
 """How a server keeps its budgets, and what it answers with."""
 
-BENCHMARKS: tuple[str, ...] = ()
+BENCHMARKS: tuple[str, ...] = (
+    "headline",
+    "stretch",
+    "drift",
+    "overload",
+    "requests",
+    "operations",
+    "batch",
+    "page",
+)

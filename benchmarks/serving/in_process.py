@@ -1,13 +1,14 @@
 """What one cheap request takes in process, from its bytes to the answer's.
 
-The index of bench_server: 14 numbers, 500 trees, a different row for every call. Times
-are the thread's own, the least of many rounds, so that other programs show least.
+14 numbers, 500 trees, a different row for every call. Times are the thread's own, the
+least of many rounds, so that other programs show least.
 `whole` is from the body to the answer, which is counted too; `ordinary` is what the
 ASGI way calls for the same request, without ASGI. `wire` is all that is called from
 reading a request to writing its answer, 32 in a turn of the event loop, with a
 transport that sends nothing; `calls` and `modules` are what one of them calls.
 """
 
+import argparse
 import asyncio
 import json
 import sys
@@ -59,10 +60,10 @@ def least_us(call: Callable[[Any], Any], arguments: list[Any]) -> float:
     return min(rounds) * 1e6
 
 
-def measure(folder: Path) -> dict[str, float]:
+def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Microseconds of the whole and of its parts."""
     pin()
-    record_index.write(folder)
+    record_index.write(folder, given.rows, given.quick)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
     planner = Planner(index, index.package.extractor())
@@ -126,7 +127,8 @@ def measure(folder: Path) -> dict[str, float]:
     }
     facts["beyond the model"] = facts["whole"] - facts["model"]
     facts["that but counting"] = facts["beyond the model"] - facts["counting"]
-    return facts | asyncio.run(drive(folder / record_index.INDEX, bodies))
+    facts |= asyncio.run(drive(folder / record_index.INDEX, bodies))
+    return {"in process, us": facts}
 
 
 class Nowhere(asyncio.Transport):

@@ -2,11 +2,12 @@
 
 A record of 14 numbers and 500 trees, which take some microseconds, so that nearly all
 of it is the way there and back. One client with one connection asks the next as soon
-as it has the last; the ways take turns. `wall_us` has the client's own time in it,
-which for Triton's clients is most; `server_us` is the server's processor time. Both are
+as it has the last; the ways take turns. `us` has the client's own time in it,
+which for Triton's clients is most; `server, us` is the server's processor time. Both are
 of one item, also where a request has 100.
 """
 
+import argparse
 import http.client
 import json
 import os
@@ -83,9 +84,10 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(folder: Path) -> list[dict[str, Any]]:
+def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Microseconds per item of each way: median and least of the rounds."""
-    record_index.write(folder, count=4_000, asked=ITEMS)
+    record_index.write(folder, ITEMS, given.quick)
+    rounds, at_once = (1, 10) if given.quick else (ROUNDS, CALLS)
     rows = np.array(json.loads((folder / record_index.ROWS).read_text()), np.float32)
     with serving(folder / record_index.INDEX, "--grpc-port=0") as (process, port):
         assert process.stdout is not None
@@ -96,22 +98,23 @@ def measure(folder: Path) -> list[dict[str, Any]]:
         ]
         for each in found:
             each["ask"]()
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for each in found:
-                calls = max(CALLS // each["items"], 20)
+                calls = max(at_once // each["items"], at_once // 10)
                 before_s, start_s = cpu_s(process.pid), time.perf_counter()
                 for _ in range(calls):
                     each["ask"]()
                 done = calls * each["items"]
                 each["wall"].append((time.perf_counter() - start_s) / done * 1e6)
-                each["cpu"] += (cpu_s(process.pid) - before_s) / done * 1e6 / ROUNDS
-    return [
+                each["cpu"] += (cpu_s(process.pid) - before_s) / done * 1e6 / rounds
+    table = [
         {
             "way": each["way"],
             "items": each["items"],
-            "wall_us": statistics.median(each["wall"]),
-            "wall_us_min": min(each["wall"]),
-            "server_us": each["cpu"],
+            "us": statistics.median(each["wall"]),
+            "least us": min(each["wall"]),
+            "server, us": each["cpu"],
         }
         for each in found
     ]
+    return {"one item by each protocol": table}

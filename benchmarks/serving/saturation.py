@@ -121,7 +121,8 @@ def saturate(
 ) -> None:
     """Measure what it answers when every connection always waits for an answer."""
     contender.go_on()
-    measure = with_wrk if shutil.which("wrk") else with_own
+    whole = seconds >= 1  # wrk counts them
+    measure = with_wrk if whole and shutil.which("wrk") else with_own
     before_s = contender.cpu_s()
     measured = measure(contender, connections, seconds, folder)
     measured["cpu_us"] = (contender.cpu_s() - before_s) / measured["count"] * 1e6
@@ -137,7 +138,7 @@ def with_wrk(
     script.write_text(WRK % (bodies, contender.path))
     done = subprocess.run(
         [
-            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"-s{script}"),
+            *("wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", f"-s{script}"),
             f"http://127.0.0.1:{contender.port}",
         ],
         capture_output=True,

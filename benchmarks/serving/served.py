@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,12 @@ from polydom.server.settings import Settings
 from ..report import CORES, pin
 
 START_S = 60.0
+Indexes = Path | Mapping[str, Path]
 
 
 @contextlib.contextmanager
 def serving(
-    path: Path,
+    path: Indexes,
     settings: Settings,
     pressure: float = planner.PRESSURE,
     files: Sequence[Path] = (),
@@ -49,7 +50,7 @@ def serving(
 
 
 def serve(
-    path: Path,
+    path: Indexes,
     port: int,
     core: int | None,
     settings: Settings,

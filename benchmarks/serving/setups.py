@@ -1,12 +1,13 @@
 """What items of other kinds, workers, and a proxy in front make of the rate.
 
-The record of bench_server, by itself, behind nginx, which keeps connections to the
+The record of `requests`, by itself, behind nginx, which keeps connections to the
 server and gives every request an id, and by two and four workers; a text and an image.
 All as JSON, each request with an id of its own. `hello` is bare ASGI without a model,
 alone and behind the same nginx. One server at a time; workers and nginx are on all
 cores, which they share with the generator, other servers have one.
 """
 
+import argparse
 import base64
 import contextlib
 import json
@@ -21,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from polydom.indexer import BudgetClassifier, Index, build
+from polydom.indexer import BudgetClassifier, Index
 
 from .. import report
-from ..places import DEMO
 from . import record_index
+from .demo_index import built
 from .saturation import CONNECTIONS, Contender, free_port, saturate, wait_for
 
 TEXTS, IMAGES = "texts.pdx", "digits.pdx"
@@ -64,7 +65,7 @@ http {
 
 def write_indexes(folder: Path) -> dict[str, list[bytes]]:
     """Build an index of texts and the demo's; the bodies to ask each for, by its name."""
-    build(DEMO, output=folder / IMAGES, cache=folder / "cache")
+    built(folder)
     texts, labels = draw_texts(1500)
     model = BudgetClassifier(kind="text", search_budget_s=20).fit(texts, labels)
     model.save(folder / TEXTS)
@@ -94,15 +95,15 @@ def bodies_of(name: str, items: list[str]) -> list[bytes]:
     return [json.dumps({name: item, "budget_ms": 1000}).encode() for item in items]
 
 
-def measure(folder: Path, seconds: int, rounds: int) -> list[dict[str, Any]]:
+def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Medians of each setup, at one connection and at 32."""
-    record_index.write(folder)
-    asked = write_indexes(folder)
+    record_index.write(folder, given.rows, given.quick)
+    asked = {} if given.quick else write_indexes(folder)
     rows = json.loads((folder / record_index.ROWS).read_text())
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     asked[record_index.INDEX] = [json.dumps(ask).encode() for ask in asks]
     table = []
-    for name, index, options, proxied in SETUPS:
+    for name, index, options, proxied in SETUPS[:1] if given.quick else SETUPS:
         if proxied and shutil.which("nginx") is None:
             continue
         bodies = asked[index or record_index.INDEX]
@@ -117,11 +118,11 @@ def measure(folder: Path, seconds: int, rounds: int) -> list[dict[str, Any]]:
             if proxied:
                 server.port = stack.enter_context(behind_nginx(server.port, folder))
                 wait_for(server)
-            for _ in range(rounds):
+            for _ in range(given.rounds):
                 for connections in CONNECTIONS:
-                    saturate(server, connections, seconds, folder)
+                    saturate(server, connections, given.seconds, folder)
         table += [summary(name, count, runs) for count, runs in server.runs.items()]
-    return table
+    return {"what is around a request": table}
 
 
 def command_of(

@@ -1,14 +1,9 @@
-"""The stretch is what its definition says, and the script runs from end to end."""
-
-import json
-import sys
+"""The stretch is what its definition says."""
 
 import numpy as np
 import pytest
 
-from benchmarks import report
-from benchmarks.serving import bench_stretch
-from benchmarks.serving.bench_stretch import Asked, by_budget
+from benchmarks.serving.stretch import Asked, by_budget
 
 pytestmark = pytest.mark.jit  # of no kernel
 
@@ -49,20 +44,3 @@ def test_stretch_is_the_least_budget_that_is_enough_over_the_median(
     rows = by_budget(asked)
     assert [row["right"] for row in rows] == pytest.approx([*right, 1.0])
     assert [row["in time"] for row in rows] == pytest.approx([*in_time, 1.0])
-
-
-def test_the_script_asks_a_real_server_at_every_budget(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--quick", "--json", "--parts", "digits", "--neighbour", "10"]
-    monkeypatch.setattr(sys, "argv", ["bench_stretch", *options])
-    try:
-        bench_stretch.main()
-    finally:
-        report.unpin()
-    facts = json.loads(capsys.readouterr().out)
-    free = facts["digits"][-1]
-    assert free["best"] == free["in time"] == 1
-    assert {row["items"] for row in facts["stretch of digits"]} == {
-        *("all", "small", "middle", "large")
-    }

@@ -1,8 +1,7 @@
 """What the page weighs, how soon it is drawn, and what its polling costs a server.
 
-python -m benchmarks.serving.bench_page            builds the demo's index, about 30 s
-python -m benchmarks.serving.bench_page INDEX.pdx  of one that is there
-python -m benchmarks.serving.bench_page --json     one JSON object, for the record
+python -m benchmarks page            builds the demo's index, about 30 s
+python -m benchmarks page INDEX.pdx  of one that is there
 
 Drawn: a Chromium that keeps nothing, then the same that kept the page's files. Polled:
 `/metrics` twice in four seconds, as a page does that is seen, beside one connection that
@@ -13,7 +12,7 @@ import http.client
 import time
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from playwright.sync_api import Browser, BrowserContext
@@ -25,13 +24,23 @@ from tests.support.meanwhile import meanwhile
 from tests.support.servers import serving
 
 from .. import report
-from .bench_workers import body_of
-from .indexes import index_file
+from .demo_index import index_file
+from .one_by_one import body_of
 from .open_loop import Load, latencies_s
 
-DRAWN = 15
-POLLS, EVERY_S = 400, 2.0
-ROUNDS, SECONDS, RATE, BUDGET_MS = 6, 15.0, 50.0, 20.0
+EVERY_S, RATE, BUDGET_MS = 2.0, 50.0, 20.0
+
+
+class Effort(NamedTuple):
+    """How often the page is drawn and polls; rounds of requests, of some seconds."""
+
+    drawn: int = 15
+    polls: int = 400
+    rounds: int = 6
+    seconds: float = 15.0
+
+
+QUICK = Effort(1, 10, 1, 0.2)
 SKYLINE = """() => new Promise((done) => {
   const look = () => document.querySelector(".skyline circle")
     ? done(performance.now()) : requestAnimationFrame(look);
@@ -63,7 +72,7 @@ def weigh() -> dict[str, dict[str, float]]:
     }
 
 
-def draw(browser: Browser, address: str) -> dict[str, dict[str, float]]:
+def draw(browser: Browser, address: str, times: int) -> dict[str, dict[str, float]]:
     """Milliseconds from the request to the first paint, and to the skyline drawn."""
 
     def once(context: BrowserContext) -> tuple[float, float]:
@@ -75,7 +84,7 @@ def draw(browser: Browser, address: str) -> dict[str, dict[str, float]]:
         return paint, skyline
 
     cold, warm = [], []
-    for _ in range(DRAWN):
+    for _ in range(times):
         with browser.new_context() as context:
             cold.append(once(context))
             warm.append(once(context))
@@ -98,37 +107,39 @@ def get(connection: http.client.HTTPConnection, path: str) -> int:
     return len(connection.getresponse().read())
 
 
-def poll_often(pid: int, port: int) -> dict[str, float]:
+def poll_often(pid: int, port: int, polls: int) -> dict[str, float]:
     """What one poll costs the server, and a page that is seen of a core."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     size = get(connection, "/metrics")
     time.sleep(EVERY_S)
     began_s, before_s = time.perf_counter(), processor_s(pid)
-    time.sleep(POLLS / 100)
+    time.sleep(polls / 100)
     idle = (processor_s(pid) - before_s) / (time.perf_counter() - began_s)
     began_s, before_s = time.perf_counter(), processor_s(pid)
-    for _ in range(POLLS):
+    for _ in range(polls):
         get(connection, "/metrics")
         time.sleep(0.005)
     passed_s = time.perf_counter() - began_s
-    each_s = (processor_s(pid) - before_s - idle * passed_s) / POLLS
+    each_s = (processor_s(pid) - before_s - idle * passed_s) / polls
     return {"bytes": size, "ms": each_s * 1e3, "% of a core": each_s / EVERY_S * 100}
 
 
-def ask(port: int, requests: list[bytes]) -> list[float]:
+def ask(port: int, requests: list[bytes], seconds: float) -> list[float]:
     load = Load(port, requests, 1)
-    return [1e3 * one for one in latencies_s(load.open(RATE, SECONDS)).tolist()]
+    return [1e3 * one for one in latencies_s(load.open(RATE, seconds)).tolist()]
 
 
-def beside(port: int, requests: list[bytes]) -> dict[str, dict[str, float]]:
+def beside(
+    port: int, requests: list[bytes], effort: Effort
+) -> dict[str, dict[str, float]]:
     """Milliseconds of answers with and without a page that polls, rounds in turn."""
     took: dict[str, list[float]] = {"no page": [], "a page": []}
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    ask(port, requests)
-    for _ in range(ROUNDS):
-        took["no page"] += ask(port, requests)
+    ask(port, requests, effort.seconds)
+    for _ in range(effort.rounds):
+        took["no page"] += ask(port, requests, effort.seconds)
         with meanwhile(lambda: get(connection, "/metrics"), EVERY_S):
-            took["a page"] += ask(port, requests)
+            took["a page"] += ask(port, requests, effort.seconds)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
     return {
         name: {k: float(np.quantile(all_of_them, q)) for k, q in shares.items()}
@@ -145,7 +156,7 @@ def request_of(kind: str, sample: Any) -> bytes:
     return head.encode() + body
 
 
-def measure(path: Path) -> dict[str, Any]:
+def measure(path: Path, effort: Effort) -> dict[str, Any]:
     package = Index.load(path).package
     assert package is not None
     requests = [request_of(package.kind, one) for one in package.meta["samples"]]
@@ -153,20 +164,18 @@ def measure(path: Path) -> dict[str, Any]:
     with serving(path) as (process, port):
         executable = find_browser()
         if executable is not None:
+            address = f"http://127.0.0.1:{port}/"
             with launching(executable) as browser:
-                found["ms, medians"] = draw(browser, f"http://127.0.0.1:{port}/")
-        found["one poll"] = poll_often(process.pid, port)
-        found["answers, ms"] = beside(port, requests)
+                found["ms, medians"] = draw(browser, address, effort.drawn)
+        found["one poll"] = poll_often(process.pid, port, effort.polls)
+        found["answers, ms"] = beside(port, requests, effort)
     return found
 
 
-def main() -> None:
-    parser = report.options(__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
     parser.add_argument("index", nargs="?", type=Path)
-    args = parser.parse_args()
-    with index_file(args.index) as path:
-        report.tell(measure(path), args.json)
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args(arguments)
+    with index_file(given.index, given.quick) as path:
+        report.tell(measure(path, QUICK if given.quick else Effort()), given)

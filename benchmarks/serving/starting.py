@@ -1,15 +1,12 @@
 """How long commands take to start: where nothing was compiled, and where all was.
 
-python -m benchmarks.serving.bench_start               builds two indexes first, a minute
-python -m benchmarks.serving.bench_start INDEX.pdx...  starts those that are there
-python -m benchmarks.serving.bench_start --rounds 1    once each, not the median of three
-
 The first start is where no kernel was compiled, later ones find what it compiled;
 Python's own compiled files are there, as pip writes them. A server's start ends with
 the first 200 from /readyz, any other with the process. Seconds of the wall, and beside
 them those of all processors.
 """
 
+import argparse
 import math
 import os
 import resource
@@ -17,7 +14,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,41 +21,32 @@ from typing import Any
 
 from sklearn.datasets import make_classification
 
-from polydom.indexer import BudgetClassifier, build
+from polydom.indexer import BudgetClassifier
 from polydom.server.ops.server import free_port
 
-from .. import report
-from ..places import DEMO
 from .served import probe
 
 CLIENT = "from polydom.server import Client"
 READY_S = 120.0
+ROUNDS = 3
 
 
-def main() -> None:
-    """Time everything, and print it."""
-    parser = report.options(__doc__)
-    parser.add_argument("indexes", type=Path, nargs="*")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+def measure(given: argparse.Namespace, path: Path, folder: Path) -> dict[str, Any]:
+    """Time the start of each command, and of a server of each index."""
+    indexes = [path]
+    if not (given.quick or given.index):
+        indexes.append(folder / "trees.pdx")
+        X, y = make_classification(5000, 14, n_informative=9, random_state=0)
+        trees = BudgetClassifier(learner="boosting", search_budget_s=20).fit(X, y)
+        trees.save(indexes[1])
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        rows = [
-            row
-            for name, arguments in commands(options.indexes or build_both(folder))
-            for row in time_command(name, arguments, folder, options.rounds)
-        ]
-    report.tell({"seconds until it is done, or ready": rows}, options.json)
-
-
-def build_both(folder: Path) -> list[Path]:
-    """The demo's index, and one of a table whose models are boosted trees."""
-    images, table = folder / "digits.pdx", folder / "trees.pdx"
-    build(DEMO, output=images, cache=folder / "cache")
-    X, y = make_classification(5000, 14, n_informative=9, random_state=0)
-    BudgetClassifier(learner="boosting", search_budget_s=20).fit(X, y).save(table)
-    return [images, table]
+    asked = [*commands(indexes)][:1] if given.quick else commands(indexes)
+    rows = [
+        row
+        for name, arguments in asked
+        for row in time_command(name, arguments, folder, 1 if given.quick else ROUNDS)
+    ]
+    return {"seconds until it is done, or ready": rows}
 
 
 def commands(indexes: Sequence[Path]) -> Iterator[tuple[str, list[str]]]:
@@ -115,7 +102,3 @@ def time_start(arguments: list[str], env: dict[str, str]) -> tuple[float, float]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return wall_s, used
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """Whether budgets hold on another machine than the build's, and on one that slows down.
 
-python -m benchmarks.serving.bench_drift         builds, asks, prints two tables
-python -m benchmarks.serving.bench_drift --load  a third table, from a server under load
-python -m benchmarks.serving.bench_drift --json  one JSON object, for the record
+python -m benchmarks drift                  builds, asks, prints three tables
+python -m benchmarks drift --parts machines  one of them
+python -m benchmarks drift --burn           slows the machine down by a program
 
 The first table asks the server's engine, without HTTP, with the demo's index as it is
 and with all its costs halved or doubled, as if it had been built on a machine twice as
@@ -10,20 +10,19 @@ fast or half as fast; its times of the samples are those of that machine too. Ea
 asked as it says, with its costs rescaled at the start, with predictions only corrected
 while answering, and with both. In the second table the machine is twice as slow in the
 middle of the run. Both count the thread's processor time, so that other programs on the
-machine do not matter. With --burn the second counts real time, and what slows the
-machine down is a program that burns the same core. With --load a third table shows
-what a server answers over HTTP to small budgets before, while and after other programs
-load all cores, by the clock of who asks: right answers in time are what counts.
+machine do not matter; with --burn the second counts real time, and what slows the
+machine down is a program on the same core. The third shows what a server answers over
+HTTP to small budgets before, while and after other programs load all cores, by the
+clock of who asks: right answers in time are what counts.
 """
 
 import argparse
+import contextlib
 import gc
-import multiprocessing
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,7 @@ import numpy as np
 
 from polydom.features.items import Item, image_item
 from polydom.features.threads import one_thread
-from polydom.indexer import Index, build
-from polydom.indexer.building.data.dataset import split
-from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.project import Project
+from polydom.indexer import Index
 from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import execute
@@ -45,8 +41,9 @@ from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
 from .. import report
-from ..places import DEMO
-from . import busy_phases
+from . import drift_under_load
+from .demo_index import built, held_out, project
+from .other_programs import busy
 
 SPEEDS = (0.5, 1.0, 2.0)
 BUDGETS_MS = (0.5, 0.75, 1.0, 1.5)
@@ -57,10 +54,9 @@ MODES = {
     "both": Settings(rescale=True, correct=True),
 }
 ASKED = 300
-CORE = 1
 SLOW_BUDGET_MS = 1.5
 # requests of each part of the run that is disturbed in its middle
-PARTS = {"before": 500, "first 30": 30, "then": 970, "after": 1500, "last": 500}
+COURSE = {"before": 500, "first 30": 30, "then": 970, "after": 1500, "last": 500}
 SLOW_PARTS = ("first 30", "then")
 
 
@@ -128,112 +124,111 @@ def as_if_built(index: Index, speed: float) -> Index:
     return replace(scaled, package=replace(scaled.package, meta=meta))
 
 
-def held_out(plan: Project, count: int) -> tuple[list[Item], list[str]]:
-    """Items that no model was trained on, and their labels."""
-    dataset = load_data(plan)
-    ((_, rows),) = split(dataset, seed=plan.seed, held_out=0.25, folds=None)
-    rows = np.random.default_rng(plan.seed).permutation(rows)
-    rows = np.resize(rows, count)
-    labels = [dataset.labels[dataset.codes[row]] for row in rows]
-    return [dataset.items[row] for row in rows.tolist()], labels
-
-
-def burn() -> None:
-    """Keep the core busy."""
-    report.pin(CORE)
-    while True:
-        sum(range(10_000))
-
-
-def other_machines(
-    index: Index, items: list[Item], labels: list[str]
-) -> list[dict[str, Any]]:
-    """The first table, a row for each speed and mode."""
+def other_machines(given: argparse.Namespace, demo: "Demo") -> list[dict[str, Any]]:
+    """Ask indexes of other machines; a row for each speed and mode."""
+    items, labels = demo.some(10 if given.quick else given.asked)
     rows = []
-    for speed in SPEEDS:
-        built = as_if_built(index, speed)
-        for mode, settings in MODES.items():
-            asker = Asker.start(built, settings, Clock())
-            row: dict[str, Any] = {
-                "costs": f"{speed:g}",
-                "mode": mode,
-                "warm-up s": asker.warm_s,
-            }
-            for ms in BUDGETS_MS:
-                in_time, right = asker.ask(items, labels, ms)
-                row |= {f"{ms:g} ms in time": in_time, f"{ms:g} ms right": right}
-            rows.append(row)
+    with alone(demo.index):
+        for speed in SPEEDS[:1] if given.quick else SPEEDS:
+            index = as_if_built(demo.index, speed)
+            for mode, settings in MODES.items():
+                asker = Asker.start(index, settings, Clock())
+                row: dict[str, Any] = {
+                    "costs": f"{speed:g}",
+                    "served": mode,
+                    "warm-up s": asker.warm_s,
+                }
+                for ms in BUDGETS_MS:
+                    in_time, right = asker.ask(items, labels, ms)
+                    row |= {f"{ms:g} ms in time": in_time, f"{ms:g} ms right": right}
+                rows.append(row)
     return rows
 
 
-def slowed_down(
-    index: Index, items: list[Item], labels: list[str], mode: str, burns: bool
+def slowed_down(given: argparse.Namespace, demo: "Demo") -> list[dict[str, Any]]:
+    """Ask while all takes twice as long in the middle; a row without corrections."""
+    shrunk = 50 if given.quick else 1
+    course = {name: max(1, count // shrunk) for name, count in COURSE.items()}
+    with alone(demo.index):
+        return [
+            one_course(mode, course, demo, given.burn) for mode in ("rescaled", "both")
+        ]
+
+
+def one_course(
+    mode: str, course: dict[str, int], demo: "Demo", burns: bool
 ) -> dict[str, Any]:
-    """A row of the second table: a run in whose middle all takes twice as long."""
-    row: dict[str, Any] = {"mode": mode}
-    burner = multiprocessing.get_context("spawn").Process(target=burn, daemon=True)
-    clock = Clock()
-    asker = Asker.start(index, MODES[mode], time.monotonic if burns else clock)
-    at = 0
-    for name, count in PARTS.items():
-        clock.speed = 2.0 if name in SLOW_PARTS else 1.0
-        if burns and name == SLOW_PARTS[0]:
-            burner.start()
-            time.sleep(1.0)
-        if burns and name == "after":
-            burner.kill()
-            burner.join()
+    """Ask in all parts of the course."""
+    row: dict[str, Any] = {"served": mode}
+    clock, at = Clock(), 0
+    asker = Asker.start(demo.index, MODES[mode], time.monotonic if burns else clock)
+    items, labels = demo.some(sum(course.values()))
+    for name, count in course.items():
+        slow = name in SLOW_PARTS
+        clock.speed = 2.0 if slow else 1.0
         some = slice(at, at + count)
-        in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
+        with (
+            busy(core=max(report.CORES)) if burns and slow else contextlib.nullcontext()
+        ):
+            in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
         at += count
         row |= {f"{name}: in time": in_time, f"{name}: right": right}
         row[f"{name}: drift"] = asker.planner.drift.at(asker.planner.now())
     return row
 
 
-def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Build and ask."""
-    plan = Project.load(DEMO)
-    path = folder / "digits.pdx"
-    if path.exists():
-        index = Index.load(path)
-    else:
-        index = build(plan, output=path, cache=folder / "cache")
-    items, labels = held_out(plan, sum(PARTS.values()))
-    loaded = []
-    if arguments.load:
-        some = slice(arguments.asked)
-        for rate in busy_phases.RATES:
-            loaded += busy_phases.phases(path, items[some], labels[some], rate)
-    report.pin(CORE)
+def under_load(given: argparse.Namespace, demo: "Demo") -> list[dict[str, Any]]:
+    """Ask a server before, while and after other programs load the machine."""
+    items, labels = demo.some(10 if given.quick else given.asked)
+    return drift_under_load.measure(demo.path, items, labels, given.quick)
+
+
+@contextlib.contextmanager
+def alone(index: Index) -> Iterator[None]:
+    """Stay on one core, in one thread, with kernels and modules loaded."""
+    report.pin()
     gc.collect()
     gc.freeze()
-    asked = slice(arguments.asked)
-    with one_thread():
-        # kernels are loaded and modules imported then
-        Asker.start(index, MODES["as it says"], Clock())
-        return {
-            "machines": other_machines(index, items[asked], labels[asked]),
-            "slowed": [
-                slowed_down(index, items, labels, mode, arguments.burn)
-                for mode in ("rescaled", "both")
-            ],
-            "loaded": loaded,
-        }
+    try:
+        with one_thread():
+            Asker.start(index, MODES["as it says"], Clock())
+            yield
+    finally:
+        gc.unfreeze()
+        report.unpin()
 
 
-def main() -> None:
-    parser = report.options(__doc__)
+class Demo:
+    """The demo's index, and items that no model was trained on, again and again."""
+
+    def __init__(self, folder: Path, quick: bool) -> None:
+        self.path = built(folder, quick)
+        self.index = Index.load(self.path)
+        self._items, self._labels = held_out(project(quick))
+
+    def some(self, count: int) -> tuple[list[Item], list[str]]:
+        """The first so many, with their labels."""
+        rows = [k % len(self._items) for k in range(count)]
+        return [self._items[k] for k in rows], [self._labels[k] for k in rows]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Demo], list[dict[str, Any]]]] = {
+    "machines": other_machines,
+    "slowed": slowed_down,
+    "loaded": under_load,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--burn", action="store_true", help="slow down by a program")
-    parser.add_argument("--load", action="store_true", help="ask a loaded server too")
     parser.add_argument("--asked", type=int, default=ASKED, help="at each budget")
     parser.add_argument("--cache", type=Path, help="keep the index and cache here")
-    arguments = parser.parse_args()
-    if not hasattr(os, "sched_setaffinity"):
+    given = parser.parse_args(arguments)
+    if not report.CORES:
         sys.exit("this machine cannot pin a process to a core")
     with tempfile.TemporaryDirectory() as folder:
-        report.tell(run(arguments, arguments.cache or Path(folder)), arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+        demo = Demo(given.cache or Path(folder), given.quick)
+        report.tell({part: PARTS[part](given, demo) for part in given.parts}, given)

@@ -1,13 +1,9 @@
 """Whether a server that is asked ten times what it can do still says so at once.
 
-python -m benchmarks.serving.bench_flood                 prints a table
-python -m benchmarks.serving.bench_flood --json          one JSON object, for the record
-python -m benchmarks.serving.bench_flood --ways new oip  some ways of asking only
-
-The index of bench_server, whose plans cost microseconds, so that reading and writing is
-what runs out first. A load of 1 is the rate of a closed loop. Requests then come at
-fixed times, whatever the server does; `/livez` is asked beside them by a process of its
-own, with a new connection for each, as probes do. The ways of asking:
+The index is one of records whose plans cost microseconds, so that reading and writing
+is what runs out first. A load of 1 is the rate of a closed loop. Requests then come at
+fixed times; `/livez` is asked beside them by a process of its own, with a new
+connection for each, as probes do. The ways of asking:
 
     quick       kept connections, the same head in every request
     ordinary    kept connections, a model by name, which a route answers
@@ -22,7 +18,6 @@ were answered, `in_time` are within the budget from when they were sent.
 import argparse
 import json
 import multiprocessing
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +26,6 @@ import numpy as np
 
 from polydom.server.settings import Settings
 
-from .. import report
 from . import record_index
 from .open_loop import Exchange, Load
 from .served import probe, serving
@@ -124,33 +118,20 @@ def quantile_ms(seconds: list[float], percent: float) -> float | None:
     return float(np.percentile(seconds, percent, method="higher")) * 1e3
 
 
-def ask(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def records(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Find each way's capacity, then ask at multiples of it."""
-    record_index.write(folder)
+    quick = given.quick
+    record_index.write(folder, quick=quick)
     rows = json.loads((folder / record_index.ROWS).read_text())
     settings = Settings(budget_s=BUDGET_MS / 1e3)
+    seconds, loads = (0.1, LOADS[-1:]) if quick else (given.seconds, LOADS)
     table = []
-    for way in arguments.ways:
+    for way in given.ways[:1] if quick else given.ways:
         asked = requests(way, rows)
         with serving(folder / record_index.INDEX, settings) as port:
-            done = Load(port, asked, CLOSED).closed(arguments.seconds)
-            capacity = sum(e.status == 200 for e in done) / arguments.seconds
-            for load in arguments.loads:
-                facts = flood(port, asked, load * capacity, arguments.seconds)
+            done = Load(port, asked, CLOSED).closed(seconds)
+            capacity = sum(e.status == 200 for e in done) / seconds
+            for load in loads:
+                facts = flood(port, asked, load * capacity, seconds)
                 table.append({"way": way, "load": load, "capacity": capacity} | facts)
-    return table
-
-
-def main() -> None:
-    parser = report.options(__doc__)
-    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
-    parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        table = ask(arguments, Path(folder))
-    report.tell({f"budgets of {BUDGET_MS:g} ms": table}, arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+    return {f"records in {BUDGET_MS:g} ms": table}

@@ -1,10 +1,9 @@
 """How much more budget than time it takes to get the best answers, in time.
 
-python -m benchmarks.serving.bench_stretch                 builds, serves, asks, prints tables
-python -m benchmarks.serving.bench_stretch --neighbour 10  beside a program of less priority
-python -m benchmarks.serving.bench_stretch --neighbour 0   beside one of the same priority
-python -m benchmarks.serving.bench_stretch --quick --parts digits  to see that it runs
-python -m benchmarks.serving.bench_stretch --json          one JSON object, for the record
+python -m benchmarks stretch                 builds, serves, asks, prints tables
+python -m benchmarks stretch --neighbour 10  beside a program of less priority
+python -m benchmarks stretch --neighbour 0   beside one of the same priority
+python -m benchmarks stretch --parts scenes  of ICSP's photographs, not of digits
 
 The stretch is the least budget that buys 99 % of the best accuracy with 98 % of the
 answers in time, over the median time where time is no object; both by the clock of who
@@ -21,49 +20,32 @@ the core, whoever it is, who asks then rests four times as long as each answer t
 
 import argparse
 import contextlib
-import json
-import multiprocessing
-import os
 import tempfile
-import time
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.items import Item, make_item
-from polydom.indexer import build
-from polydom.indexer.building.data.dataset import split
-from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.project import Project
-from polydom.indexer.building.template import default_features
+from polydom.features.items import Item
 from polydom.server.settings import Settings
 
 from .. import report
-from ..data.kept_items import KEPT
-from ..data.scenes import FOLDER
-from ..places import DEMO, ROOT
-from .busy_phases import burn, post
-from .open_loop import Connection
+from .demo_index import built, held_out, project
+from .image_sets import prepare
+from .one_by_one import Client
+from .other_programs import busy
 from .served import serving
 
-PARTS = ("digits", "scenes")
+PARTS = ("digits", "scenes")  # the demo's, and ICSP's
 # budgets as multiples of the median time where time is no object
 LADDER = tuple(round(0.25 * 1.12**k, 3) for k in range(28))
 FREE_MS = 1000.0
 RIGHT, IN_TIME = 0.99, 0.98
 ITEMS, ROUNDS = 300, 3
 WARM = 60
-REST = 4.0  # times as long as an answer took
 DRAWS = 1000
-# what --quick builds
-FEW = {
-    "features": {"use": ["thumbnail", "moments"]},
-    "costs": {"items": 20, "repeats": 1},
-}
 
 
 class Asked(NamedTuple):
@@ -121,29 +103,6 @@ class Asked(NamedTuple):
         ]
         low, high = np.quantile(drawn, [0.025, 0.975], method="nearest").tolist()
         return [low, high]
-
-
-class Client:
-    """One connection to a server, which images are sent over."""
-
-    def __init__(self, port: int, rests: bool = False) -> None:
-        self._connection = Connection(port)
-        self._rests = rests
-
-    def ask(self, item: Item, budget_ms: float) -> tuple[float, dict[str, Any]]:
-        """Seconds until the answer was read, and the answer."""
-        self._connection.send(post(item, budget_ms), 0, 0.0)
-        exchange = None
-        while exchange is None:
-            exchange = self._connection.receive()
-        took_s = exchange.done_s - exchange.sent_s
-        if self._rests:
-            time.sleep(REST * took_s)
-        return took_s, json.loads(exchange.body)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.socket.close()
 
 
 def ask_all(
@@ -211,90 +170,44 @@ def by_size(asked: Asked) -> list[dict[str, Any]]:
     return rows
 
 
-@contextlib.contextmanager
-def neighbour(nice: int | None) -> Iterator[None]:
-    """Keep the server's core busy meanwhile; with None nobody does."""
-    if nice is None:
-        yield
-        return
-    context = multiprocessing.get_context("spawn")
-    program = context.Process(target=spin, args=(nice,), daemon=True)
-    program.start()
-    try:
-        yield
-    finally:
-        program.kill()
-        program.join()
+def images(part: str, folder: Path, quick: bool) -> tuple[Path, list[Item], list[str]]:
+    """An index, and images that no model of it was trained on."""
+    if part == "scenes":
+        kept = prepare("scenes", folder, ITEMS)
+        return kept.path, kept.items, kept.labels
+    return built(folder, quick), *held_out(project(quick))
 
 
-def spin(nice: int) -> None:
-    """Never sleep."""
-    os.nice(nice)
-    if len(report.CORES) > 1:
-        report.pin(1)
-    burn()
-
-
-def digits(folder: Path, quick: bool) -> tuple[Path, list[tuple[Item, str]]]:
-    """The demo's index, and the items that no model was trained on."""
-    told = tomllib.loads(DEMO.read_text()) | (FEW if quick else {})
-    path, plan = folder / "digits.pdx", Project.from_mapping(told, folder=DEMO.parent)
-    if not path.exists():
-        build(plan, output=path, cache=folder / "digits")
-    dataset = load_data(plan)
-    ((_, rows),) = split(dataset, seed=plan.seed, held_out=0.25, folds=None)
-    return path, [
-        (dataset.items[row], dataset.labels[dataset.codes[row]])
-        for row in rows.tolist()
-    ]
-
-
-def scenes(folder: Path, quick: bool) -> tuple[Path, list[tuple[Item, str]]]:
-    """The index of bench_scenes, and the images kept from its build."""
-    report.need(FOLDER)
-    path = folder / "scenes.pdx"
-    if not path.exists():
-        told = {
-            "data": {"items": "benchmarks.data.kept_items:build_scenes"},
-            "features": {"use": default_features("image")},
-            "learner": {"name": "lda"},
-            "search": {"alpha": 1.05, "tolerance": 0.0},
-        }
-        plan = Project.from_mapping(told | (FEW if quick else {}), folder=ROOT)
-        build(plan, output=path, cache=folder / "scenes")
-    return path, [(make_item(image), label) for image, label, _ in KEPT["scenes"]()]
-
-
-def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Build, serve and ask, for each part."""
-    quick, nice = arguments.quick, arguments.neighbour
-    count, rounds = (12, 1) if quick else (arguments.items, arguments.rounds)
-    facts: dict[str, Any] = {"load before": os.getloadavg()[0]}
-    for part in arguments.parts:
-        path, given = {"digits": digits, "scenes": scenes}[part](folder, quick)
-        drawn = np.random.default_rng(0).permutation(len(given))[:count].tolist()
-        items, labels = [given[n][0] for n in drawn], [given[n][1] for n in drawn]
-        with serving(path, Settings()) as port, neighbour(nice):
-            ladder = LADDER[:: 9 if quick else 1]
-            with contextlib.closing(Client(port, rests=nice is not None)) as client:
-                asked = ask_all(client, items, labels, ladder, rounds)
+    quick, nice = given.quick, given.neighbour
+    count, rounds = (12, 1) if quick else (given.items, given.rounds)
+    ladder = LADDER[:: 9 if quick else 1]
+    facts: dict[str, Any] = {}
+    for part in given.parts:
+        path, items, labels = images(part, folder, quick)
+        core = 1 if len(report.CORES) > 1 else None
+        with contextlib.ExitStack() as stack:
+            port = stack.enter_context(serving(path, Settings()))
+            if nice is not None:
+                stack.enter_context(busy(core=core, nice=nice))
+            client = stack.enter_context(Client(port, rests=nice is not None))
+            asked = ask_all(client, items[:count], labels[:count], ladder, rounds)
         facts[part] = by_budget(asked)
         facts[f"stretch of {part}"] = by_size(asked)
     return facts
 
 
-def main() -> None:
-    parser = report.options(__doc__)
-    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__, data=True)
+    parser.add_argument("--parts", nargs="+", default=PARTS[:1], choices=PARTS)
     parser.add_argument("--neighbour", type=int, metavar="NICE", help="how nice it is")
     parser.add_argument("--items", type=int, default=ITEMS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--quick", action="store_true", help="a few items only")
     parser.add_argument("--cache", type=Path, help="keep the indexes and caches here")
-    arguments = parser.parse_args()
+    given = parser.parse_args(arguments)
+    if "scenes" in given.parts:
+        report.need(given, "scene15")
     with tempfile.TemporaryDirectory() as folder:
-        report.tell(run(arguments, arguments.cache or Path(folder)), arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(run(given, given.cache or Path(folder)), given)

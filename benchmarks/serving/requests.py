@@ -1,12 +1,11 @@
 """Requests per second of a cheap model, against other servers, and what each costs.
 
-python -m benchmarks.serving.bench_server                        all parts: tables
-python -m benchmarks.serving.bench_server --json                 one JSON object, for the record
-python -m benchmarks.serving.bench_server --parts path           in process alone
-python -m benchmarks.serving.bench_server --parts protocols      `/v1/predict`, `/v2` and gRPC alone
-python -m benchmarks.serving.bench_server --parts setups         texts, images, workers, a proxy in front
-python -m benchmarks.serving.bench_server --venv mlserver=DIR    adds a peer installed in DIR
-python -m benchmarks.serving.bench_server --memory 1000000       adds memory before and after
+python -m benchmarks requests                         all parts: tables
+python -m benchmarks requests --parts path            in process alone
+python -m benchmarks requests --parts protocols       `/v1/predict`, `/v2` and gRPC alone
+python -m benchmarks requests --parts setups          texts, images, workers, a proxy in front
+python -m benchmarks requests --venv mlserver=FOLDER  adds a peer installed in FOLDER
+python -m benchmarks requests --memory 1000000        adds memory before and after
 
 One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
 on one core and the generator on another; a server that is not being measured is
@@ -37,6 +36,7 @@ from .saturation import CONNECTIONS, Contender, free_port, saturate, with_wrk
 
 PEERS = ROOT / "benchmarks" / "peers"
 OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
+QUICK = ("polydom", "hello")
 ELSEWHERE = ("litserve", "mlserver", "bentoml")
 MODELLESS = ("hello", "echo")
 DECIDED = 1e-6  # shares this near to 1/2 may be rounded to either side
@@ -119,11 +119,11 @@ def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
     return table
 
 
-def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def servers(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Start everything there is, check it, measure it in rounds."""
-    shares = record_index.write(folder, asked=arguments.rows)
-    pythons = dict.fromkeys(OWN, sys.executable)
-    for option in arguments.venv:
+    shares = record_index.write(folder, given.rows, given.quick)
+    pythons = dict.fromkeys(QUICK if given.quick else OWN, sys.executable)
+    for option in given.venv:
         name, _, place = option.partition("=")
         pythons[name] = str(Path(place) / "bin" / "python")
     missing = {name: "no --venv names it" for name in ELSEWHERE if name not in pythons}
@@ -131,59 +131,56 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if pinned:
         report.pin(0)
     contenders: list[Contender] = []
-    facts: dict[str, Any] = {"missing": missing}
+    facts: dict[str, Any] = {"not measured": missing}
     with contextlib.ExitStack() as stack:
         for name, python in pythons.items():
-            if arguments.only and name not in arguments.only:
+            if name not in (given.only or pythons):
                 continue
             try:
                 server = started(name, python, folder, 1 if pinned else None)
                 contender = stack.enter_context(server)
                 if name not in MODELLESS:
-                    check(contender, shares[: arguments.checked])
+                    check(contender, shares[: given.checked])
             except (OSError, TimeoutError, ValueError) as error:
                 missing[name] = str(error)
                 continue
             contender.pause()
             contenders.append(contender)
-        for _ in range(arguments.rounds):
+        for _ in range(given.rounds):
             for connections in CONNECTIONS:
                 for contender in contenders:
-                    saturate(contender, connections, arguments.seconds, folder)
-        facts["table"] = summary(contenders)
-        if arguments.memory:
-            facts["memory"] = grow(contenders[0], arguments.memory, folder)
+                    saturate(contender, connections, given.seconds, folder)
+        facts["one record"] = summary(contenders)
+        if given.memory:
+            facts["memory"] = grow(contenders[0], given.memory, folder)
     return facts
 
 
 PARTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
-    "servers": run,
-    "path": lambda _, folder: {"us": in_process.measure(folder)},
-    "protocols": lambda _, folder: {"protocols": protocols.measure(folder)},
-    "setups": lambda options, folder: {
-        "setups": setups.measure(folder, options.seconds, options.rounds)
-    },
+    "servers": servers,
+    "path": in_process.measure,
+    "protocols": protocols.measure,
+    "setups": setups.measure,
 }
 
 
-def main() -> None:
-    parser = report.options(__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--venv", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="leave others out")
-    parser.add_argument("--seconds", type=int, default=1, help="of each run")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1000, help="different requests")
     parser.add_argument("--checked", type=int, default=50, help="answers compared")
     parser.add_argument("--memory", type=int, default=0, metavar="REQUESTS")
-    arguments = parser.parse_args()
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.seconds, given.rounds, given.rows, given.checked = 0.1, 1, 40, 5
     facts: dict[str, Any] = {}
-    for part in arguments.parts:
+    for part in given.parts:
         with tempfile.TemporaryDirectory() as folder:
-            facts |= PARTS[part](arguments, Path(folder))
+            facts |= PARTS[part](given, Path(folder))
         report.unpin()
-    report.tell(facts, arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(facts, given)

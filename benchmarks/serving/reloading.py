@@ -1,34 +1,29 @@
 """Whether replacing an index under load makes answers late.
 
-python -m benchmarks.serving.bench_reload            builds the demo's index, about 30 s
-python -m benchmarks.serving.bench_reload INDEX.pdx  of one that is there
-python -m benchmarks.serving.bench_reload --json     one JSON object, for the record
-
 One client asks with one connection, one request after the other, first of a server that
 is left alone, then of the same server while its file is replaced and SIGHUP sent again
 and again, each as soon as the one before is in place.
 """
 
+import argparse
 import http.client
 import json
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from polydom.indexer import Index
 from tests.support.servers import ask, serving
 
-from .. import report
-from .bench_workers import body_of
-from .indexes import index_file
+from .one_by_one import body_of
 
 SECONDS = 10.0
 BUDGET_MS = 10.0
@@ -92,33 +87,24 @@ def ask_for(seconds: float, port: int, bodies: list[bytes]) -> dict[str, float]:
     return {**facts, "max": max(took), "inside": float(np.mean(met))}
 
 
-def measure(path: Path) -> dict[str, dict[str, float]]:
-    package = Index.load(path).package
+def measure(given: argparse.Namespace, path: Path, folder: Path) -> dict[str, Any]:
+    """Ask of a server that is left alone, and of one that reloads."""
+    seconds, served = 0.3 if given.quick else SECONDS, folder / "served.pdx"
+    index = Index.load(path)
+    index.save(served)
+    package = index.package
     assert package is not None
     bodies = [
         body_of(package.kind, sample, BUDGET_MS) for sample in package.meta["samples"]
     ]
-    with serving(path) as (process, port):
-        ask_for(SECONDS / 5, port, bodies)
-        alone = ask_for(SECONDS, port, bodies)
-        with reloading(process.pid, port, path) as took:
-            busy = ask_for(SECONDS, port, bodies)
-    return {
+    with serving(served) as (process, port):
+        ask_for(seconds / 5, port, bodies)
+        alone = ask_for(seconds, port, bodies)
+        with reloading(process.pid, port, served) as took:
+            busy = ask_for(seconds, port, bodies)
+    each_s = float(np.median(took)) if took else None
+    runs = {
         "left alone": alone,
-        "reloading": {**busy, "reloads": len(took), "s each": float(np.median(took))},
+        "reloading": {**busy, "reloads": len(took), "s each": each_s},
     }
-
-
-def main() -> None:
-    parser = report.options(__doc__)
-    parser.add_argument("index", nargs="?", type=Path)
-    args = parser.parse_args()
-    with index_file(args.index) as index, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "served.pdx")
-        Index.load(index).save(path)
-        runs = measure(path)
-    report.tell({f"ms, budgets of {BUDGET_MS:g}": runs}, args.json)
-
-
-if __name__ == "__main__":
-    main()
+    return {f"ms, budgets of {BUDGET_MS:g}": runs}

@@ -1,6 +1,6 @@
 """What one budget for many items buys, against the same for each; and a long stream.
 
-python -m benchmarks.serving.bench_batch [--stream 100000] [--index FILE.pdx] [--json]
+python -m benchmarks batch [--stream ITEMS] [--index FILE.pdx]
 
 The demo's digits, its held-out quarter: accuracy by the knapsack (all items known, and
 as a stream in chunks of 64) and with an equal budget for each item; and of the items
@@ -20,11 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.indexer.building.data.dataset import split
-from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.project import Project
 from polydom.server.batch.knapsack import Menus, solve
 from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import TopK
@@ -37,8 +33,7 @@ from tests.support.servers import serving
 
 from .. import report
 from ..new_process import memory_kb
-from ..places import DEMO
-from .indexes import index_file
+from .demo_index import held_out, index_file, project
 
 PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
 LISTED = 30
@@ -47,17 +42,14 @@ LISTED = 30
 class Held:
     """The held-out digits, and what each plan of each answers."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, quick: bool) -> None:
         assert index.package is not None
         # predicted seconds as money: nothing but plans is charged then
         meta = {**index.package.meta, "unit": "predicted s"}
         index = replace(index, package=replace(index.package, meta=meta))
         assert index.package is not None
         self.planner = Planner(index, index.package.extractor())
-        data = load_data(Project.load(DEMO))
-        ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
-        self.items: list[Item] = [data.items[row] for row in rows]
-        self.labels = [data.labels[data.codes[row]] for row in rows]
+        self.items, self.labels = held_out(project(quick))
         menus = Menus(index, index.coefficients)
         self.menus = [menus.of(item.size) for item in self.items]
         self._known: dict[tuple[int, int], Outcome] = {}
@@ -173,11 +165,11 @@ def quantiles(found: list[tuple[float, bool]]) -> dict[str, float]:
     }
 
 
-def stream(count: int, folder: Path) -> dict[str, Any]:
-    """Send so many texts in one batch, and single requests meanwhile."""
+def stream(count: int, alone_s: float, folder: Path) -> dict[str, Any]:
+    """Send so many texts in one batch, and single requests meanwhile and before."""
     with serving(save_index(folder), f"--features={FEATURES_FILE}") as (process, port):
         stop, singles = threading.Event(), list[tuple[float, bool]]()
-        threading.Timer(3.0, stop.set).start()
+        threading.Timer(alone_s, stop.set).start()
         alone = quantiles(ask_singles(port, stop))
         memory = [memory_kb("VmRSS", process.pid) / 1024]
         stop = threading.Event()
@@ -188,7 +180,7 @@ def stream(count: int, folder: Path) -> dict[str, Any]:
 
         def texts() -> Iterator[str]:
             for number in range(count):
-                if number % (count // 20) == 0:
+                if number % max(1, count // 20) == 0:
                     memory.append(memory_kb("VmRSS", process.pid) / 1024)
                 yield (HAM, SPAM)[number % 2]
 
@@ -201,28 +193,34 @@ def stream(count: int, folder: Path) -> dict[str, Any]:
     assert isinstance(totals, Totals)
     assert (totals.items, totals.errors) == (count, 0)
     return {
-        "items": count,
-        "seconds": seconds,
-        "items a second": count / seconds,
-        "MB before": memory[0],
-        "MB at most": max(memory),
-        "singles alone": alone,
-        "singles beside the batch": quantiles(singles),
+        "a stream": {
+            "items": count,
+            "seconds": seconds,
+            "items a second": count / seconds,
+            "MB before": memory[0],
+            "MB at most": max(memory),
+        },
+        "single requests": {
+            "alone": alone,
+            "beside the stream": quantiles(singles),
+        },
     }
 
 
-def main() -> None:
-    """Run the command."""
-    parser = report.options(__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
     parser.add_argument("--stream", type=int, default=100_000, help="0: none")
     parser.add_argument("--index", type=Path, help="the demo's, built before")
-    args = parser.parse_args()
-    with index_file(args.index) as path, tempfile.TemporaryDirectory() as folder:
-        facts: dict[str, Any] = {"rows": compare(Held(Index.load(path)))}
-        if args.stream:
-            facts["stream"] = stream(args.stream, Path(folder))
-    report.tell(facts, args.json)
-
-
-if __name__ == "__main__":
-    main()
+    given = parser.parse_args(arguments)
+    quick = given.quick
+    count, alone_s = (200, 0.1) if quick else (given.stream, 3.0)
+    with (
+        index_file(given.index, quick) as path,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        held = Held(Index.load(path), quick)
+        facts: dict[str, Any] = {"one budget for all": compare(held)}
+        if count:
+            facts |= stream(count, alone_s, Path(folder))
+    report.tell(facts, given)

@@ -1,16 +1,11 @@
 """How much memory each worker of one server adds, beside the index that all map.
 
-python -m benchmarks.serving.bench_workers            builds the demo's index, about 30 s
-python -m benchmarks.serving.bench_workers INDEX.pdx  of one that is there
-python -m benchmarks.serving.bench_workers --json     one JSON object, for the record
-
 Linux alone says what processes share (/proc/PID/smaps_rollup). Rss counts shared pages
 in every process, Pss divides them among those that share them, and Uss is what ends
 with the process: what one worker more costs.
 """
 
-import base64
-import json
+import argparse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,8 +13,7 @@ from typing import Any
 from polydom.indexer import Index
 from tests.support.servers import ask, serving
 
-from .. import report
-from .indexes import index_file
+from .one_by_one import body_of
 
 COUNTS = (1, 2, 4)
 # enough that each of the workers gets some
@@ -27,7 +21,17 @@ REQUESTS = 400
 BUDGET_MS = 1000
 
 
-def measure(path: Path, count: int) -> list[dict[str, Any]]:
+def measure(given: argparse.Namespace, path: Path, folder: Path) -> dict[str, Any]:
+    """Megabytes of each process of servers of some workers."""
+    counts, requests = ((2,), 8) if given.quick else (COUNTS, REQUESTS)
+    rows = [row for count in counts for row in of_workers(path, count, requests)]
+    return {
+        "MB of the index": path.stat().st_size / 1e6,
+        f"MB of each process after {requests} requests": rows,
+    }
+
+
+def of_workers(path: Path, count: int, requests: int) -> list[dict[str, Any]]:
     """Megabytes of each process of a server, the parent of workers first."""
     index = Index.load(path)
     assert index.package is not None
@@ -35,7 +39,7 @@ def measure(path: Path, count: int) -> list[dict[str, Any]]:
     with serving(path, f"--workers={count}") as (process, port):
         while len(workers_ready(port)) < count:
             pass
-        for number in range(REQUESTS):
+        for number in range(requests):
             body = body_of(kind, samples[number % len(samples)], BUDGET_MS)
             status, _ = ask(
                 port, "POST", "/v1/predict", body, content_type="application/json"
@@ -58,12 +62,6 @@ def workers_ready(port: int) -> list[str]:
     ]
 
 
-def body_of(kind: str, sample: Any, budget_ms: float) -> bytes:
-    field = "image_base64" if kind == "image" else kind
-    value = base64.b64encode(sample).decode() if kind == "image" else sample
-    return json.dumps({field: value, "budget_ms": budget_ms}).encode()
-
-
 def memory(pid: int) -> dict[str, float]:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
@@ -72,18 +70,3 @@ def memory(pid: int) -> dict[str, float]:
         name: value * 1024 / 1e6
         for name, value in {"Rss": kib["Rss"], "Pss": kib["Pss"], "Uss": uss}.items()
     }
-
-
-def main() -> None:
-    parser = report.options(__doc__)
-    parser.add_argument("index", nargs="?", type=Path)
-    args = parser.parse_args()
-    with index_file(args.index) as path:
-        rows = [row for count in COUNTS for row in measure(path, count)]
-        size = path.stat().st_size / 1e6
-    facts = {"index_mb": size, f"megabytes after {REQUESTS} requests": rows}
-    report.tell(facts, args.json)
-
-
-if __name__ == "__main__":
-    main()
