@@ -1,12 +1,22 @@
-"""A wheel of this checkout, installed into an environment of its own."""
+"""What is published, built from this checkout, installed elsewhere and used there.
 
+Nothing is downloaded: what is built has the build backend of this environment, and what
+is installed has this environment's libraries.
+"""
+
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import pytest
@@ -15,23 +25,78 @@ from packaging.requirements import Requirement
 from tests.support import projects
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.jit  # another process runs all that is tried here
+
 ROOMS = ("features", "models", "indexer", "server")
 COMPILES = """
 from polydom.models.scoring.kernels.link import logistic
 assert logistic(0.0) == 0.5
 assert logistic.signatures
 """
+USES = """
+import polydom
+print(polydom.__version__)
+with polydom.Client("http://127.0.0.1:PORT") as client:
+    client.wait_ready()
+    print(client.predict("Win a free prize NOW!!!", budget_ms=1000).label)
+"""
 
 
-def run(arguments: list[str | Path], folder: Path, *, compiled: bool = False) -> str:
-    """Run it without compiling: a new place would have every kernel compiled anew."""
+class Venv(NamedTuple):
+    """An environment with polydom and what it needs, and nothing else."""
+
+    place: Path
+    version: str
+
+    @property
+    def binaries(self) -> Path:
+        return self.place / ("Scripts" if os.name == "nt" else "bin")
+
+    def run(self, *arguments: str, folder: Path, compiled: bool = False) -> str:
+        return run([self.binaries / arguments[0], *arguments[1:]], folder, compiled)
+
+
+def environment(compiled: bool = False) -> dict[str, str]:
+    """Without compiling: a new place would have every kernel compiled anew."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    kept["NUMBA_DISABLE_JIT"] = str(int(not compiled))
+    return kept | {"NUMBA_DISABLE_JIT": str(int(not compiled)), "PIP_NO_INDEX": "1"}
+
+
+def run(arguments: list[str | Path], folder: Path, compiled: bool = False) -> str:
     done = subprocess.run(
-        list(map(str, arguments)), cwd=folder, env=kept, capture_output=True, text=True
+        list(map(str, arguments)),
+        cwd=folder,
+        env=environment(compiled),
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def copy_of_sources(place: Path) -> Path:
+    """The checkout, without what git passes over."""
+    passed_over = [".git", *(ROOT / ".gitignore").read_text().split()]
+    ignored = shutil.ignore_patterns(*(name.rstrip("/") for name in passed_over))
+    shutil.copytree(ROOT, place, ignore=ignored, symlinks=True)
+    return place
+
+
+def files_below(place: Path) -> set[str]:
+    return {
+        path.relative_to(place).as_posix()
+        for path in place.rglob("*")
+        if path.is_file()
+    }
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    """A digest of each file, by its name."""
+    with ZipFile(wheel) as packed:
+        return {
+            name: hashlib.sha256(packed.read(name)).hexdigest()
+            for name in packed.namelist()
+        }
 
 
 def needed_by(package: Distribution) -> list[Distribution]:
@@ -56,68 +121,123 @@ def link(package: Distribution, site: Path) -> None:
             (site / name).symlink_to(str(package.locate_file(name)))
 
 
-def copy_of_sources(place: Path) -> Path:
-    """What a wheel is made of, without what earlier builds left beside it."""
-    for room in (*ROOMS, "polydom"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, place / room, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, place)
-    return place
-
-
-def files_of(place: Path) -> set[str]:
-    """Files of the rooms, as the wheel should name them; .proto is compiled before."""
-    rooms = {
-        f"polydom/{path.relative_to(place).as_posix()}"
-        for room in ROOMS
-        for path in (place / room).rglob("*")
-        if path.is_file() and path.suffix != ".proto"
-    }
-    return rooms | {f"polydom/{path.name}" for path in (place / "polydom").iterdir()}
-
-
-@pytest.mark.jit
-def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
-    sources = copy_of_sources(tmp_path / "sources")
-    wanted = files_of(sources)
-    run([sys.executable, "-m", "build", "--wheel", "-o", tmp_path, sources], tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
-    packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert packed == wanted
-    venv = tmp_path / "venv"
-    run([sys.executable, "-m", "venv", "--without-pip", venv], tmp_path)
-    binaries = venv / ("Scripts" if os.name == "nt" else "bin")
-    install: list[str | Path] = [
-        "pip",
-        "--python",
-        binaries / "python",
-        "install",
-        "--no-deps",
-    ]
-    run([sys.executable, "-m", *install, "--no-index", "--quiet", wheel], tmp_path)
+def install(published: Path, place: Path) -> Venv:
+    """Install a wheel or an sdist as pip does, into an environment of its own."""
+    venv = Venv(place, version="")
+    place.mkdir()
+    run([sys.executable, "-m", "venv", "--without-pip", place], place.parent)
     says = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(run([binaries / "python", "-c", says], tmp_path).strip())
+    site = Path(venv.run("python", "-c", says, folder=place).strip())
+    link(distribution("setuptools"), site)
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python"]
+    how = ["install", "--quiet", "--no-deps", "--no-build-isolation"]
+    run([*pip, venv.binaries / "python", *how, published], place)
     (metadata,) = site.glob("polydom-*.dist-info")
-    for package in needed_by(PathDistribution(metadata)):
-        link(package, site)
+    package = PathDistribution(metadata)
+    for needed in needed_by(package):
+        link(needed, site)
+    return Venv(place, package.version)
 
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_sources(tmp_path_factory.mktemp("release") / "sources")
+
+
+@pytest.fixture(scope="module")
+def dist(sources: Path) -> Path:
+    """An sdist, and the wheel that is built from it."""
+    build(sources, sources.parent / "dist")
+    return sources.parent / "dist"
+
+
+def build(sources: Path, place: Path, *which: str) -> None:
+    to_build = ["build", "--no-isolation", *which, "--outdir", str(place), "."]
+    run([sys.executable, "-m", *to_build], sources)
+
+
+def test_sdist_holds_what_the_checkout_does(sources: Path, dist: Path) -> None:
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        files = {member.name for member in packed.getmembers() if member.isfile()}
+    holds = {name.partition("/")[2] for name in files}
+    wanted = {
+        name
+        for name in files_below(sources)
+        if not name.startswith(("typings/", "polydom.egg-info/"))
+    }
+    added = {name for name in holds if not name.startswith("polydom.egg-info/")}
+    assert added - {"PKG-INFO", "setup.cfg"} == wanted
+    assert {"LICENSE", "CHANGELOG.md", "tests/conftest.py", "Makefile"} <= holds
+
+
+def test_wheel_is_the_rooms_and_the_same_from_the_sdist(
+    sources: Path, dist: Path, tmp_path: Path
+) -> None:
+    build(sources, tmp_path, "--wheel")
+    (of_checkout,), (of_sdist,) = tmp_path.glob("*.whl"), dist.glob("*.whl")
+    assert contents(of_checkout) == contents(of_sdist)
+    packed = {name for name in contents(of_sdist) if ".dist-info/" not in name}
+    rooms = {
+        f"polydom/{room}/{name}"
+        for room in ROOMS
+        for name in files_below(sources / room)
+        if not name.endswith(".proto")  # compiled before
+    }
+    assert packed == rooms | {f"polydom/{n}" for n in files_below(sources / "polydom")}
+
+
+def test_an_index_shows_what_is_published(dist: Path) -> None:
+    files = [str(path) for path in dist.iterdir()]
+    says = run([sys.executable, "-m", "twine", "check", "--strict", *files], dist)
+    assert says.count("PASSED") == len(files) == 2
+
+
+@contextmanager
+def serving(venv: Venv, folder: Path) -> Iterator[str]:
+    """Serve the index of a folder; the port."""
+    with subprocess.Popen(
+        [venv.binaries / "polydom", "serve", "my.pdx", "--port=0"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", process.stdout.readline())
+            assert found
+            yield found[1]
+        finally:
+            process.terminate()
+            assert process.wait(timeout=20) == 0
+
+
+def test_wheel_and_sdist_are_installed_and_used(dist: Path, tmp_path: Path) -> None:
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    builds = install(wheel, tmp_path / "of-wheel")
     folder = projects.texts(tmp_path / "empty")
-    run([binaries / "polydom", "build", "PROJECT.toml", "-o", "my.pdx"], folder)
-    facts = json.loads(
-        run([binaries / "polydom", "inspect", "my.pdx", "--json"], folder)
-    )
-    assert facts["labels"] == ["ham", "spam"]
+    (folder / "PROJECT.toml").unlink()
+    builds.run("polydom", "init", "--kind", "texts", folder=folder)
+    project = (folder / "PROJECT.toml").read_text()
+    use = 'use = ["casing", "punctuation"]'  # fewer, so that it takes seconds
+    project, replaced = re.subn(r"(?sm)^use = \[.*?\]", use, project)
+    assert replaced == 1
+    (folder / "PROJECT.toml").write_text(project)
+    builds.run("polydom", "build", "PROJECT.toml", "-o", "my.pdx", folder=folder)
+    told = builds.run("polydom", "inspect", "my.pdx", "--json", folder=folder)
+    assert json.loads(told)["labels"] == ["ham", "spam"]
     (folder / "mail.txt").write_text("Win a free prize NOW!!!")
-    predict = ["predict", "my.pdx", "mail.txt", "--budget-ms", "1000", "--json"]
-    answer = json.loads(run([binaries / "polydom", *predict], folder))
-    assert answer["label"] == "spam"
-    run([binaries / "python", "-c", COMPILES], folder, compiled=True)
-    version = run(
-        [binaries / "python", "-c", "import polydom; print(polydom.__version__)"],
-        folder,
-    )
-    assert version.strip() in metadata.name
-    assert "Usage: polydom" in run(
-        [binaries / "python", "-m", "polydom", "--help"], folder
-    )
+    ask = ["predict", "my.pdx", "mail.txt", "--budget-ms", "1000", "--json"]
+    assert json.loads(builds.run("polydom", *ask, folder=folder))["label"] == "spam"
+
+    serves = install(sdist, tmp_path / "of-sdist")
+    assert sdist.name == f"polydom-{serves.version}.tar.gz"
+    with serving(serves, folder) as port:
+        uses = USES.replace("PORT", port)
+        said = serves.run("python", "-c", uses, folder=folder).split()
+    assert said == [serves.version, "spam"]
+    serves.run("python", "-c", COMPILES, folder=folder, compiled=True)
+    shown = serves.run("python", "-m", "polydom", "--help", folder=folder)
+    assert "Usage: polydom" in shown
