@@ -12,8 +12,9 @@ from typing import Any
 
 from ..places import data_folder
 from . import digits
+from .bundled import load_tumours
 from .scenes import load
-from .tables import load_adult
+from .tables import Split, load_adult
 
 FTI_TESTS = ("TT4", "T4U")  # what the last column is computed from
 TEXT_FEATURES = [
@@ -84,9 +85,19 @@ def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
         yield dict(zip(names, map(float, values), strict=True)), label, str(number)
 
 
-def adult_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
+def adult_rows(part: str) -> Iterator[Labelled]:
     """Yield the records of "train" or "test", categories numbered."""
-    X, y, Xt, yt = load_adult(data_folder())
+    return records(load_adult(data_folder()), part)
+
+
+def tumour_rows(part: str) -> Iterator[Labelled]:
+    """Yield the records of "train" or "test"."""
+    return records(load_tumours(), part)
+
+
+def records(split: Split, part: str) -> Iterator[Labelled]:
+    """Yield the rows of "train" or "test" as records of x0, x1, ..."""
+    X, y, Xt, yt = split
     rows, codes = (X, y) if part == "train" else (Xt, yt)
     for number, (row, code) in enumerate(zip(rows.tolist(), codes, strict=True)):
         yield {f"x{j}": value for j, value in enumerate(row)}, str(code), str(number)
@@ -122,10 +133,17 @@ def build_adult() -> Iterator[Labelled]:
     return adult_rows("train")
 
 
+def build_tumours() -> Iterator[Labelled]:
+    """Yield the training records."""
+    return tumour_rows("train")
+
+
 KEPT: dict[str, Callable[[], Iterator[Labelled]]] = {
     "digits": lambda: digits.load(kept),
     "few": lambda: digits.few(kept),
     "scenes": lambda: (one for one in load() if kept(one[2])),
     "films": lambda: (one for one in films() if kept(one[2])),
     "thyroid": lambda: thyroid_rows("test"),
+    "adult": lambda: adult_rows("test"),
+    "tumours": lambda: tumour_rows("test"),
 }

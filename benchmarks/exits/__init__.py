@@ -1,3 +1,3 @@
 """What early exits save, and whether they keep their promise."""
 
-BENCHMARKS: tuple[str, ...] = ()
+BENCHMARKS = ("exits", "served_exits", "qwyc", "promise")

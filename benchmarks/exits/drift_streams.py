@@ -146,6 +146,14 @@ def load_adult(folder: Path) -> Stream:
     )
 
 
+def draw_steady() -> Stream:
+    """2,300 drawn rows that do not drift; the first of two columns decides most."""
+    draws = np.random.default_rng(0)
+    rows = draws.normal(size=(2_300, 2)).astype(np.float32)
+    codes = (rows[:, 0] + rows[:, 1] / 4 > 0).astype(np.int64)
+    return Stream(rows, codes, {"first": 1, "second": 1}, 600, 1_800)
+
+
 def _number(word: str) -> float:
     return np.nan if word == "NA" else float(word)
 

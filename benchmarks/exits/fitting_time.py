@@ -9,16 +9,16 @@ in a second fit.
 
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models.qwyc.fit import fit_schedule
 
-from ..data.tables import load_adult
-from .binary_exits import train
+from ..data.tables import Split
+from .two_class_exits import train
 
+QUICK_SHAPES = ((500, 20),)
 SHAPES = ((8_192, 500), (16_384, 500), (32_561, 125), (32_561, 250), (32_561, 500))
 ALPHA = 0.005
 MEGABYTE = 1e6
@@ -32,13 +32,6 @@ def drawn_scores(rows: int, models: int) -> NDArray[np.float64]:
     noise: NDArray[np.float64] = draws.normal(size=(rows, models)) * weights
     noise += signal
     return noise
-
-
-def adult(folder: Path) -> tuple[NDArray[np.float64], float]:
-    """Scores and threshold of the ensemble on Adult's training rows."""
-    X, y, _, _ = load_adult(folder)
-    ensemble = train(X, y)
-    return ensemble.base_scores(X), ensemble.threshold
 
 
 def measure(scores: NDArray[np.float64], threshold: float = 0.0) -> dict[str, float]:
@@ -61,7 +54,10 @@ def measure(scores: NDArray[np.float64], threshold: float = 0.0) -> dict[str, fl
     }
 
 
-def fits(folder: Path) -> list[dict[str, float]]:
-    """Fits of drawn scores, and of Adult's."""
-    drawn = [measure(drawn_scores(*shape)) for shape in SHAPES]
-    return [*drawn, measure(*adult(folder))]
+def fits(rows: Split, quick: bool) -> list[dict[str, float]]:
+    """Fits of drawn scores, and of the whole ensemble's on these training rows."""
+    X, y, _, _ = rows
+    shapes = QUICK_SHAPES if quick else SHAPES
+    ensemble = train(X, y, shapes[-1][1])
+    drawn = [measure(drawn_scores(*shape)) for shape in shapes]
+    return [*drawn, measure(ensemble.base_scores(X), ensemble.threshold)]

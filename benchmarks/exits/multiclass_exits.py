@@ -22,28 +22,31 @@ from numpy.typing import NDArray
 
 from polydom.models import Ensemble
 from polydom.models.qwyc.augment import swap_columns
-from polydom.models.qwyc.costs import ModelCosts
-from polydom.models.qwyc.optimal_stopping import Stopping
-from polydom.models.qwyc.ordering import order_by_margin_impurity
-from polydom.models.qwyc.running_sums import MarginSums
-from polydom.models.qwyc.schedule import MarginSchedule
-from polydom.models.scoring.whole_sums import whole_sums
 
+from ..data.bundled import load_digit_rows
 from ..data.tables import Codes, Rows, read_covtype, small_mnist
 from ..models.boosting import SAME, boost
+from ..peers.contender import ROUNDS as TIMED
 from ..peers.contender import Contender, check, choose_row, take_turns, us
 from ..peers.tree_peers import single_row_fast
 from ..report import pin, unpin
-from .equal_change import by_method, cheapest
+from .curves import (
+    OURS,
+    Point,
+    Points,
+    by_method,
+    cheapest,
+    margin_schedules,
+    within_limits,
+)
 
 ROUNDS, LEAVES, RATE = 100, 31, 0.1
 LIMITS = (0.01, 0.005, 0.002)
 COPIES = 3
 EVERY = (1, 2, 5, 10)  # rounds between two looks of LightGBM's rule
 MARGINS = np.geomspace(0.3, 10.0, 60)
-PREFIXES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
 CHECKED = 500
-OURS, KEPT, THEIRS = "polydom", "polydom, boosting order", "LightGBM early stop"
+KEPT, THEIRS = "polydom, boosting order", "LightGBM early stop"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,17 +76,24 @@ def load_mnist(folder: Path) -> Parts:
     return Parts((rows[:10_000], codes[:10_000]), rows[10_000:], test)
 
 
+def load_digits() -> Parts:
+    """scikit-learn's digits: 900, 400 and 497."""
+    rows, codes = load_digit_rows()
+    test = slice(1_300, None)
+    return Parts((rows[:900], codes[:900]), rows[900:1_300], (rows[test], codes[test]))
+
+
 SETS: dict[str, Callable[[Path], Parts]] = {
     "covtype20k": load_covtype,
     "mnist": load_mnist,
 }
 
 
-def train(X: Rows, y: Codes) -> tuple[Any, Ensemble]:
-    """Boost `ROUNDS` rounds of a tree for each class."""
+def train(X: Rows, y: Codes, rounds: int) -> tuple[Any, Ensemble]:
+    """Boost so many rounds of a tree for each class."""
     options = {"objective": "multiclass", "num_class": int(y.max()) + 1, "max_bin": 63}
     options |= {"num_leaves": LEAVES, "learning_rate": RATE, "num_threads": 1}
-    return boost(X, y, ROUNDS, **options, **SAME)
+    return boost(X, y, rounds, **options, **SAME)
 
 
 class Judge:
@@ -97,7 +107,7 @@ class Judge:
 
     def point(
         self, method: str, choices: Codes, used: NDArray[Any], **how: Any
-    ) -> dict[str, Any]:
+    ) -> Point:
         """One point of a method's curve."""
         return {
             "method": method,
@@ -107,7 +117,7 @@ class Judge:
             **how,
         }
 
-    def early_stops(self) -> list[dict[str, Any]]:
+    def early_stops(self) -> Points:
         """LightGBM's rule: the best class's margin, looked at every so many rounds."""
         best = np.sort(self.sums, axis=2)
         margins = best[:, :, -1] - best[:, :, -2]
@@ -120,11 +130,13 @@ class Judge:
                 points.append(self.point(THEIRS, choices, at + 1, **how))
         return points
 
-    def prefixes(self) -> list[dict[str, Any]]:
+    def prefixes(self) -> Points:
         """The first rounds alone: what training fewer would have given."""
+        rounds = self.sums.shape[1]
         return [
             self.point("fewer rounds", self.sums[:, k - 1].argmax(axis=1), np.array(k))
-            for k in PREFIXES
+            for k in (5, *range(10, rounds, 10))
+            if k < rounds
         ]
 
 
@@ -137,24 +149,15 @@ def first_over(margins: NDArray[np.float64], every: int, margin: float) -> Codes
     return stops
 
 
-def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, Any]]:
+def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> Points:
     """Each schedule that a calibration could choose, in two orders of the rounds."""
-    scores, bias = ensemble.base_scores(swap_columns(fit, copies=COPIES)), ensemble.bias
-    chosen = whole_sums(scores, bias).argmax(axis=1)
-    costs = ModelCosts.check(ensemble.size, None)
-    orders = {
-        OURS: order_by_margin_impurity(scores, chosen, bias=bias, costs=costs),
-        KEPT: np.arange(ensemble.size),
-    }
-    points = []
-    for method, order in orders.items():
-        sums = MarginSums(scores, order, chosen, bias=bias)
-        stopping = Stopping(sums, costs=costs.along(order), both=False)
-        for lower, _ in stopping.ladder():
-            schedule = MarginSchedule(order, -lower, bias)
-            choices, used = schedule.evaluate(judge.scores)
-            points.append(judge.point(method, choices, used, schedule=schedule))
-    return points
+    scores = ensemble.base_scores(swap_columns(fit, copies=COPIES))
+    orders = {OURS: None, KEPT: np.arange(ensemble.size)}
+    return [
+        judge.point(method, *schedule.evaluate(judge.scores), schedule=schedule)
+        for method, order in orders.items()
+        for schedule in margin_schedules(scores, ensemble.bias, order)
+    ]
 
 
 class Race:
@@ -168,8 +171,8 @@ class Race:
         Of the test rows.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self.booster, self.ensemble = train(*parts.train)
+    def __init__(self, parts: Parts, rounds: int) -> None:
+        self.booster, self.ensemble = train(*parts.train, rounds)
         self.X = parts.test[0]
         raw = self.booster.predict(self.X, raw_score=True, num_threads=1)
         check(self.ensemble.decision_function(self.X), raw, 0)
@@ -201,7 +204,7 @@ class Race:
                     made.append(Contender(name, choose_row(exits, rows)))
         return made
 
-    def _theirs(self, name: str, point: dict[str, Any]) -> Contender:
+    def _theirs(self, name: str, point: Point) -> Contender:
         stop = {
             "pred_early_stop": True,
             "pred_early_stop_freq": point["every"],
@@ -213,42 +216,33 @@ class Race:
         return single_row_fast(name, self.booster, self.X, options, raw[:CHECKED])
 
 
-def run(name: str, folder: Path, timed: bool) -> dict[str, Any]:
-    """Everything there is to say of one set."""
+def run(parts: Parts, rounds: int = ROUNDS, timed: int = TIMED) -> dict[str, Any]:
+    """Everything there is to say of one set; `timed` rounds of calls, or none."""
     pin()
-    race = Race(SETS[name](folder))
+    race = Race(parts, rounds)
     made = race.contenders()
     if timed:
-        take_turns(made, race.X, time.thread_time)
+        take_turns(made, race.X, time.thread_time, timed)
     unpin()
     return {
-        "set": name,
-        "trees_a_round": len(race.ensemble.classes),
+        "rounds": rounds,
         "accuracy": float(np.mean(race.judge.whole == race.judge.labels)),
         "points": [
             {key: value for key, value in point.items() if key != "schedule"}
             for point in race.points
         ],
-        "one_us": {one.name: us(one.one_s) for one in made},
+        "one_us": {one.name: us(one.one_s) for one in made} if timed else {},
     }
 
 
-def show(result: dict[str, Any]) -> None:
-    """Print one set's tables."""
-    print(
-        f"\n{result['set']}: accuracy of all {ROUNDS} rounds of "
-        f"{result['trees_a_round']} trees {result['accuracy']:.4f}"
-    )
-    heads = "".join(f"{limit:>32.1%}" for limit in LIMITS)
-    print(f"{'test change at most':24}{heads}")
-    for method, points in by_method(result["points"]).items():
-        cells = ""
-        for limit in LIMITS:
-            point, text = cheapest(points, limit), "-"
-            if point is not None:
-                text = f"{point['mean']:.2f} rounds, accuracy {point['accuracy']:.4f}"
-            cells += f"{text:>32}"
-        print(f"{method:24}{cells}")
-    for name, time_us in result["one_us"].items():
-        if time_us is not None:
-            print(f"{name:40}{time_us:8.2f} us a row")
+def tables(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """One set's tables."""
+    title = f"{name}, {result['rounds']} rounds, accuracy {result['accuracy']:.4f}"
+    told: dict[str, Any] = {
+        f"{title}: mean rounds within a test change": within_limits(
+            result["points"], LIMITS
+        )
+    }
+    if result["one_us"]:
+        told[f"{name}: microseconds of one row"] = result["one_us"]
+    return told

@@ -32,11 +32,20 @@ from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.stopping_rule import margins_of
 from polydom.models.selection.learners import make_learner
 
-from .staged_sets import Part, Problem, adult, boosting, reviews, scenes, thyroid
+from .staged_sets import (
+    Part,
+    Problem,
+    adult,
+    boosting,
+    reviews,
+    scenes,
+    thyroid,
+    tumours,
+)
 
 ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 CHANGES = (0.002, 0.005, 0.01, 0.02)  # at which costs are compared
-DIVISIONS = {"thyroid": 5, "adult": 1, "scenes": 4, "films": 10}
+DIVISIONS = {"thyroid": 5, "adult": 1, "scenes": 4, "films": 10, "tumours": 1}
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -259,6 +268,8 @@ def learners(name: str) -> dict[str, Any]:
     if name == "adult":
         eights = {"50 lattices of 8": lattices(50, 8)}
         return {**trees, **stumps, **eights, **pairs, **logistic}
+    if name == "tumours":
+        return {"LightGBM, 5 rounds": boosting(5)}
     if name == "scenes":
         return {"LDA": make_learner("lda", 0), **forest(60)}
     sparing = make_learner({"name": "logistic", "C": 0.01}, 0)
@@ -282,7 +293,8 @@ def load(name: str, seed: int, cache: Path) -> Problem:
     """One division of a set."""
     if name == "scenes":
         return scenes(seed, cache)
-    return {"thyroid": thyroid, "adult": adult, "films": reviews}[name](seed)
+    sets = {"thyroid": thyroid, "adult": adult, "films": reviews, "tumours": tumours}
+    return sets[name](seed)
 
 
 def run(name: str, cache: Path) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Four sets whose features cost something: dollars, or milliseconds as measured."""
+"""Sets whose features cost something: dollars, or milliseconds as measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,18 @@ from polydom.features.items import make_item
 from polydom.features.loading import load_features
 from polydom.indexer.building.cache import Cache
 
+from ..data.bundled import load_tumours
 from ..data.kept_items import (
     FTI_TESTS,
     TEXT_FEATURES,
     films,
     thyroid_costs,
     thyroid_names,
+    thyroid_rows,
 )
 from ..data.recording import record, time_item
 from ..data.tables import load_adult
-from ..places import DATA
-from .cegb import table
+from ..places import data_folder
 
 Values = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -114,13 +115,30 @@ def thyroid(seed: int) -> Problem:
     singles = [(k,) for k in range(len(names)) if k not in last]
     columns = (*singles, tuple(last))
     prices = np.array([costs[names[own[-1]]] for own in columns])
-    build, fresh = (bought(*table(names, part), prices) for part in ("train", "test"))
+    parts = (thyroid_table(names, part) for part in ("train", "test"))
+    build, fresh = (bought(*part, prices) for part in parts)
     return divide(build, fresh, columns, np.eye(len(columns), dtype=bool), 1e-3, seed)
+
+
+def thyroid_table(names: list[str], part: str) -> tuple[Floats, Codes]:
+    """Records of "train" or "test" as rows (N, d), and their classes (N,)."""
+    rows = list(thyroid_rows(part))
+    X = [[record[name] for name in names] for record, *_ in rows]
+    return np.array(X, float), np.array([int(label) - 1 for _, label, *_ in rows])
+
+
+def tumours(seed: int) -> Problem:
+    """Means, deviations and extremes of ten quantities; a dollar each column."""
+    X, y, Xt, yt = load_tumours()
+    columns = tuple(tuple(range(k, k + 10)) for k in (0, 10, 20))
+    prices = np.full(3, 10.0)
+    build, fresh = bought(X, y, prices), bought(Xt, yt, prices)
+    return divide(build, fresh, columns, np.eye(3, dtype=bool), 1e-3, seed)
 
 
 def adult(seed: int) -> Problem:
     """A dollar for each of 14 columns."""
-    X, y, Xt, yt = load_adult(DATA)
+    X, y, Xt, yt = load_adult(data_folder())
     prices = np.ones(14)
     columns = tuple((k,) for k in range(14))
     build, fresh = bought(X, y, prices), bought(Xt, yt, prices)

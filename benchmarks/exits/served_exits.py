@@ -1,9 +1,8 @@
-"""What schedules in an index are worth to who asks a server: time, and what changes.
+"""What are early exits in an index worth to who asks a server: time, and what changes?
 
-python -m benchmarks.exits.bench_served_exits                          all parts
-python -m benchmarks.exits.bench_served_exits --parts ensembles        one of them
-python -m benchmarks.exits.bench_served_exits --cases "adult lattices"  one case
-python -m benchmarks.exits.bench_served_exits --json                   one JSON object
+python -m benchmarks served_exits                           all parts
+python -m benchmarks served_exits --parts ensembles         one of them
+python -m benchmarks served_exits --cases "adult lattices"  one case
 
 Every index is built of the same items twice, with early exits and with `exits = "off"`,
 and asked about items that no build has seen.
@@ -44,19 +43,38 @@ from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
 
 from .. import report
-from ..data.kept_items import KEPT, TEXT_FEATURES, adult_rows, thyroid_columns
+from ..data.kept_items import KEPT, TEXT_FEATURES, thyroid_columns
 from ..data.recording import FEATURES
-from ..places import DATA, ROOT
+from ..places import ROOT
 from ..serving.served import serving
 
 PARTS = ("ensembles", "budgets", "path")
-BUDGETS = 6  # of the second part, from the median of the cheapest plan on
-ROUNDS = 15  # of the third
 OWN = ROOT / "benchmarks" / "data" / "wide_words.py"
-FRESH = KEPT | {"adult": lambda: adult_rows("test")}
+FOLDERS = {
+    "scenes": "scene15",
+    "films": "polarity",
+    "thyroid": "ann_thyroid_costs",
+    "adult": "adult",
+}
 ALL_OF_ADULT = {
     "columns": [{"name": "person", "columns": [f"x{j}" for j in range(14)]}]
 }
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Items asked about, budgets from the cheapest plan's on, who is asked over HTTP.
+
+    And rounds of the last part.
+    """
+
+    asked: int
+    budgets: int
+    served: tuple[str, ...]
+    rounds: int
+
+
+FULL, QUICK = Effort(3_000, 6, ("whole", "early"), 15), Effort(40, 2, ("early",), 1)
 
 
 @dataclass(frozen=True)
@@ -66,21 +84,24 @@ class Case:
     Attributes
     ----------
     items
-        Key of `FRESH`.
+        Key of `KEPT`.
     about
         Of the project; the data are added.
     alpha
         What exits may change: the default needs 598 items to calibrate on, which small
         sets do not have.
+    confidence
+        In that; 0 needs few items.
     """
 
     items: str
     about: dict[str, Any]
     alpha: float = 0.005
+    confidence: float = 0.95
 
     def project(self, exits: bool) -> Project:
         """Make the project, with exits or without."""
-        terms = {"alpha": self.alpha, "confidence": 0.95} if exits else "off"
+        terms = {"alpha": self.alpha, "confidence": self.confidence} if exits else "off"
         return Project.from_mapping(
             {
                 "data": {"items": f"benchmarks.data.kept_items:build_{self.items}"},
@@ -96,54 +117,79 @@ def adult(learner: dict[str, Any]) -> Case:
     return Case("adult", {"features": ALL_OF_ADULT, "learner": learner})
 
 
-CASES = {
-    "adult lattices": adult(
-        {"name": "lattices", "n_lattices": 500, "inputs_per_lattice": 8, "epochs": 4}
-    ),
-    "adult forest": adult({"name": "forest", "n_estimators": 500, "n_jobs": 2}),
-    "adult lightgbm": adult(
-        {"name": "lightgbm", "n_estimators": 500, "max_depth": 5, "n_jobs": 2}
-    ),
-    "adult xgboost": adult({"name": "xgboost", "n_estimators": 500, "max_depth": 5}),
-    "adult hist_boosting": adult({"name": "hist_boosting", "max_iter": 500}),
-    "films linear": Case(
-        "films",
-        {
-            "features": {"use": ["wide_vocabulary"], "files": [str(OWN)]},
-            "learner": {"name": "logistic", "C": 10.0},
-            "search": {"held_out": 0.4},
+def cases() -> dict[str, Case]:
+    """Every case, by name; thyroid's columns are read from its files."""
+    return {
+        "adult lattices": adult(
+            {
+                "name": "lattices",
+                "n_lattices": 500,
+                "inputs_per_lattice": 8,
+                "epochs": 4,
+            }
+        ),
+        "adult forest": adult({"name": "forest", "n_estimators": 500, "n_jobs": 2}),
+        "adult lightgbm": adult(
+            {"name": "lightgbm", "n_estimators": 500, "max_depth": 5, "n_jobs": 2}
+        ),
+        "adult xgboost": adult(
+            {"name": "xgboost", "n_estimators": 500, "max_depth": 5}
+        ),
+        "adult hist_boosting": adult({"name": "hist_boosting", "max_iter": 500}),
+        "films linear": Case(
+            "films",
+            {
+                "features": {"use": ["wide_vocabulary"], "files": [str(OWN)]},
+                "learner": {"name": "logistic", "C": 10.0},
+                "search": {"held_out": 0.4},
+            },
+            alpha=0.02,
+        ),
+        "scenes": Case(
+            "scenes",
+            {
+                "features": {"use": list(FEATURES)},
+                "learner": {"name": "lda"},
+                "search": {"method": "greedy-acc", "held_out": 0.33},
+            },
+            alpha=0.01,
+        ),
+        "films": Case(
+            "films",
+            {
+                "features": {"use": TEXT_FEATURES},
+                "learner": {"name": "logistic", "C": 0.01},
+                "search": {"alpha": 1.05, "held_out": 0.4},
+            },
+            alpha=0.02,
+        ),
+        "thyroid": Case(
+            "thyroid",
+            {
+                "features": {"columns": thyroid_columns()},
+                "learner": {"name": "lightgbm", "n_estimators": 50, "n_jobs": 1},
+                "search": {"method": "greedy-acc", "held_out": 0.33},
+                "costs": {"weights": {"usd": 1.0}},
+            },
+            alpha=0.01,
+        ),
+    }
+
+
+QUICK_CASE = Case(
+    "tumours",
+    {
+        "features": {
+            "columns": [{"name": "all", "columns": [f"x{j}" for j in range(30)]}]
         },
-        alpha=0.02,
-    ),
-    "scenes": Case(
-        "scenes",
-        {
-            "features": {"use": list(FEATURES)},
-            "learner": {"name": "lda"},
-            "search": {"method": "greedy-acc", "held_out": 0.33},
-        },
-        alpha=0.01,
-    ),
-    "films": Case(
-        "films",
-        {
-            "features": {"use": TEXT_FEATURES},
-            "learner": {"name": "logistic", "C": 0.01},
-            "search": {"alpha": 1.05, "held_out": 0.4},
-        },
-        alpha=0.02,
-    ),
-    "thyroid": Case(
-        "thyroid",
-        {
-            "features": {"columns": thyroid_columns()},
-            "learner": {"name": "lightgbm", "n_estimators": 50, "n_jobs": 1},
-            "search": {"method": "greedy-acc", "held_out": 0.33},
-            "costs": {"weights": {"usd": 1.0}},
-        },
-        alpha=0.01,
-    ),
-}
+        "learner": {"name": "forest", "n_estimators": 20, "n_jobs": 1},
+        "search": {"method": "greedy-acc", "held_out": 0.33},
+        "costs": {"items": 20, "repeats": 1},
+        "workers": 1,
+    },
+    alpha=0.05,
+    confidence=0.0,
+)
 
 
 @dataclass(frozen=True)
@@ -164,9 +210,9 @@ class Built:
         return "costs" in self.case.about
 
 
-def make(name: str, folder: Path, asked: int) -> Built:
+def make(name: str, case: Case, folder: Path, asked: int) -> Built:
     """Build a case twice, with the same measured times."""
-    case, seconds = CASES[name], []
+    seconds = []
     paths = folder / "whole.pdx", folder / "early.pdx"
     indexes = []
     for path in paths:
@@ -175,7 +221,7 @@ def make(name: str, folder: Path, asked: int) -> Built:
         indexes.append(build(plan, output=path, cache=folder / path.stem))
         seconds.append(time.perf_counter() - start_s)
     whole, early = indexes
-    given = list(FRESH[case.items]())
+    given = list(KEPT[case.items]())
     order = np.random.default_rng(0).permutation(len(given))[:asked]
     sizes = [path.stat().st_size for path in paths]
     package = early.package
@@ -286,21 +332,21 @@ def ensembles(built: Built) -> Iterator[dict[str, Any]]:
         }
 
 
-def budgets_of(built: Built) -> list[float]:
+def budgets_of(built: Built, count: int) -> list[float]:
     """Seconds from what the cheapest plan takes to what the dearest does."""
     index = built.whole
     size = built.items[len(built.items) // 2].size
     costs = [index.cost_s(int(row), size) for row in index.skyline(size)]
     first_s, last_s = max(costs[0], 2e-5), 2 * costs[-1]
-    return [float(x) for x in np.geomspace(first_s, last_s, BUDGETS)]
+    return [float(x) for x in np.geomspace(first_s, last_s, count)]
 
 
-def by_budget(built: Built) -> Iterator[dict[str, Any]]:
+def by_budget(built: Built, effort: Effort) -> Iterator[dict[str, Any]]:
     """Both indexes at several budgets: in this process, and by a server."""
     if built.money:
         yield from by_money(built)
         return
-    budgets = budgets_of(built)
+    budgets = budgets_of(built, effort.budgets)
     for way, index in (("whole", built.whole), ("early", built.early)):
         planner = planner_of(index)
         with one_thread():
@@ -317,6 +363,8 @@ def by_budget(built: Built) -> Iterator[dict[str, Any]]:
                 }
     # over HTTP what is kept for sending comes on top
     for way, path in zip(("whole", "early"), built.paths, strict=True):
+        if way not in effort.served:
+            continue
         with serving(path, Settings(), files=[OWN]) as port:
             ask(built, port, budgets[-1] + 1e-3, 50)
             for budget_s in budgets:
@@ -384,7 +432,7 @@ def ask(built: Built, port: int, budget_s: float, count: int) -> dict[str, Any]:
     }
 
 
-def path_cost(built: Built) -> dict[str, Any]:
+def path_cost(built: Built, rounds: int) -> dict[str, Any]:
     """The least seconds of many rounds: no schedule, and one that never stops."""
     package = built.early.package
     assert package is not None
@@ -404,7 +452,7 @@ def path_cost(built: Built) -> dict[str, Any]:
     }
     least = dict.fromkeys(planners, np.inf)
     with one_thread():
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, planner in planners.items():
                 _, seconds = answer_all(planner, built.items[:500], None)
                 least[name] = min(least[name], float(seconds.mean()))
@@ -413,30 +461,37 @@ def path_cost(built: Built) -> dict[str, Any]:
     return {"case": built.facts["case"], **facts, "more": whole / without - 1}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
-    parser = report.options(__doc__)
+    parser = report.options(__name__, data=True)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--asked", type=int, default=3000, help="items of each case")
+    parser.add_argument("--cases", nargs="+", help="some of them, by name")
+    parser.add_argument("--asked", type=int, default=FULL.asked, help="items of a case")
     parser.add_argument("--cache", type=Path, help="keep the builds' caches here")
-    arguments = parser.parse_args()
-    report.need(DATA)
+    args = parser.parse_args(arguments)
+    chosen, effort = {"tumours forest": QUICK_CASE}, QUICK
+    if not args.quick:
+        report.need(args, *FOLDERS.values())
+        known = cases()
+        if unknown := {*(args.cases or ())} - {*known}:
+            parser.error(f"no case {unknown}; there are {', '.join(known)}")
+        chosen = {name: known[name] for name in args.cases or known}
+        effort = replace(FULL, asked=args.asked)
     found: dict[str, list[dict[str, Any]]] = {"builds": []}
-    found |= {part: [] for part in arguments.parts}
+    found |= {part: [] for part in args.parts}
     with tempfile.TemporaryDirectory() as kept:
-        for name in arguments.cases:
-            folder = (arguments.cache or Path(kept)) / name.replace(" ", "-")
+        for name, case in chosen.items():
+            folder = (args.cache or Path(kept)) / name.replace(" ", "-")
             folder.mkdir(parents=True, exist_ok=True)
-            built = make(name, folder, arguments.asked)
+            built = make(name, case, folder, effort.asked)
             found["builds"].append(built.facts)
             if "ensembles" in found:
                 found["ensembles"] += ensembles(built)
             if "budgets" in found:
-                found["budgets"] += by_budget(built)
+                found["budgets"] += by_budget(built, effort)
             if "path" in found and built.facts["models that stop"]:
-                found["path"].append(path_cost(built))
-    report.tell(found, arguments.json)
+                found["path"].append(path_cost(built, effort.rounds))
+    report.tell(found, args)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""What exits save: mean cost per answer against accuracy, on items kept for that.
+"""What do exits between a plan's features save, on items that no build has seen?
 
-python -m benchmarks.exits.bench_exits                                all parts
-python -m benchmarks.exits.bench_exits --parts plans --sets thyroid   one set of one
-python -m benchmarks.exits.bench_exits --parts staged --sets adult    of another
-python -m benchmarks.exits.bench_exits --json                         one JSON object
+python -m benchmarks exits                              all parts
+python -m benchmarks exits --parts plans --sets thyroid one set of one
+python -m benchmarks exits --parts staged --sets adult  of another
 
 Plans. An index is built of three quarters of the items, once without exits and once for
 each share of changed answers. Every item of the rest passes all checkpoints of the most
@@ -14,15 +13,15 @@ without exits, and exits. Seconds are the processor's, as what else runs is not 
 Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
 (CEGB), which pays for the tests that the paths of a row need.
 
-Staged. Exits between models against slices of one model (staged_exits.py); on scenes and
-films with milliseconds that are measured first.
+Staged. Exits between models against slices of one model (staged_exits.py); on scenes
+and films with milliseconds that are measured first.
 
 Budgets. What exits buy at each budget, guaranteed or on average (staged_budgets.py).
 """
 
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,46 +40,84 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
 from .. import report
-from ..data.kept_items import KEPT, TEXT_FEATURES, thyroid_columns
+from ..data.kept_items import (
+    FTI_TESTS,
+    KEPT,
+    TEXT_FEATURES,
+    thyroid_columns,
+    thyroid_costs,
+    thyroid_names,
+)
 from ..data.recording import FEATURES
-from ..places import DATA, ROOT
+from ..places import ROOT
 from . import staged_budgets, staged_exits
-from .cegb import CEGB_ROUNDS, cegb
+from .staged_sets import thyroid_table
 
 PARTS = ("plans", "staged", "budgets")
-ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
+SETS = ("scenes", "films", "thyroid", "adult")
+FOLDERS = {
+    "scenes": "scene15",
+    "films": "polarity",
+    "thyroid": "ann_thyroid_costs",
+    "adult": "adult",
+}
+ALPHAS, QUICK_ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02), (0.02,)
 CHECKED = 0.005
+TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
+CEGB_ROUNDS = 50
+
+
+def about(name: str) -> dict[str, Any]:
+    """What the project of one set says."""
+    if name == "scenes":
+        return {
+            "features": {"use": list(FEATURES)},
+            "learner": {"name": "lda"},
+            "search": {"method": "greedy-acc", "held_out": 0.33},
+        }
+    if name == "films":
+        return {
+            "features": {"use": TEXT_FEATURES},
+            "learner": {"name": "logistic", "C": 0.01},
+            "search": {"alpha": 1.05, "held_out": 0.33},
+        }
+    if name == "tumours":
+        groups = (("texture", (21,)), ("smoothness", (24,)), ("area", (23,)))
+        return {
+            "features": {
+                "columns": [
+                    {
+                        "name": group,
+                        "columns": [f"x{k}" for k in own],
+                        "cost": {"usd": 1.0},
+                    }
+                    for group, own in groups
+                ]
+            },
+            "learner": {"name": "lda"},
+            "search": {"method": "greedy-acc", "held_out": 0.33},
+            "costs": {"weights": {"usd": 1.0}},
+            "workers": 1,
+        }
+    return {
+        "features": {"columns": thyroid_columns()},
+        "learner": {  # CEGB's own, and as it
+            "name": "lightgbm:LGBMClassifier",
+            "n_estimators": CEGB_ROUNDS,
+            "n_jobs": 1,
+            "verbose": -1,
+        },
+        "search": {"method": "greedy-acc", "folds": 5},
+        "costs": {"weights": {"usd": 1.0}},
+    }
 
 
 def project(name: str, alpha: float | None) -> Project:
     """The project of one set with exits for `alpha`."""
-    about: dict[str, dict[str, Any]] = {
-        "scenes": {
-            "features": {"use": list(FEATURES)},
-            "learner": {"name": "lda"},
-            "search": {"method": "greedy-acc", "held_out": 0.33},
-        },
-        "films": {
-            "features": {"use": TEXT_FEATURES},
-            "learner": {"name": "logistic", "C": 0.01},
-            "search": {"alpha": 1.05, "held_out": 0.33},
-        },
-        "thyroid": {
-            "features": {"columns": thyroid_columns()},
-            "learner": {  # CEGB's own, and as it
-                "name": "lightgbm:LGBMClassifier",
-                "n_estimators": CEGB_ROUNDS,
-                "n_jobs": 1,
-                "verbose": -1,
-            },
-            "search": {"method": "greedy-acc", "folds": 5},
-            "costs": {"weights": {"usd": 1.0}},
-        },
-    }
     return Project.from_mapping(
         {
             "data": {"items": f"benchmarks.data.kept_items:build_{name}"},
-            **about[name],
+            **about(name),
             "exits": "off" if alpha is None else {"alpha": alpha, "confidence": 0.0},
         },
         folder=ROOT,
@@ -147,15 +184,15 @@ def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
     return Walks(costs.cumsum(axis=1) * 1e3, checks * 1e3, margins, choices)
 
 
-def run(name: str, cache: Path) -> list[dict[str, Any]]:
+def run(name: str, alphas: Sequence[float], cache: Path) -> list[dict[str, Any]]:
     """Build with each alpha, take what was kept along the plan, and compare."""
-    indexes = [build(project(name, alpha), cache=cache) for alpha in ALPHAS]
+    indexes = [build(project(name, alpha), cache=cache) for alpha in (None, *alphas)]
     package = indexes[0].package
     assert package is not None
     given = list(KEPT[name]())
     items = [make_item(payload) for payload, *_ in given]
     truth = np.array([package.labels.index(label) for _, label, *_ in given])
-    money = name == "thyroid"
+    money = "costs" in about(name)
     with one_thread():
         walk(indexes[0], items[:20], money)
         walks = walk(indexes[0], items, money)
@@ -170,7 +207,7 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
         for k in range(1, last)
         if package.fallbacks[top][k] != package.fallbacks[top][k - 1]
     ]
-    for share, index in zip(ALPHAS[1:], indexes[1:], strict=True):
+    for share, index in zip(alphas, indexes[1:], strict=True):
         assert index.package is not None
         assert index.package.orders[top] == package.orders[top]
         own = index.package.margins
@@ -232,39 +269,96 @@ def ask_planners(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
     ]
 
 
-def main() -> None:
+def cegb() -> list[dict[str, Any]]:
+    """LightGBM with lazy feature penalties: the tests that a row's own paths need cost.
+
+    It is charged FTI by the tests that this is computed from, once, as our plans are.
+    """
+    import lightgbm
+
+    names, costs = thyroid_names(), thyroid_costs()
+    (X, y), (X_test, y_test) = (
+        thyroid_table(names, part) for part in ("train", "test")
+    )
+    rows = []
+    for tradeoff in TRADEOFFS:
+        booster = lightgbm.train(
+            {
+                "objective": "multiclass",
+                "num_class": 3,
+                "verbose": -1,
+                "num_threads": 1,
+                "cegb_tradeoff": tradeoff,
+                "cegb_penalty_feature_lazy": list(costs.values()),
+            },
+            lightgbm.Dataset(X, y),
+            CEGB_ROUNDS,
+        )
+        right = np.asarray(booster.predict(X_test)).argmax(axis=1) == y_test
+        trees = booster.dump_model()["tree_info"]
+        paid = []
+        for row in X_test:
+            tests = {names[feature] for feature in tests_read(trees, row)}
+            if "FTI" in tests:
+                tests = tests - {"FTI"} | set(FTI_TESTS)
+            paid.append(sum(costs[test] for test in tests))
+        rows.append(
+            {
+                "set": "thyroid, CEGB lazy",
+                "tradeoff": tradeoff,
+                "accuracy": float(right.mean()),
+                "mean_cost": float(np.mean(paid)),
+                "unit": "usd",
+            }
+        )
+    return rows
+
+
+def tests_read(trees: list[dict[str, Any]], row: NDArray[np.float64]) -> set[int]:
+    """Features that the trees look at on the way down for one row."""
+    read: set[int] = set()
+    for tree in trees:
+        node = tree["tree_structure"]
+        while "split_feature" in node:
+            feature = node["split_feature"]
+            read.add(feature)
+            left = row[feature] <= node["threshold"]
+            node = node["left_child" if left else "right_child"]
+    return read
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
-    parser = report.options(__doc__)
+    parser = report.options(__name__, data=True)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--sets", nargs="+", choices={*KEPT, *staged_exits.DIVISIONS})
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument(
         "--planner", type=int, default=0, metavar="N", help="items for the planner too"
     )
     parser.add_argument("--cache", type=Path, help="keep what was built and timed here")
-    arguments = parser.parse_args()
-    report.need(DATA)
-    found: dict[str, list[dict[str, Any]]] = {part: [] for part in arguments.parts}
-
-    def asked(sets: Iterable[str]) -> list[str]:
-        return [name for name in sets if name in (arguments.sets or sets)]
-
+    args = parser.parse_args(arguments)
+    sets, alphas = args.sets, [*ALPHAS]
+    if args.quick:
+        sets, alphas = ["tumours"], [*QUICK_ALPHAS]
+    else:
+        report.need(args, *(FOLDERS[name] for name in sets))
+    found: dict[str, list[dict[str, Any]]] = {part: [] for part in args.parts}
     with tempfile.TemporaryDirectory() as folder:
-        cache = arguments.cache or Path(folder)
-        if "plans" in found:
-            for name in asked(KEPT):
-                found["plans"] += run(name, cache)
-                if arguments.planner and name != "thyroid":
-                    found["plans"] += ask_planners(name, cache, arguments.planner)
-            if "thyroid" in asked(KEPT):
+        cache = args.cache or Path(folder)
+        for name in sets:
+            if "plans" in found and name != "adult":
+                found["plans"] += run(name, alphas, cache)
+                if args.planner and name != "thyroid":
+                    found["plans"] += ask_planners(name, cache, args.planner)
+            if "plans" in found and name == "thyroid":
                 found["plans"] += cegb()
-        for name in asked(staged_exits.DIVISIONS):
             if "staged" in found:
                 found["staged"] += staged_exits.run(name, cache)
             if "budgets" in found:
                 found["budgets"] += staged_budgets.run(name, cache)
     if "staged" in found:
         found["equal change"] = staged_exits.at_equal_change(found["staged"])
-    report.tell(found, arguments.json)
+    report.tell(found, args)
 
 
 if __name__ == "__main__":
