@@ -50,6 +50,8 @@ OFFLINE = {
     "bad_index_file": "Build the index again with this version, or copy the file "
     "again.",
     "cannot_write": "Free some space, or name a folder that you may write to.",
+    "no_answer": "Look whether the server runs at that address; give a larger "
+    "`grace_s` where the network is slow.",
     "worker_lost": "Give the build more memory or fewer `workers`, and run the same "
     "command again: finished work is kept.",
     "bad_worker": "Install the same versions on all workers, and check the address "
@@ -73,7 +75,7 @@ def parts() -> dict[str, str]:
 def known() -> dict[str, type[PolydomError]]:
     """The class of each code: the first of several, from which others are derived."""
     import_module("polydom.server.app")
-    import_module("polydom.server.__main__")
+    import_module("polydom.server.client.aio")
     found: dict[str, type[PolydomError]] = {}
     open_ = PolydomError.__subclasses__()
     while open_:

@@ -1,0 +1,41 @@
+"""What pages of the documents hold: code, by its language, and rows of tables."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.places import DOCS
+
+
+def read(page: str) -> str:
+    """A page's Markdown, by its place below docs/."""
+    return (DOCS / page).read_text("utf-8")
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    """Code of some languages, in the order of the page."""
+    any_of = "|".join(languages)
+    found = re.findall(
+        rf"^```(?:{any_of})\n(.*?)^```", read(page), re.MULTILINE | re.DOTALL
+    )
+    assert found, (page, languages)
+    return found
+
+
+def first_cells(text: str) -> list[str]:
+    """The code in the first cell of every row."""
+    return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
+
+
+def run_python(code: str, folder: Path) -> str:
+    """Run code in a folder in a process of its own; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

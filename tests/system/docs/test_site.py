@@ -1,0 +1,76 @@
+"""The site, built strictly: it asks no other host, finds pages, describes the API."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import DOCS, ROOT
+
+# What a browser loads by itself; links that a reader follows may lead anywhere.
+LOADED = {
+    ".html": [
+        r"<(?:script|img|iframe|source|video|audio|embed)\b[^>]*\bsrc=[\"']?([^\"'\s>]+)",
+        r"<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preload|icon|preconnect|modulepreload))"
+        r"[^>]*\bhref=[\"']?([^\"'\s>]+)",
+        r"url\([\"']?([^\"')]+)",
+        r"@import\s+[\"']([^\"']+)",
+    ],
+    ".css": [r"url\([\"']?([^\"')]+)", r"@import\s+[\"']([^\"']+)"],
+    ".js": [
+        r"\bimport\s*\(?\s*[\"'`]([^\"'`]+)",
+        r"\b(?:fetch|importScripts|Worker)\(\s*[\"'`]([^\"'`]+)",
+        r"\.src\s*=\s*[\"'`]([^\"'`]+)",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site that was built with every warning an error."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(ROOT / "mkdocs.yml", folder)
+    shutil.copytree(DOCS, folder / "docs")
+    (folder / "typings").symlink_to(ROOT / "typings")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("zensical"), "build", "--strict"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build/site"
+
+
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    files = [path for path in site.rglob("*") if path.suffix in LOADED]
+    assert {path.suffix for path in files} == LOADED.keys()
+    for path in files:
+        text = path.read_text("utf-8")
+        for pattern in LOADED[path.suffix]:
+            for target in re.findall(pattern, text):
+                assert not re.match(r"(?:\w+:)?//", target), (path, target)
+
+
+def test_every_page_is_found(site: Path) -> None:
+    search = json.loads((site / "search.json").read_text("utf-8"))
+    found = {item["location"].partition("#")[0] for item in search["items"]}
+    for page in DOCS.rglob("*.md"):
+        place = page.relative_to(DOCS).with_suffix("")
+        where = place.parent if place.name == "index" else place
+        assert f"{where}/".removeprefix("./") in found
+
+
+def test_names_of_python_have_signatures_and_descriptions(site: Path) -> None:
+    page = (site / "reference/python/index.html").read_text("utf-8")
+    plain = re.sub(r"<[^>]+>", "", page)
+    for name in ("polydom.BudgetClassifier", "polydom.build", "polydom.models.select"):
+        assert f'id="{name}"' in page
+    assert "search_budget_s: float | None" in plain  # a constructor's, of a lazy name
+    assert "The most accurate classifier that a budget buys" in plain
+    assert "Share of the items that quality is measured on" in plain
