@@ -1,3 +1,3 @@
 """What clusters cost, and what they save."""
 
-BENCHMARKS: tuple[str, ...] = ()
+BENCHMARKS = ("scale",)

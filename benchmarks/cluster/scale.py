@@ -1,8 +1,7 @@
 """What a call costs on each engine, what two processes save, and what goes to workers.
 
-python -m benchmarks.cluster.bench_scale                     all of it, half an hour
-python -m benchmarks.cluster.bench_scale --parts calls fits  some of it
-python -m benchmarks.cluster.bench_scale --quick             small, to see that it works
+python -m benchmarks scale                     all of it, half an hour
+python -m benchmarks scale --parts calls fits  some of it
 
 Engines are of processes on this machine. Beside polydom's fits stand the same by
 scikit-learn on Dask (GridSearchCV under joblib's backend) and by FLAML's tune on Ray.
@@ -318,21 +317,18 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "batches": ("Scorer on engines, texts of 1 kB", score_on_engines),
     "memory": ("memory of a build", measure_memory),
 }
+# of the others each starts an engine, for seconds
+QUICK = ("bytes",)
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and print them."""
-    parser = report.options(__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--quick", action="store_true", help="only see that it works")
-    options = parser.parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
+    given = parser.parse_args(arguments)
     facts = {}
     with tempfile.TemporaryDirectory() as made:
-        for name in options.parts:
+        for name in QUICK if given.quick else given.parts:
             title, measure = PARTS[name]
-            facts[title] = measure(Path(made) / name, options.quick)
-    report.tell(facts, options.json)
-
-
-if __name__ == "__main__":
-    main()
+            facts[title] = measure(Path(made) / name, given.quick)
+    report.tell(facts, given)
