@@ -38,6 +38,7 @@ def test_options_are_those_of_its_help(
     example = re.search(r"^  Example: (.*)$", described, re.MULTILINE)
     assert example
     assert f"```sh\n{example[1]}\n```" in SECTIONS[name]
+    assert set(re.findall(r" (--?[a-z-]+)", example[1])) <= listed
 
 
 def test_exit_codes_are_those_that_commands_end_with() -> None:
