@@ -14,7 +14,7 @@ from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
 
 from ..places import DEMO
-from .image_sets import project_of
+from .image_sets import few_index, project_of
 
 
 def project(quick: bool = False) -> Project:
@@ -35,8 +35,10 @@ def held_out(demo: Project) -> tuple[list[Item], list[str]]:
 def built(folder: Path, quick: bool = False) -> Path:
     """Its index, built if it is not in the folder."""
     path = folder / "digits.pdx"
-    if not path.exists():
-        build(project(quick), output=path, cache=folder / "digits")
+    if quick:
+        path.write_bytes(few_index())
+    elif not path.exists():
+        build(DEMO, output=path, cache=folder / "digits")
     return path
 
 

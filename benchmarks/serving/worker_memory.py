@@ -23,7 +23,7 @@ BUDGET_MS = 1000
 
 def measure(given: argparse.Namespace, path: Path, folder: Path) -> dict[str, Any]:
     """Megabytes of each process of servers of some workers."""
-    counts, requests = ((2,), 8) if given.quick else (COUNTS, REQUESTS)
+    counts, requests = ((1,), 8) if given.quick else (COUNTS, REQUESTS)
     rows = [row for count in counts for row in of_workers(path, count, requests)]
     return {
         "MB of the index": path.stat().st_size / 1e6,

@@ -1,21 +1,17 @@
-"""The script of clusters works, on few items."""
+"""What a build sends to workers is small."""
 
 import json
-import sys
 
 import pytest
 
 pytestmark = pytest.mark.jit
 
 
-def test_calls_are_counted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_calls_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("psutil")
-    from benchmarks.cluster.bench_scale import main
+    from benchmarks.cluster.scale import main
 
-    monkeypatch.setattr(sys, "argv", ["x", "--quick", "--json", "--parts", "bytes"])
-    main()
+    main(["--quick", "--json", "--parts", "bytes"])
     found = json.loads(capsys.readouterr().out)
     (counted,) = found["what goes to workers and back in a build"]
     assert counted["items"] == 300
