@@ -17,7 +17,7 @@ ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features t
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled interpreted long check install browser clean
+.PHONY: demo test compiled interpreted long check install browser dist lowest clean
 
 # A new virtual environment with polydom, its extras and the development tools.
 install: $(VENV)/installed
@@ -64,6 +64,25 @@ check: install
 	$(BIN)/mypy
 	cd typings && $(abspath $(BIN))/lint-imports --config ../pyproject.toml # where the rooms lie in polydom/
 	$(BIN)/zensical build --strict # every link of the documents
+
+# What is published: an sdist, and the wheel that is built from it.
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+LOWEST = build/lowest
+
+# The suite's main parts, with the lowest versions that pyproject.toml allows in an environment of their own.
+lowest: export OMP_NUM_THREADS = 1
+lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet uv
+	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --all-extras pyproject.toml --output-file $(LOWEST).txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --requirement $(LOWEST).txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --constraint $(LOWEST).txt --editable . httpx httpx2 hypothesis pandas polars pytest PyYAML
+	$(LOWEST)/bin/pytest -q -W default tests/features tests/models tests/indexer tests/server tests/system/test_serve.py \
+		--ignore=tests/server/oip # its clients refuse such versions
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .polydom-cache .mypy_cache .ruff_cache

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from polydom.features.errors import BadInput
@@ -19,7 +20,7 @@ COLUMNS: dict[str, tuple[Any, list[Any], type]] = {
     "whole": (pa.int64(), [1, 2**40, -3], Numbers),
     "gaps": (pa.int32(), [1, None, 3], Numbers),
     "real": (pa.float64(), [0.1, None, 2.5], Numbers),
-    "half": (pa.float16(), [0.5, 1.5, None], Numbers),
+    "half": (pa.float16(), [np.float16(0.5), np.float16(1.5), None], Numbers),
     "money": (pa.decimal128(9, 2), [Decimal("1.25"), None, Decimal("3.00")], Numbers),
     "truth": (pa.bool_(), [True, False, True], Numbers),
     "perhaps": (pa.bool_(), [True, None, False], Numbers),
