@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from polydom.features.errors import PolydomError
-from polydom.server.errors import STATUSES
+from polydom.server.errors import STATUSES, Status
 from tools.generated_parts import table
 
 # Of requests.
@@ -38,9 +38,9 @@ ADVICE = {
 }
 # Those of requests that no class of ours stands for.
 OF_FRAMEWORK = {
-    "not_found": ("404", "", "There is no such path."),
-    "method_not_allowed": ("405", "", "The path has no such method."),
-    "internal": ("500", "INTERNAL", "A fault of the server, on whatever route."),
+    "not_found": ("404", "There is no such path."),
+    "method_not_allowed": ("405", "The path has no such method."),
+    "internal": ("500", "A fault of the server, on whatever route."),
 }
 # Of commands and Python alone: no request is answered with these.
 OFFLINE = {
@@ -61,13 +61,15 @@ OFFLINE = {
     "that serves.",
     "lacks_work": "Run `polydom build PROJECT.toml` on the machine that builds.",
 }
-HEAD = ("code", "HTTP", "gRPC", "when", "what to do")
+FAULT = Status(500, "INTERNAL", (), "A fault of the server.")
+HEAD = ("code", "status", "when", "what to do")
 
 
 def parts() -> dict[str, str]:
-    """A table of errors of requests, and one of those of commands and Python."""
+    """Tables of errors of requests, of gRPC's statuses, and of all other errors."""
     return {
         "requests": table(HEAD, requests()),
+        "grpc": table(("gRPC", "HTTP"), grpc_statuses()),
         "commands": table(("code", "error", "when", "what to do"), offline()),
     }
 
@@ -85,18 +87,28 @@ def known() -> dict[str, type[PolydomError]]:
     return found
 
 
-def requests() -> Iterator[tuple[str, str, str, str, str]]:
+def requests() -> Iterator[tuple[str, str, str, str]]:
     """A row for each code that a request may be answered with, by their statuses."""
     classes, rows = known(), []
     for code, advice in ADVICE.items():
         if code in OF_FRAMEWORK:
-            number, grpc, when = OF_FRAMEWORK[code]
+            number, when = OF_FRAMEWORK[code]
         else:
             error = classes[code]
             (status,) = (s for s in STATUSES if issubclass(error, s.errors))
-            number, grpc, when = str(status.number), status.grpc, sentence(error)
-        rows.append((f"`{code}`", number, f"`{grpc}`" if grpc else "", when, advice))
+            number, when = str(status.number), sentence(error)
+        rows.append((f"`{code}`", number, when, advice))
     yield from sorted(rows, key=lambda row: row[1])
+
+
+def grpc_statuses() -> Iterator[tuple[str, str]]:
+    """A row for each status of gRPC, with those of HTTP that it stands for."""
+    numbers: dict[str, list[str]] = {}
+    for status in (*STATUSES, FAULT):
+        if status.grpc:
+            numbers.setdefault(status.grpc, []).append(str(status.number))
+    for name, those in numbers.items():
+        yield f"`{name}`", ", ".join(those)
 
 
 def offline() -> Iterator[tuple[str, str, str, str]]:

@@ -15,11 +15,13 @@ def test_every_code_is_there_once() -> None:
         for path in (ROOT / room).rglob("*.py"):
             found = re.findall(r'^ +code = "(\w+)"$', path.read_text("utf-8"), re.M)
             raised.update(found)
-    assert sorted(first_cells(PAGE)) == sorted(raised - {"polydom_error"})
+    listed = [code for code in first_cells(PAGE) if code.islower()]
+    assert sorted(listed) == sorted(raised - {"polydom_error"})
 
 
 def test_statuses_are_those_of_the_server() -> None:
     for status in STATUSES:
         for error in status.errors:
-            row = f"| `{error.code}` | {status.number} | "
-            assert row + (f"`{status.grpc}` |" if status.grpc else "|") in PAGE
+            assert f"| `{error.code}` | {status.number} | " in PAGE
+        if status.grpc:
+            assert re.search(rf"^\| `{status.grpc}` .*\b{status.number}\b", PAGE, re.M)
