@@ -147,3 +147,9 @@ KEPT: dict[str, Callable[[], Iterator[Labelled]]] = {
     "adult": lambda: adult_rows("test"),
     "tumours": lambda: tumour_rows("test"),
 }
+FOLDERS = {  # of the data folder, which those of these names are read from
+    "scenes": "scene15",
+    "films": "polarity",
+    "thyroid": "ann_thyroid_costs",
+    "adult": "adult",
+}

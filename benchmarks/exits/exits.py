@@ -41,6 +41,7 @@ from polydom.server.engine.request import Request
 
 from .. import report
 from ..data.kept_items import (
+    FOLDERS,
     FTI_TESTS,
     KEPT,
     TEXT_FEATURES,
@@ -55,12 +56,6 @@ from .staged_sets import thyroid_table
 
 PARTS = ("plans", "staged", "budgets")
 SETS = ("scenes", "films", "thyroid", "adult")
-FOLDERS = {
-    "scenes": "scene15",
-    "films": "polarity",
-    "thyroid": "ann_thyroid_costs",
-    "adult": "adult",
-}
 ALPHAS, QUICK_ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02), (0.02,)
 CHECKED = 0.005
 TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)

@@ -22,7 +22,7 @@ import http.client
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,19 +43,13 @@ from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
 
 from .. import report
-from ..data.kept_items import KEPT, TEXT_FEATURES, thyroid_columns
+from ..data.kept_items import FOLDERS, KEPT, TEXT_FEATURES, thyroid_columns
 from ..data.recording import FEATURES
 from ..places import ROOT
 from ..serving.served import serving
 
 PARTS = ("ensembles", "budgets", "path")
 OWN = ROOT / "benchmarks" / "data" / "wide_words.py"
-FOLDERS = {
-    "scenes": "scene15",
-    "films": "polarity",
-    "thyroid": "ann_thyroid_costs",
-    "adult": "adult",
-}
 ALL_OF_ADULT = {
     "columns": [{"name": "person", "columns": [f"x{j}" for j in range(14)]}]
 }
@@ -86,7 +80,7 @@ class Case:
     items
         Key of `KEPT`.
     about
-        Of the project; the data are added.
+        Gives what the project says; the data are added.
     alpha
         What exits may change: the default needs 598 items to calibrate on, which small
         sets do not have.
@@ -95,7 +89,7 @@ class Case:
     """
 
     items: str
-    about: dict[str, Any]
+    about: Callable[[], dict[str, Any]]
     alpha: float = 0.005
     confidence: float = 0.95
 
@@ -105,7 +99,7 @@ class Case:
         return Project.from_mapping(
             {
                 "data": {"items": f"benchmarks.data.kept_items:build_{self.items}"},
-                **self.about,
+                **self.about(),
                 "exits": terms,
             },
             folder=ROOT,
@@ -114,71 +108,65 @@ class Case:
 
 def adult(learner: dict[str, Any]) -> Case:
     """All 14 columns at once: what is to be saved is the ensemble."""
-    return Case("adult", {"features": ALL_OF_ADULT, "learner": learner})
+    return Case("adult", lambda: {"features": ALL_OF_ADULT, "learner": learner})
 
 
-def cases() -> dict[str, Case]:
-    """Every case, by name; thyroid's columns are read from its files."""
-    return {
-        "adult lattices": adult(
-            {
-                "name": "lattices",
-                "n_lattices": 500,
-                "inputs_per_lattice": 8,
-                "epochs": 4,
-            }
-        ),
-        "adult forest": adult({"name": "forest", "n_estimators": 500, "n_jobs": 2}),
-        "adult lightgbm": adult(
-            {"name": "lightgbm", "n_estimators": 500, "max_depth": 5, "n_jobs": 2}
-        ),
-        "adult xgboost": adult(
-            {"name": "xgboost", "n_estimators": 500, "max_depth": 5}
-        ),
-        "adult hist_boosting": adult({"name": "hist_boosting", "max_iter": 500}),
-        "films linear": Case(
-            "films",
-            {
-                "features": {"use": ["wide_vocabulary"], "files": [str(OWN)]},
-                "learner": {"name": "logistic", "C": 10.0},
-                "search": {"held_out": 0.4},
-            },
-            alpha=0.02,
-        ),
-        "scenes": Case(
-            "scenes",
-            {
-                "features": {"use": list(FEATURES)},
-                "learner": {"name": "lda"},
-                "search": {"method": "greedy-acc", "held_out": 0.33},
-            },
-            alpha=0.01,
-        ),
-        "films": Case(
-            "films",
-            {
-                "features": {"use": TEXT_FEATURES},
-                "learner": {"name": "logistic", "C": 0.01},
-                "search": {"alpha": 1.05, "held_out": 0.4},
-            },
-            alpha=0.02,
-        ),
-        "thyroid": Case(
-            "thyroid",
-            {
-                "features": {"columns": thyroid_columns()},
-                "learner": {"name": "lightgbm", "n_estimators": 50, "n_jobs": 1},
-                "search": {"method": "greedy-acc", "held_out": 0.33},
-                "costs": {"weights": {"usd": 1.0}},
-            },
-            alpha=0.01,
-        ),
-    }
-
-
+CASES = {
+    "adult lattices": adult(
+        {
+            "name": "lattices",
+            "n_lattices": 500,
+            "inputs_per_lattice": 8,
+            "epochs": 4,
+        }
+    ),
+    "adult forest": adult({"name": "forest", "n_estimators": 500, "n_jobs": 2}),
+    "adult lightgbm": adult(
+        {"name": "lightgbm", "n_estimators": 500, "max_depth": 5, "n_jobs": 2}
+    ),
+    "adult xgboost": adult({"name": "xgboost", "n_estimators": 500, "max_depth": 5}),
+    "adult hist_boosting": adult({"name": "hist_boosting", "max_iter": 500}),
+    "films linear": Case(
+        "films",
+        lambda: {
+            "features": {"use": ["wide_vocabulary"], "files": [str(OWN)]},
+            "learner": {"name": "logistic", "C": 10.0},
+            "search": {"held_out": 0.4},
+        },
+        alpha=0.02,
+    ),
+    "scenes": Case(
+        "scenes",
+        lambda: {
+            "features": {"use": list(FEATURES)},
+            "learner": {"name": "lda"},
+            "search": {"method": "greedy-acc", "held_out": 0.33},
+        },
+        alpha=0.01,
+    ),
+    "films": Case(
+        "films",
+        lambda: {
+            "features": {"use": TEXT_FEATURES},
+            "learner": {"name": "logistic", "C": 0.01},
+            "search": {"alpha": 1.05, "held_out": 0.4},
+        },
+        alpha=0.02,
+    ),
+    "thyroid": Case(
+        "thyroid",
+        lambda: {
+            "features": {"columns": thyroid_columns()},
+            "learner": {"name": "lightgbm", "n_estimators": 50, "n_jobs": 1},
+            "search": {"method": "greedy-acc", "held_out": 0.33},
+            "costs": {"weights": {"usd": 1.0}},
+        },
+        alpha=0.01,
+    ),
+}
 QUICK_CASE = Case(
     "tumours",
-    {
+    lambda: {
         "features": {
             "columns": [{"name": "all", "columns": [f"x{j}" for j in range(30)]}]
         },
@@ -207,7 +195,7 @@ class Built:
     @property
     def money(self) -> bool:
         """Whether costs are no times."""
-        return "costs" in self.case.about
+        return "weights" in self.case.about().get("costs", {})
 
 
 def make(name: str, case: Case, folder: Path, asked: int) -> Built:
@@ -465,17 +453,14 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--cases", nargs="+", help="some of them, by name")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--asked", type=int, default=FULL.asked, help="items of a case")
     parser.add_argument("--cache", type=Path, help="keep the builds' caches here")
     args = parser.parse_args(arguments)
     chosen, effort = {"tumours forest": QUICK_CASE}, QUICK
     if not args.quick:
-        report.need(args, *FOLDERS.values())
-        known = cases()
-        if unknown := {*(args.cases or ())} - {*known}:
-            parser.error(f"no case {unknown}; there are {', '.join(known)}")
-        chosen = {name: known[name] for name in args.cases or known}
+        chosen = {name: CASES[name] for name in args.cases}
+        report.need(args, *{FOLDERS[case.items] for case in chosen.values()})
         effort = replace(FULL, asked=args.asked)
     found: dict[str, list[dict[str, Any]]] = {"builds": []}
     found |= {part: [] for part in args.parts}

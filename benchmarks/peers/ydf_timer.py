@@ -1,4 +1,4 @@
-"""YDF's part of `bench_trees`, run by the interpreter that has YDF.
+"""YDF's part of `trees`, run by the interpreter that has YDF.
 
 python benchmarks/peers/ydf_timer.py PLACE wall|cpu
 
