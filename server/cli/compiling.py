@@ -18,17 +18,17 @@ class CompilingNotice:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._count = 0
-        self._began_s = self._said_s = 0.0
+        self._said_s = 0.0
 
     def __call__(self, kernel: str) -> None:
         """Note that one more is begun."""
         now_s = self._now()
         if not self._count:
-            self._began_s = self._said_s = now_s
+            self._said_s = now_s
             self._say("compiling for this processor, once; it takes 5 to 15 s")
         elif now_s - self._said_s >= EVERY_S:
             self._said_s = now_s
-            self._say(f"{self._count} kernels after {now_s - self._began_s:.0f} s")
+            self._say(f"compiling still: {self._count} kernels are done")
         self._count += 1
 
     def _say(self, what: str) -> None:
