@@ -14,7 +14,7 @@ from polydom.indexer.index.pdx_file import (
 from tests.support.free_records import save_records
 from tests.support.pages import blocks, read, run_python
 
-PAGE = read("reference/file.md")
+PAGE = " ".join(read("reference/file.md").split())
 
 
 def test_constants_are_those_that_the_code_has() -> None:
