@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
 
-EDGES = (64, 128, 256, 512)
+EDGES = (96, 192, 384, 768)
 FEW_EDGES, EVERY = (16, 32), 6
 INK = 16  # darkest value of the scans
 LEAST = 0.6  # of the edge that a digit's own square has

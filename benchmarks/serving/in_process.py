@@ -142,6 +142,12 @@ class Nowhere(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
+    def pause_reading(self) -> None:
+        """Go on: requests come one turn after the other."""
+
+    def resume_reading(self) -> None:
+        """Go on."""
+
 
 async def drive(index: Path, bodies: list[bytes]) -> dict[str, float]:
     """Microseconds and calls of a request from its bytes to its answer's."""

@@ -11,6 +11,7 @@ asks at a fixed rate; rounds with and without polling take turns.
 import http.client
 import time
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,17 +110,17 @@ def get(connection: http.client.HTTPConnection, path: str) -> int:
 
 def poll_often(pid: int, port: int, polls: int) -> dict[str, float]:
     """What one poll costs the server, and a page that is seen of a core."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    size = get(connection, "/metrics")
-    time.sleep(EVERY_S)
-    began_s, before_s = time.perf_counter(), processor_s(pid)
-    time.sleep(polls / 100)
-    idle = (processor_s(pid) - before_s) / (time.perf_counter() - began_s)
-    began_s, before_s = time.perf_counter(), processor_s(pid)
-    for _ in range(polls):
-        get(connection, "/metrics")
-        time.sleep(0.005)
-    passed_s = time.perf_counter() - began_s
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        size = get(connection, "/metrics")
+        time.sleep(polls / 200)
+        began_s, before_s = time.perf_counter(), processor_s(pid)
+        time.sleep(polls / 100)
+        idle = (processor_s(pid) - before_s) / (time.perf_counter() - began_s)
+        began_s, before_s = time.perf_counter(), processor_s(pid)
+        for _ in range(polls):
+            get(connection, "/metrics")
+            time.sleep(0.005)
+        passed_s = time.perf_counter() - began_s
     each_s = (processor_s(pid) - before_s - idle * passed_s) / polls
     return {"bytes": size, "ms": each_s * 1e3, "% of a core": each_s / EVERY_S * 100}
 
@@ -134,12 +135,12 @@ def beside(
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of answers with and without a page that polls, rounds in turn."""
     took: dict[str, list[float]] = {"no page": [], "a page": []}
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    ask(port, requests, effort.seconds)
-    for _ in range(effort.rounds):
-        took["no page"] += ask(port, requests, effort.seconds)
-        with meanwhile(lambda: get(connection, "/metrics"), EVERY_S):
-            took["a page"] += ask(port, requests, effort.seconds)
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        ask(port, requests, effort.seconds)
+        for _ in range(effort.rounds):
+            took["no page"] += ask(port, requests, effort.seconds)
+            with meanwhile(lambda: get(connection, "/metrics"), EVERY_S):
+                took["a page"] += ask(port, requests, effort.seconds)
     shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
     return {
         name: {k: float(np.quantile(all_of_them, q)) for k, q in shares.items()}

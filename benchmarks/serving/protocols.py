@@ -14,6 +14,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ BUDGET_US = 1_000_000
 Ask = Callable[[], Any]
 
 
-def ways(port: int, grpc_address: str, rows: Any) -> Iterator[tuple[str, int, Ask]]:
+def ways(
+    port: int, grpc_address: str, rows: Any, opened: ExitStack
+) -> Iterator[tuple[str, int, Ask]]:
     """Each way's name, items per request, and the call itself."""
     first = record_index.record(rows[0].tolist())
     ask = {"record": first, "budget_ms": BUDGET_US / 1e3}
-    yield "/v1/predict, JSON", 1, by_hand(port, "/v1/predict", ask)
+    yield "/v1/predict, JSON", 1, by_hand(port, "/v1/predict", ask, opened)
     for count in (1, ITEMS):
         matrix = rows[:count]
         given = {"name": "record", "datatype": "FP32", "shape": list(matrix.shape)}
@@ -43,22 +46,24 @@ def ways(port: int, grpc_address: str, rows: Any) -> Iterator[tuple[str, int, As
             "inputs": [{**given, "data": matrix.ravel().tolist()}],
         }
         path = "/v2/models/records/infer"
-        yield "/v2, JSON", count, by_hand(port, path, infer)
+        yield "/v2, JSON", count, by_hand(port, path, infer, opened)
         yield (
             "/v2, tritonclient, binary",
             count,
-            triton(tritonclient.http, f"127.0.0.1:{port}", matrix),
+            triton(tritonclient.http, f"127.0.0.1:{port}", matrix, opened),
         )
         yield (
             "gRPC, tritonclient, raw",
             count,
-            triton(tritonclient.grpc, grpc_address, matrix),
+            triton(tritonclient.grpc, grpc_address, matrix, opened),
         )
 
 
-def by_hand(port: int, path: str, body: Any) -> Ask:
+def by_hand(port: int, path: str, body: Any, opened: ExitStack) -> Ask:
     """Ask with what Python brings along, on one connection."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = opened.enter_context(
+        closing(http.client.HTTPConnection("127.0.0.1", port))
+    )
     data, headers = json.dumps(body).encode(), {"content-type": "application/json"}
 
     def ask() -> None:
@@ -70,9 +75,9 @@ def by_hand(port: int, path: str, body: Any) -> Ask:
     return ask
 
 
-def triton(module: Any, address: str, matrix: Any) -> Ask:
+def triton(module: Any, address: str, matrix: Any, opened: ExitStack) -> Ask:
     """Ask with one of Triton's clients, as its users do."""
-    client = module.InferenceServerClient(address)
+    client = opened.enter_context(closing(module.InferenceServerClient(address)))
     given = module.InferInput("record", list(matrix.shape), "FP32")
     given.set_data_from_numpy(matrix)
     return lambda: client.infer("records", [given], timeout=BUDGET_US)
@@ -89,12 +94,15 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     record_index.write(folder, ITEMS, given.quick)
     rounds, at_once = (1, 10) if given.quick else (ROUNDS, CALLS)
     rows = np.array(json.loads((folder / record_index.ROWS).read_text()), np.float32)
-    with serving(folder / record_index.INDEX, "--grpc-port=0") as (process, port):
+    with (
+        serving(folder / record_index.INDEX, "--grpc-port=0") as (process, port),
+        ExitStack() as opened,
+    ):
         assert process.stdout is not None
         grpc_address = process.stdout.readline().split()[-1]
         found: list[dict[str, Any]] = [
             {"way": way, "items": items, "ask": ask, "wall": [], "cpu": 0.0}
-            for way, items, ask in ways(port, grpc_address, rows)
+            for way, items, ask in ways(port, grpc_address, rows, opened)
         ]
         for each in found:
             each["ask"]()

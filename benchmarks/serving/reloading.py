@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,20 +68,19 @@ def reloading(pid: int, port: int, path: Path) -> Iterator[list[float]]:
 
 def ask_for(seconds: float, port: int, bodies: list[bytes]) -> dict[str, float]:
     """Milliseconds by the client's clock, and the share inside by the server's."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
     headers = {"content-type": "application/json"}
     took: list[float] = []
     met: list[bool] = []
     end = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end:
-        connection.request(
-            "POST", "/v1/predict", bodies[len(took) % len(bodies)], headers
-        )
-        reply = connection.getresponse()
-        answer = json.loads(reply.read())
-        assert reply.status == 200, answer
-        took.append((time.perf_counter() - began) * 1e3)
-        met.append(answer["budget_met"])
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        while (began := time.perf_counter()) < end:
+            body = bodies[len(took) % len(bodies)]
+            connection.request("POST", "/v1/predict", body, headers)
+            reply = connection.getresponse()
+            answer = json.loads(reply.read())
+            assert reply.status == 200, answer
+            took.append((time.perf_counter() - began) * 1e3)
+            met.append(answer["budget_met"])
     p50, p99, p999 = np.quantile(took, [0.5, 0.99, 0.999]).tolist()
     facts = {"requests": len(took), "p50": p50, "p99": p99, "p99.9": p999}
     return {**facts, "max": max(took), "inside": float(np.mean(met))}

@@ -1,41 +1,46 @@
-"""Every script can be imported, says how it is used, and is told of rightly."""
+"""Every benchmark can be imported, says how it is used, and is told of rightly."""
 
 import importlib
+import inspect
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from benchmarks.__main__ import SUBJECTS, benchmarks, question
+from benchmarks.__main__ import main as run
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.jit  # of imports and options, which kernels have no part in
 FOLDER = ROOT / "benchmarks"
 FILES = sorted(path for path in FOLDER.rglob("*.py") if path.stem != "__init__")
-TOLD = [ROOT / "README.md", FOLDER / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-COMMAND = re.compile(r"python -m (benchmarks[.\w]*)([^\n`#]*)")
+MODULES = benchmarks() | {"benchmarks.data.fetch": "benchmarks.data.fetch"}
+TOLD = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(FOLDER.rglob("*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
+COMMAND = re.compile(
+    r"python -m (benchmarks\.[\w.]+|benchmarks (?!NAME|\[)\w+)([^\n`#]*)"
+)
 
 
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
-def is_script(path: Path) -> bool:
-    return path.stem.startswith(("bench_", "fuzz_")) or "parse_args" in path.read_text()
-
-
-SCRIPTS = [name_of(path) for path in FILES if is_script(path)]
-# each script and what it is given, in texts and in the first lines of scripts
+# what is run, what it is given, and where that is told
 COMMANDS = [
-    (name, re.split(r" {2,}", arguments)[0].split())
+    (name.removeprefix("benchmarks "), re.split(r" {2,}", given)[0], path)
     for path in [*TOLD, *FILES]
-    for name, arguments in COMMAND.findall(path.read_text("utf-8"))
+    for name, given in COMMAND.findall(path.read_text("utf-8"))
 ]
 
 
 def load(name: str) -> ModuleType:
-    """Import a benchmark; skip where it needs a library that is not here."""
+    """Import a module of benchmarks; skip where it needs a library that is not here."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -45,56 +50,60 @@ def load(name: str) -> ModuleType:
         pytest.skip(f"{missing} is not here")
 
 
-def help_of(
-    name: str,
-    words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> str:
-    """What a script says of itself, or of one of its commands."""
-    monkeypatch.setattr(sys, "argv", [name, *words, "--help"])
-    with pytest.raises(SystemExit) as left:
-        load(name).main()
-    assert left.value.code == 0, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("name", [name_of(path) for path in FILES])
-def test_a_benchmark_can_be_imported(name: str) -> None:
+def test_a_file_can_be_imported(name: str) -> None:
     load(name)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_does_what_it_is_told_to_be_able_to(
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_benchmarks_are_listed_with_their_questions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every option of every command that some text gives is one of the script's."""
-    assert "usage: " in help_of(name, [], monkeypatch, capsys)
-    for _, given in (command for command in COMMANDS if command[0] == name):
-        text = " ".join(given)
-        words = text.partition("-")[0].partition("[")[0].split()
-        known = help_of(name, words, monkeypatch, capsys)
-        for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", text):
-            assert re.search(rf"{option}(?![\w-])", known), f"{name} {text}"
+    run([])
+    printed = capsys.readouterr().out
+    for name, module in benchmarks().items():
+        asked = question(module)
+        assert asked[-1] in ".?"
+        assert re.search(rf"^{name} +\w+ +{re.escape(asked)}$", printed, re.M)
 
 
-def test_every_command_that_is_told_is_a_script() -> None:
-    assert {name for name, _ in COMMANDS} <= {*SCRIPTS}
+def test_a_benchmark_that_is_not_there_is_refused() -> None:
+    with pytest.raises(SystemExit, match="no benchmark is named 'none'"):
+        run(["none"])
 
 
-def test_every_script_is_in_the_table_of_its_readme_and_has_a_section() -> None:
-    text = (FOLDER / "README.md").read_text()
-    named = {name.rpartition(".")[2] for name in SCRIPTS}
-    scripts = sorted(name for name in named if name.startswith(("bench_", "fuzz_")))
-    assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == scripts
-    assert sorted(re.findall(r"^## (\w+)", text, re.M)) == scripts
+@pytest.mark.parametrize("name", MODULES)
+def test_a_benchmark_does_what_it_is_told_to_be_able_to(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every option of every command that some text gives is one of the benchmark's."""
+    main = load(MODULES[name]).main
+    assert next(iter(inspect.signature(main).parameters)) == "arguments"
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    known = capsys.readouterr().out
+    assert "usage: python -m benchmarks" in known
+    for told, given, path in COMMANDS:
+        if told == name:
+            for option in re.findall(r"(?<![\w-])--?[a-z][\w-]*", given):
+                assert re.search(rf"{option}(?![\w-])", known), f"{path}: {given}"
+
+
+def test_every_command_that_is_told_is_there() -> None:
+    assert {(name, path) for name, _, path in COMMANDS if name not in MODULES} == set()
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_benchmark_has_a_section_of_its_subject(subject: str) -> None:
+    text = (FOLDER / subject / "README.md").read_text()
+    listed = importlib.import_module(f"benchmarks.{subject}").BENCHMARKS
+    assert sorted(re.findall(r"^## (\w+)", text, re.M)) == sorted(listed)
+    assert f"]({subject}/README.md" in (FOLDER / "README.md").read_text()
 
 
 def test_every_project_names_a_function_that_gives_its_items() -> None:
     text = "".join(path.read_text("utf-8") for path in FILES)
-    found = re.findall(r'"items": f?"([\w.]+):(\w+)(\{name\})?', text)
+    found = re.findall(r'"items": f?"([\w.]+):(\w+)(\{[\w.]+\})?', text)
     assert found
     for module, function, _ in found:
         assert any(name.startswith(function) for name in vars(load(module)))

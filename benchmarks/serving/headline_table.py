@@ -1,0 +1,103 @@
+"""What README says of the headline: a table for each set, and a figure."""
+
+from pathlib import Path
+from typing import Any
+
+from .. import report
+from ..figures import figure_at
+
+Row = dict[str, Any]
+Found = dict[str, dict[str, Any]]  # what was measured, by the name of the set
+
+BEGIN, END = "<!-- headline -->", "<!-- end: headline -->"
+# what README calls each set, and who answers
+TITLES = {
+    "digits": "10 digits, turned, 9,216 to 589,824 pixels",
+    "scenes": "15 kinds of scenes, 11,165 to 485,760 pixels",
+    "few": "some small digits",
+}
+POLYDOM = "polydom"
+FIXED = {
+    "all-features": "all features, fixed",
+    "best-set": "the best set, fixed",
+    "cheapest-set": "the cheapest set, fixed",
+}
+LINES = {POLYDOM: "**polydom**", **FIXED, "in time": "polydom's answers in time"}
+DEFAULT = "digits"
+
+
+def block(found: Found) -> str:
+    """What README says between its marks."""
+    lines = [BEGIN, ""]
+    for name, facts in found.items():
+        rows = facts["budgets"]
+        lines += report.markdown_lines(
+            {TITLES[name]: line, **{budget(row): told(row[key]) for row in rows}}
+            for key, line in LINES.items()
+        )
+        option = "" if name == DEFAULT else f" --data {name}"
+        lines += [
+            "",
+            "Share of answers that are right and in time, by the client's clock over "
+            "HTTP:",
+            f"{facts['images']} images that no build has seen at each budget. "
+            f"All {facts['features']} features take",
+            f"{facts['median ms']['all-features']:.1f} ms in the median. "
+            f"{facts['date']}, {facts['machine'].split(', Python')[0]}, load "
+            f"{facts['load']:.1f} before:",
+            f"`python -m benchmarks headline{option}`.",
+            "",
+        ]
+    return "\n".join([*lines, END])
+
+
+def budget(row: Row) -> str:
+    """What the column of a budget is called."""
+    return f"{row['budget ms']:g} ms"
+
+
+def told(share: float) -> float:
+    """A share to a thousandth; 1 only where it is."""
+    return share if share == 1 else min(round(share, 3), 0.999)
+
+
+def write(document: Path, found: Found) -> None:
+    """Put the tables between a document's marks."""
+    text = document.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{document} has no {BEGIN} and {END}")
+    document.write_text(before + block(found) + after, "utf-8")
+
+
+def draw(picture: Path, found: Found) -> None:
+    """Draw right answers in time against the budget, and answers in time."""
+    with figure_at(picture, 1, len(found), squeeze=False, sharey=True) as (_, panels):
+        for panel, (name, facts) in zip(panels[0], found.items(), strict=True):
+            rows = facts["budgets"]
+            budgets_ms = [row["budget ms"] for row in rows]
+
+            def line(
+                key: str,
+                label: str,
+                *style: str,
+                panel: Any = panel,
+                budgets_ms: list[float] = budgets_ms,
+                rows: list[Row] = rows,
+                **more: Any,
+            ) -> None:
+                values = [row[key] for row in rows]
+                panel.plot(budgets_ms, values, *style, label=label, **more)
+
+            line(POLYDOM, "polydom", "o-", color="C0", linewidth=2.5)
+            line("in time", "polydom, answers in time", ":", color="C0")
+            for number, (kind, label) in enumerate(FIXED.items(), 1):
+                line(kind, label, "s-", color=f"C{number}", markersize=4)
+            panel.set_xscale("log")
+            panel.set_xticks(budgets_ms, [f"{budget:g}" for budget in budgets_ms])
+            panel.minorticks_off()
+            panel.set(xlabel="budget, ms", ylim=(0, 1.02), title=TITLES[name])
+            panel.grid(alpha=0.3)
+        panels[0][0].set_ylabel("share right and in time")
+        panels[0][0].legend(loc="lower right")

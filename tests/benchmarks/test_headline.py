@@ -1,0 +1,76 @@
+"""README's numbers are those that were measured, and a command puts them there."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.serving.headline import RESULTS, Answers, main
+from benchmarks.serving.headline_table import BEGIN, END, block, told
+from tests.support.places import ROOT
+
+pytestmark = pytest.mark.jit  # of no kernel
+FILES = sorted(RESULTS.glob("*.json"))
+
+
+def between_marks(text: str) -> str:
+    _, begin, rest = text.partition(BEGIN)
+    inner, end, _ = rest.partition(END)
+    assert begin
+    assert end
+    return begin + inner + end
+
+
+def test_readme_says_what_was_measured() -> None:
+    told_there = between_marks((ROOT / "README.md").read_text("utf-8"))
+    assert told_there in [block(json.loads(path.read_text())) for path in FILES]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_results_are_shares_that_grow_with_the_budget(path: Path) -> None:
+    for facts in json.loads(path.read_text()).values():
+        rows = facts["budgets"]
+        assert rows == sorted(rows, key=lambda row: row["budget ms"])
+        for kind in ("all-features", "best-set", "cheapest-set"):
+            shares = [row[kind] for row in rows]
+            assert shares == sorted(shares)  # read off the same answers
+            assert all(row[kind] <= row[f"{kind}, in time"] <= 1 for row in rows)
+        assert all(row["polydom"] <= row["in time"] <= 1 for row in rows)
+
+
+def test_tables_and_figure_are_made_of_kept_results(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    picture, document = tmp_path / "headline.svg", tmp_path / "README.md"
+    monkeypatch.setattr("benchmarks.serving.headline.PICTURE", picture)
+    document.write_text(f"before\n\n{BEGIN}\nold\n{END}\n\nafter\n")
+    kept = str(FILES[0])
+    main(["--from", kept, "--write", str(document)])
+    written = document.read_text()
+    assert written.startswith("before\n\n<")
+    assert written.endswith(">\n\nafter\n")
+    assert between_marks(written) == block(json.loads(FILES[0].read_text()))
+    assert "old" not in written
+    assert b"<svg" in picture.read_bytes()
+    document.write_text("no marks")
+    with pytest.raises(SystemExit, match="has no <!-- headline -->"):
+        main(["--from", kept, "--write", str(document)])
+    capsys.readouterr()
+
+
+def test_a_late_answer_counts_as_none() -> None:
+    right = np.array([[[True], [True], [False], [True]]])
+    took_ms = np.array([[[1.0], [2.0], [1.0], [9.0]]])
+    answers = Answers(right, right, took_ms, took_ms)
+    assert answers.within(0, 2.0) == (0.5, 0.75)
+    assert answers.within(0, 0.5) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(1.0, 1.0), (0.9999, 0.999), (0.99, 0.99), (0.0004, 0.0)]
+)
+def test_no_share_is_called_all_that_is_not(share: float, said: float) -> None:
+    assert told(share) == said
