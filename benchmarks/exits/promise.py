@@ -194,7 +194,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args(arguments)
     if not args.quick:
-        report.need(args, *{*args.sets, "adult", "covtype20k"})
+        streamed = {"adult", "covtype20k"} if "streams" in args.parts else set()
+        report.need(args, *(streamed | {*(args.sets if "fresh" in args.parts else ())}))
     found: dict[str, Any] = fresh(args) if "fresh" in args.parts else {}
     if "streams" in args.parts:
         results = streams(args)

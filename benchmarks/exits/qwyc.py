@@ -217,13 +217,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--untimed", action="store_true", help="count rounds alone")
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args(arguments)
+    by_set = {"trees": trees, "rounds": rounds, "rivals": rivals}
+    of_adult = {"bounds", "fit"} & {*args.parts}
     told = Told()
     if not args.quick:
-        report.need(args, *{*args.sets, "adult"})
-    for part, run in {"trees": trees, "rounds": rounds, "rivals": rivals}.items():
+        names = args.sets if {*by_set} & {*args.parts} else ()
+        report.need(args, *{*names, *(["adult"] if of_adult else [])})
+    for part, run in by_set.items():
         if part in args.parts:
             run(args, told)
-    if {"bounds", "fit"} & {*args.parts}:
+    if of_adult:
         rows: Split = load_tumours() if args.quick else load_adult(args.data_folder)
         if "bounds" in args.parts:
             told.tables |= exact(rows, args.quick)
