@@ -18,7 +18,7 @@ from ..errors import TooLarge
 from .ledger import Answered, Assignment, Ledger, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
-# the list, but no more than this share of the budget (bench_batch).
+# the list, but no more than this share of the budget (benchmark `batch`).
 IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64
