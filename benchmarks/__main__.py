@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
         return
     name, *options = arguments
     if name not in modules:
-        sys.exit(f"no benchmark is named {name!r}; python -m benchmarks lists them")
+        sys.exit(f"no benchmark is named {name!r}: see python -m benchmarks")
     import_module(modules[name]).main(options)
 
 

@@ -26,6 +26,3 @@ def use(folder: str) -> Path:
     """Have this process, and those that it starts, read data sets there."""
     os.environ[VARIABLE] = str(Path(folder).absolute())
     return data_folder()
-
-
-DATA = data_folder()  # for benchmarks that do not yet ask data_folder()

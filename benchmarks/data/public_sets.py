@@ -80,7 +80,7 @@ def first_lines(count: int) -> Unpack:
 
 
 def texts_of(sent: bytes) -> bytes:
-    """Make an archive of an archive's texts alone: in order, of no owner and no date."""
+    """Make an archive of another's texts alone: in order, of no owner and no date."""
     made = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(sent)) as given,

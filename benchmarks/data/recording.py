@@ -1,15 +1,11 @@
 """Values and times of every feature of ICSP's scenes, recorded once and kept.
 
-python -m benchmarks.data.recording CACHE --rounds 4  records, goes on where it stopped
-
 What is replayed later is what one thread really took: CPU seconds of every step and
 feature of every image, in a shuffled order, once. Times of the processor and not of the
 wall, so that what else runs on the machine is not in them; what the features themselves
 do to each other's caches is.
 """
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -171,17 +167,3 @@ def timed(call: Callable[[int], None], node: int) -> float:
     start = time.thread_time()
     call(node)
     return time.thread_time() - start
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cache", type=Path, help="folder to keep it in")
-    parser.add_argument("--rounds", type=int, default=1, choices=(1, 2, 3, 4))
-    arguments = parser.parse_args()
-    recording = record(Cache(arguments.cache), arguments.rounds)
-    print(f"{len(recording.sizes)} images, {recording.values.shape[1]} columns")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

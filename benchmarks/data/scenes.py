@@ -9,7 +9,6 @@ from PIL import Image
 
 from ..places import data_folder
 
-FOLDER = data_folder() / "scene15"  # for benchmarks that do not yet ask data_folder()
 SCALES = (0.5, 1.0, 1.5, 2.0)
 QUALITY = 90
 
@@ -21,7 +20,7 @@ def load() -> Iterator[tuple[bytes, str, str]]:
 
 
 def manifest() -> Iterator[tuple[Path, str, str]]:
-    """Yield path, label and checksum of every distinct image, those to train on first."""
+    """Yield path, label and checksum of every image, those to train on first."""
     folder, seen = data_folder() / "scene15", set[str]()
     for part in ("train", "test"):
         for path in sorted((folder / part).glob("*/*.jpg")):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ..data.kept_items import films, thyroid_rows
-from ..data.scenes import FOLDER, manifest
+from ..data.scenes import manifest
 from ..data.tables import read_adult, read_covtype, read_higgs, read_mnist
 from ..places import data_folder
 
@@ -176,7 +176,7 @@ def _scenes() -> Divided:
     own: Items = []
     kept: Items = []
     for path, label, _ in manifest():
-        part = path.relative_to(FOLDER).parts[0]
+        part = path.parent.parent.name
         (own if part == "train" else kept).append((path.read_bytes(), label))
     return own, kept
 

@@ -1,8 +1,8 @@
-"""How accurate answers are within a budget, and how many are in time, beside fixed models.
+"""How right and how timely answers are within a budget, beside fixed models.
 
-python -m benchmarks headline                    digits: builds, asks, prints; some minutes
-python -m benchmarks headline --data scenes      ICSP's photographs
-python -m benchmarks headline --write README.md  puts the table there, and draws its figure
+python -m benchmarks headline                    builds, asks, prints; some minutes
+python -m benchmarks headline --data scenes      of ICSP's photographs, not of digits
+python -m benchmarks headline --write README.md  puts the table there, draws its figure
 python -m benchmarks headline --from benchmarks/results/MACHINE.json --write README.md
                                                  measures nothing anew
 
@@ -14,8 +14,8 @@ the same code, with all the time that they take: what is late at a budget is rea
 
 The digits are scikit-learn's scans of 8 x 8 pixels, enlarged to 96 to 768 pixels an
 edge and turned by any angle: they need no download, and their features cost what those
-of photographs cost. What is found is kept in
-benchmarks/results, in a file named by the machine.
+of photographs cost. What is found is kept in benchmarks/results, in a file named by the
+machine.
 """
 
 import argparse

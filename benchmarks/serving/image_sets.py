@@ -1,7 +1,7 @@
 """Indexes of images, and the images kept from their builds to ask for.
 
-`digits` are scikit-learn's, enlarged to 96 to 768 pixels an edge and turned; `scenes` are ICSP's
-photographs at four sizes, which have to be fetched. `few` is what --quick asks for.
+`digits` are scikit-learn's, enlarged to 96 to 768 pixels an edge and turned; `scenes`
+are ICSP's photographs at four sizes, which have to be got. `few` is for --quick.
 """
 
 import functools

@@ -90,11 +90,11 @@ class Load:
         self._exchanges: list[Exchange] = []
 
     def closed(self, seconds: float) -> list[Exchange]:
-        """Send the next request whenever an answer has come."""
+        """Send the next request whenever an answer has come, and at least one."""
         end_s = time.perf_counter() + seconds
         number = 0
-        while self._busy or time.perf_counter() < end_s:
-            while self._free and time.perf_counter() < end_s:
+        while self._busy or not number or time.perf_counter() < end_s:
+            while self._free and (not number or time.perf_counter() < end_s):
                 self._send(number, time.perf_counter())
                 number += 1
             self._wait(GRACE_S)

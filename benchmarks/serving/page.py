@@ -4,8 +4,8 @@ python -m benchmarks page            builds the demo's index, about 30 s
 python -m benchmarks page INDEX.pdx  of one that is there
 
 Drawn: a Chromium that keeps nothing, then the same that kept the page's files. Polled:
-`/metrics` twice in four seconds, as a page does that is seen, beside one connection that
-asks at a fixed rate; rounds with and without polling take turns.
+`/metrics` twice in four seconds, as a page does that is seen, beside one connection
+that asks at a fixed rate; rounds with and without polling take turns.
 """
 
 import http.client

@@ -2,9 +2,9 @@
 
 A record of 14 numbers and 500 trees, which take some microseconds, so that nearly all
 of it is the way there and back. One client with one connection asks the next as soon
-as it has the last; the ways take turns. `us` has the client's own time in it,
-which for Triton's clients is most; `server, us` is the server's processor time. Both are
-of one item, also where a request has 100.
+as it has the last; the ways take turns. `us` has the client's own time in it, which for
+Triton's clients is most; `server, us` is the server's processor time. Both are of one
+item, also where a request has 100.
 """
 
 import argparse

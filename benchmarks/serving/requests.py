@@ -2,8 +2,8 @@
 
 python -m benchmarks requests                         all parts: tables
 python -m benchmarks requests --parts path            in process alone
-python -m benchmarks requests --parts protocols       `/v1/predict`, `/v2` and gRPC alone
-python -m benchmarks requests --parts setups          texts, images, workers, a proxy in front
+python -m benchmarks requests --parts protocols       `/v1/predict`, `/v2` and gRPC
+python -m benchmarks requests --parts setups          texts, images, workers, a proxy
 python -m benchmarks requests --venv mlserver=FOLDER  adds a peer installed in FOLDER
 python -m benchmarks requests --memory 1000000        adds memory before and after
 

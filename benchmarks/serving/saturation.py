@@ -1,4 +1,4 @@
-"""A server asked as fast as it answers, by wrk where it is, and what a request costs."""
+"""A server asked as fast as it answers, by wrk if it is here; what a request costs."""
 
 import contextlib
 import os

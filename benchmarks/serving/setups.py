@@ -30,7 +30,7 @@ from .demo_index import built
 from .saturation import CONNECTIONS, Contender, free_port, saturate, wait_for
 
 TEXTS, IMAGES = "texts.pdx", "digits.pdx"
-# Its name, its index or none for hello, options of `serve`, and whether nginx is before.
+# its name, its index or none for hello, options of `serve`, whether nginx is before
 SETUPS: list[tuple[str, str, list[str], bool]] = [
     ("hello", "", [], False),
     ("hello behind nginx", "", [], True),
@@ -43,7 +43,8 @@ SETUPS: list[tuple[str, str, list[str], bool]] = [
 ]
 WORDS, LONGEST = 3000, 120
 NGINX = """
-daemon off; pid %(folder)s/nginx.pid; error_log %(folder)s/nginx.log; worker_processes 1;
+daemon off; worker_processes 1;
+pid %(folder)s/nginx.pid; error_log %(folder)s/nginx.log;
 events { worker_connections 1024; }
 http {
   access_log off;
@@ -64,7 +65,7 @@ http {
 
 
 def write_indexes(folder: Path) -> dict[str, list[bytes]]:
-    """Build an index of texts and the demo's; the bodies to ask each for, by its name."""
+    """Build an index of texts and the demo's; bodies to ask each for, by its name."""
     built(folder)
     texts, labels = draw_texts(1500)
     model = BudgetClassifier(kind="text", search_budget_s=20).fit(texts, labels)

@@ -97,7 +97,7 @@ def test_every_command_that_is_told_is_there() -> None:
 def test_every_benchmark_has_a_section_of_its_subject(subject: str) -> None:
     text = (FOLDER / subject / "README.md").read_text()
     listed = importlib.import_module(f"benchmarks.{subject}").BENCHMARKS
-    assert sorted(re.findall(r"^## (\w+)", text, re.M)) == sorted(listed)
+    assert {*listed} <= {*re.findall(r"^## (\w+)$", text, re.M)}
     assert f"]({subject}/README.md" in (FOLDER / "README.md").read_text()
 
 
