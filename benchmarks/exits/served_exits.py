@@ -8,8 +8,8 @@ Every index is built of the same items twice, with early exits and with `exits =
 and asked about items that no build has seen.
 
     ensembles  each item once through the engine, by whole plans and with exits of all
-               kinds: accuracy, mean and 99 % microseconds, base models, changed answers;
-               what exits add to a build and its file
+               kinds: accuracy, mean and 99 % microseconds, base models, changed
+               answers; what exits add to a build and its file
     budgets    through the engine and over HTTP, by the caller's clock, at several
                budgets: accuracy, mean and 99 % microseconds, share in time
     path       what following a schedule costs where none of its exits is taken

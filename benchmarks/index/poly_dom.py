@@ -12,9 +12,9 @@ extremes, Index-All and Naive-Lookup.
 
 "synthetic": the paper's own workload, means of five draws where sets are counted.
 "drawn": candidates in numbers that a search seldom leaves; how a build grows with them,
-what a search of 2^24 sets takes, and what share of a build deciding is. "scenes": ICSP's
-scenes, 13 features, all 8,192 sets trained once (a linear discriminant) and kept with
-what was recorded in `--cache`; --quick takes scikit-learn's digits in their place.
+what a search of 2^24 sets takes, and what share of a build deciding is. "scenes":
+ICSP's scenes, 13 features, all 8,192 sets trained once (a linear discriminant) and kept
+with what was recorded in `--cache`; --quick takes scikit-learn's digits in their place.
 """
 
 import statistics

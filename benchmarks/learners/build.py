@@ -6,9 +6,9 @@ python -m benchmarks build --parts large --large 5000000x20.parquet
 
 "builds": whole builds of drawn tables, each in a new process of one worker: seconds and
 peak memory of each stage, and beside them the seconds of training the learner once on
-all columns. The columns are dealt to 5 features. "large": what a build does with a large
-table before it trains: reading, dividing, values of all features. Megabytes are above
-those of the process before it began. Linux only.
+all columns. The columns are dealt to 5 features. "large": what a build does with a
+large table before it trains: reading, dividing, values of all features. Megabytes are
+above those of the process before it began. Linux only.
 """
 
 import importlib

@@ -11,8 +11,8 @@ fresh ones show; "expected" is what the index says, less that. "best" is the pla
 largest budget, "all" the mean of the skyline. What all features together are off by is
 taken from these: nobody chose them, so their mean error is none, and what the rows
 tested are like by chance weighs less. Models are those that were measured, or with
-folds trained on all rows. "served" is what the index expects of its best plan, less what
-the model shows that is served, which was trained on all rows.
+folds trained on all rows. "served" is what the index expects of its best plan, less
+what the model shows that is served, which was trained on all rows.
 """
 
 import gzip

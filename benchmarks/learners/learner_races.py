@@ -261,7 +261,7 @@ def _with(recording: Recording, constants: dict[str, float]) -> Line:
 
 
 def _fastest(sets: list[list[Line]]) -> int:
-    """Choose the fastest of the grid that loses no more than allowed, the worst apart."""
+    """Choose the fastest of the grid that loses no more than allowed, but the worst."""
     ranked = []
     for number in range(len(GRID)):
         own = [lines[number] for lines in sets]

@@ -1,4 +1,4 @@
-"""LightGBM's trees, trained and compiled, and an early exit from them: the model of most benchmarks."""
+"""The model of most benchmarks: LightGBM's trees, compiled, and an early exit."""
 
 import tempfile
 from dataclasses import dataclass

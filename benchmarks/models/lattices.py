@@ -1,4 +1,4 @@
-"""What does a row of lattices cost, how many does an exit leave out, what do they promise?
+"""What does a row of lattices cost, how many do exits spare, what do they promise?
 
 python -m benchmarks lattices                      all parts
 python -m benchmarks lattices --parts rows         one of them
