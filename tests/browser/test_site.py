@@ -5,10 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from playwright.sync_api import Browser, expect
 
+from tests.support.browser import visiting
 from tests.support.places import DOCS, ROOT
 
 # What a browser loads by itself; links that a reader follows may lead anywhere.
@@ -45,6 +51,32 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "build/site"
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """Where the site is served."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(Quiet, directory=site)
+    ) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_pages_ask_no_other_host_and_search_finds(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, f"{address}/reference/python/") as page:
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox").fill("polydom_drift_factor")
+        expect(page.get_by_role("listbox")).to_contain_text("Metrics")
+    with visiting(browser, f"{address}/explanation/architecture/") as page:
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
