@@ -66,9 +66,9 @@ class Data(Part, frozen=True):
         A CSV or Parquet file with the labels of a folder's images or texts: its first
         column that is not the label, the group or the time names the file.
     test
-        More of the same, to measure accuracy on; all other items are trained on, but
-        for those that are set aside for exits. It is what the first four name, or
-        another file of labels where `labels` is given.
+        More of the same, to measure accuracy on: what `images`, `table`, `texts` or
+        `items` may name, or another file of labels where `labels` is given. All other
+        items are trained on, but for those that are set aside for exits.
     split
         "random" tests on whole groups, drawn with about equal shares of classes;
         "time" on the newest items, and of these sets the newest aside for exits.
@@ -100,8 +100,8 @@ class Data(Part, frozen=True):
         is trained and tested on: "stop" names them, "skip" leaves their items out,
         "merge" makes them one class, "other", "train" trains on them and never tests.
     rare_below
-        Independent items below which a class is rare, where that is to be more than
-        dividing them needs.
+        A class of fewer independent items than this is rare, where that is to be more
+        than dividing them needs.
     """
 
     images: str | None = None
@@ -243,18 +243,18 @@ class Search(Part, frozen=True):
         Smallest and largest item size to choose for; the data's own by default. Two
         equal ones index for items of one size alone (ICSP, Problem 2).
     budgets
-        Smallest and largest budget to choose for, where they are known, in the units
-        of costs: only sets are kept that are the best for one of them (of one budget
-        alone, ICSP's Problem 3). Any other is held too, though perhaps not with the
-        best set, and there are fewer sets to fall back on where time runs out. Where a
-        slower machine serves, begin as much lower. For sizes of one number; what exits
-        cost is not known yet, and added afterwards.
+        Smallest and largest budget to choose for, in the units of costs, where they are
+        known. Only sets are kept that are the best for one of them (of one budget
+        alone, ICSP's Problem 3). Any other budget holds too, though perhaps not with
+        the best set, and there are fewer sets to fall back on where time runs out.
+        Where a slower machine serves, begin as much lower. For sizes of one number.
+        What exits cost is not known yet, and added afterwards.
     held_out
         Share of the items (whole groups) that accuracy is measured on; a quarter where
         neither this nor `folds` is given.
     folds
-        Cross-validate over this many folds instead. By default over five where so few
-        items are divided at random that no early exits could be promised (below 4,780
+        Cross-validate over this many folds instead. By default over five, where items
+        are divided at random and are too few to promise early exits (below 4,780
         independent ones, if each class comes in five of them), unless `[exits]` asks
         for some or `refit` is false.
     covering
@@ -264,9 +264,9 @@ class Search(Part, frozen=True):
         exits. Their accuracy is that of the models measured. With folds they always
         are, as far as a progressive search leaves time.
     budget_s
-        Seconds of training that the search may spend. A progressive one has two
-        minutes by default; or, where one training on all features takes so little,
-        that no table need wait long, 30 s or three such trainings, if that is less.
+        Seconds of training that the search may spend. By default a progressive one has
+        as long as three trainings on all features take, but at least 30 s and at most
+        two minutes; others have no limit.
     trainings
         Sets that "poly-dom" may train. With that, or `budget_s`, it begins with a large
         alpha and reports the one that it came to.
@@ -376,8 +376,8 @@ class Cluster(Part, frozen=True):
         processes here. By default as many as the project has `workers`.
     shared
         A folder that every worker sees under this path. Finished work is kept there,
-        and what workers read. Without it that goes along with each call, of which
-        there may be 16 MB.
+        and what workers read. Without it that goes along with each call, and may be
+        16 MB at most.
     retries
         How often a call is tried again whose worker was killed or crashed.
     in_flight
@@ -430,14 +430,14 @@ class ExitTerms(Part, frozen=True):
     ----------
     alpha
         Share of answers that may differ from those of the whole plan; 0.005 by
-        default. Exits are fitted on the held-out items, or with `search.folds`, where
-        there are none unless they are asked for, on all of them, each as answered by
-        models of the other folds.
+        default. Exits are fitted on the held-out items. With `search.folds` there are
+        none unless this is given; then they are fitted on all items, each as answered
+        by models of the other folds.
     confidence
-        Make that share hold on fresh items with this confidence, by default 0.95: half
-        of `held_out`, drawn by whole groups, then calibrates, and nothing else of a
-        build sees it. Where these are too few, there are no exits, and the build says
-        how many it takes. With 0, or folds, nothing is promised.
+        With which confidence that share holds on fresh items; 0.95 by default. Half of
+        `held_out`, drawn by whole groups, calibrates it, and nothing else of a build
+        sees that half. Where these items are too few, there are no exits, and the build
+        says how many it takes. With 0, or folds, nothing is promised.
     """
 
     alpha: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
