@@ -1,12 +1,10 @@
-"""docs/how-to/kubernetes.md names values, files, options and places that there are."""
+"""docs/how-to/kubernetes.md names values and files that there are."""
 
 import re
 from typing import Any
 
-import pytest
 import yaml
 
-from polydom.server.__main__ import main
 from tests.support.manifests import CHART
 from tests.support.places import DOCS, ROOT
 
@@ -29,15 +27,6 @@ def test_values_are_those_of_the_chart() -> None:
         assert has(VALUES, name), name
     for setting in re.findall(r"--set ([\w.]+)=", KUBERNETES):
         assert has(VALUES, setting), setting
-
-
-def test_options_are_those_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--help"]) == 0
-    described = capsys.readouterr().out
-    options = set(re.findall(r"(--[a-z]+(?:-[a-z]+)*)[=`]", KUBERNETES))
-    for option in options - {"--set-file"}:
-        assert option in described, option
-    assert "--leave-s" in options
 
 
 def test_files_are_there() -> None:

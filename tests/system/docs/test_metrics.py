@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 
 import pytest
+import yaml
 
 from tests.support.exposed_metrics import exposed_labels
-from tests.support.pages import read
+from tests.support.pages import blocks, read
 from tests.support.places import ROOT
 
 
@@ -16,13 +18,28 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return exposed_labels(tmp_path_factory.mktemp("index"))
 
 
-def test_dashboard_asks_for_metrics_and_labels_that_there_are(
-    exposed: dict[str, set[str]],
-) -> None:
+def of_the_dashboard() -> list[str]:
     board = json.loads((ROOT / "deploy/grafana.json").read_text(encoding="utf-8"))
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    asked.append(board["templating"]["list"][1]["query"])
-    assert len(asked) > 20
+    return [*asked, board["templating"]["list"][1]["query"]]
+
+
+def of_how_to() -> list[str]:
+    """Queries and alarms of pages."""
+    pages = ["monitor", "kubernetes", "size-a-machine", "why-the-prior"]
+    asked = [query for page in pages for query in blocks(f"how-to/{page}.md", "promql")]
+    for text in blocks("how-to/monitor.md", "yaml"):
+        for group in yaml.safe_load(text).get("groups", []):
+            asked += [rule["expr"] for rule in group["rules"]]
+    return asked
+
+
+@pytest.mark.parametrize("queries", [of_the_dashboard, of_how_to])
+def test_queries_name_metrics_and_labels_that_there_are(
+    queries: Callable[[], list[str]], exposed: dict[str, set[str]]
+) -> None:
+    asked = queries()
+    assert len(asked) > 12
     for expression in asked:
         names = re.findall(r"polydom_[a-z_]+", expression)
         labels = {label for name in names for label in exposed[name]}
