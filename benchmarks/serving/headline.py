@@ -184,6 +184,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--from", type=Path, metavar="FILE", dest="kept")
     parser.add_argument("--write", type=Path, metavar="DOCUMENT")
     given = parser.parse_args(arguments)
+    if given.quick and given.write is not None:
+        parser.error("what --quick measures is not to be written anywhere")
     if given.kept is not None:
         every = json.loads(given.kept.read_text())
     else:

@@ -78,9 +78,8 @@ def ask_for(seconds: float, port: int, bodies: list[bytes]) -> dict[str, float]:
             connection.request("POST", "/v1/predict", body, headers)
             reply = connection.getresponse()
             answer = json.loads(reply.read())
-            assert reply.status == 200, answer
             took.append((time.perf_counter() - began) * 1e3)
-            met.append(answer["budget_met"])
+            met.append(reply.status == 200 and answer["budget_met"])
     p50, p99, p999 = np.quantile(took, [0.5, 0.99, 0.999]).tolist()
     facts = {"requests": len(took), "p50": p50, "p99": p99, "p99.9": p999}
     return {**facts, "max": max(took), "inside": float(np.mean(met))}
