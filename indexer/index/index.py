@@ -19,7 +19,17 @@ from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
-    """What a budget buys: `row` of the index, its cost at this size, its quality."""
+    """What a budget buys.
+
+    Attributes
+    ----------
+    row
+        Of the index.
+    cost_s
+        What it costs at this size: seconds, or an amount in the index's unit.
+    quality
+        What it is expected to be good at, in [0, 1].
+    """
 
     row: int
     cost_s: float

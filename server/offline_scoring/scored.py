@@ -26,12 +26,26 @@ ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 class Scored(msgspec.Struct, repr_omit_defaults=True):
     """What became of one item; `error` or what was answered is None.
 
-    `item` is its position or name. `cost` is the measured seconds of features and
-    model, or what the plan costs in the index's unit. `unknown`, `missing` and the base
-    models are as in `Answer`, None where there is nothing to tell; `scores` is None too
-    where the model stopped before its last base model. Where the index answers with
-    numbers, there are a `value`, and `low` and `high`, between which its label is
-    expected, and no label, scores and accuracy.
+    Attributes
+    ----------
+    item
+        Its position or name.
+    label, scores
+        The class, and each class's score. None where the index answers with numbers;
+        scores also where the model stopped before its last base model.
+    value, low, high
+        The number, and between what its label is expected. None of classes.
+    features
+        Those used, in the order they were computed.
+    expected_quality, expected_accuracy
+        On held-out items, of the model that answered; no accuracy of numbers.
+    cost
+        Measured seconds of features and model, or what the plan costs in the index's
+        unit.
+    error
+        Why it was not answered.
+    unknown, missing, base_models_used, base_models
+        As in `Answer`; None where there is nothing to tell.
     """
 
     item: int | str
