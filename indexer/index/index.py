@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
     cost_s
         What it costs at this size: seconds, or an amount in the index's unit.
     quality
-        What it is expected to be good at, in [0, 1].
+        How good it is expected to be, in [0, 1].
     """
 
     row: int
