@@ -73,31 +73,41 @@ def write(document: Path, found: Found) -> None:
 
 def draw(picture: Path, found: Found) -> None:
     """Draw right answers in time against the budget, and answers in time."""
-    with figure_at(picture, 1, len(found), squeeze=False, sharey=True) as (_, panels):
-        for panel, (name, facts) in zip(panels[0], found.items(), strict=True):
-            rows = facts["budgets"]
-            budgets_ms = [row["budget ms"] for row in rows]
+    count = len(found)
+    size = 2.5 + 5 * count, 4.8
+    with figure_at(picture, 1, count, figsize=size, squeeze=False, sharey=True) as (
+        figure,
+        (panels,),
+    ):
+        for panel, (name, facts) in zip(panels, found.items(), strict=True):
+            draw_set(panel, facts["budgets"])
+            panel.set_title(TITLES[name], fontsize="medium")
+        panels[0].set_ylabel("share right and in time")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=1 + count)
 
-            def line(
-                key: str,
-                label: str,
-                *style: str,
-                panel: Any = panel,
-                budgets_ms: list[float] = budgets_ms,
-                rows: list[Row] = rows,
-                **more: Any,
-            ) -> None:
-                values = [row[key] for row in rows]
-                panel.plot(budgets_ms, values, *style, label=label, **more)
 
-            line(POLYDOM, "polydom", "o-", color="C0", linewidth=2.5)
-            line("in time", "polydom, answers in time", ":", color="C0")
-            for number, (kind, label) in enumerate(FIXED.items(), 1):
-                line(kind, label, "s-", color=f"C{number}", markersize=4)
-            panel.set_xscale("log")
-            panel.set_xticks(budgets_ms, [f"{budget:g}" for budget in budgets_ms])
-            panel.minorticks_off()
-            panel.set(xlabel="budget, ms", ylim=(0, 1.02), title=TITLES[name])
-            panel.grid(alpha=0.3)
-        panels[0][0].set_ylabel("share right and in time")
-        panels[0][0].legend(loc="lower right")
+def draw_set(panel: Any, rows: list[Row]) -> None:
+    """Draw a line for each who answers."""
+    budgets_ms = [row["budget ms"] for row in rows]
+    styles = {
+        POLYDOM: ("polydom", "o-"),
+        "in time": ("polydom's answers in time", ":"),
+        **{kind: (label, "s-") for kind, label in FIXED.items()},
+    }
+    for number, (key, (label, style)) in enumerate(styles.items()):
+        own = key in (POLYDOM, "in time")
+        panel.plot(
+            budgets_ms,
+            [row[key] for row in rows],
+            style,
+            label=label,
+            color="C0" if own else f"C{number}",
+            linewidth=2.5 if own else 1.5,
+            markersize=6 if own else 4,
+        )
+    panel.set_xscale("log")
+    panel.set_xticks(budgets_ms, [f"{budget:g}" for budget in budgets_ms])
+    panel.minorticks_off()
+    panel.set(xlabel="budget, ms", ylim=(0, 1.02))
+    panel.grid(alpha=0.3)
