@@ -1,15 +1,22 @@
-"""docs/how-to/kubernetes.md names values and files that there are."""
+"""Pages on deploying name values, files, lines and keys that there are."""
 
 import re
+import tomllib
 from typing import Any
 
+import msgspec
 import yaml
 
-from tests.support.manifests import CHART
+from polydom.indexer.building.project import Cluster, Costs
+from tests.support.documents import blocks
+from tests.support.manifests import CHART, DEPLOY
+from tests.support.pages import read
 from tests.support.places import DOCS, ROOT
 
-KUBERNETES = (DOCS / "how-to/kubernetes.md").read_text(encoding="utf-8")
+KUBERNETES = read("how-to/kubernetes.md")
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+PAGES = sorted((DOCS / "how-to").glob("*.md"))
+SECTIONS = {"cluster": Cluster, "costs": Costs}
 
 
 def has(values: Any, name: str) -> bool:
@@ -30,7 +37,27 @@ def test_values_are_those_of_the_chart() -> None:
 
 
 def test_files_are_there() -> None:
-    files = re.findall(r"(?<![\w./])(?:deploy|docs)/[\w./-]*\w", KUBERNETES)
-    for file in {"deploy/helm", *files}:
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    files = set(re.findall(r"(?<![\w./])deploy/[\w./-]*\w", text))
+    assert {"deploy/kserve-example.yaml", "deploy/polydom.service"} <= files
+    for file in files:
         assert (ROOT / file).exists(), file
-    assert "deploy/kserve-example.yaml" in files
+
+
+def test_lines_are_those_of_the_unit() -> None:
+    unit = (DEPLOY / "polydom.service").read_text()
+    rows = re.findall(r"^\| (`.*?) \|", read("how-to/systemd.md"), re.MULTILINE)
+    assert len(rows) > 6
+    for code in re.findall(r"`([^`]+)`", " ".join(rows)):
+        assert code in unit, code
+
+
+def test_files_of_configuration_can_be_read() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    for language, written in blocks(text):
+        if language == "yaml":
+            assert yaml.safe_load(written)
+        if language == "toml":
+            assert tomllib.loads(written).keys() <= SECTIONS.keys()
+            for name, part in tomllib.loads(written).items():
+                msgspec.convert(part, SECTIONS[name])
