@@ -21,6 +21,7 @@ Promises: accuracy on Adult beside trees, and how many pairs of rows fall that d
 one column which should only rise, with constraints and without.
 """
 
+import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.threads import one_thread
 from polydom.models import compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.augment import swap_columns
@@ -134,7 +136,7 @@ def trees(**settings: Any) -> Any:
         max_depth=DEPTH,
         num_leaves=2**DEPTH,
         learning_rate=RATE,
-        n_jobs=2,
+        n_jobs=1,
         verbosity=-1,
         **settings,
     )
@@ -228,15 +230,9 @@ def time_rows(tensorflow: str | None, quick: bool) -> list[dict[str, Any]]:
     return timed
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the benchmark."""
-    parser = report.options(__name__, data=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--tensorflow", help="interpreter that has TensorFlow Lattice")
-    args = parser.parse_args(arguments)
+def measure(args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """All parts' tables, by title."""
     found: dict[str, list[dict[str, Any]]] = {}
-    if not args.quick:
-        report.need(args, *(name for part in args.parts for name in PARTS[part].sets))
     if "rows" in args.parts:
         found[PARTS["rows"].title] = time_rows(args.tensorflow, args.quick)
     if "exits" in args.parts:
@@ -251,6 +247,19 @@ def main(arguments: list[str] | None = None) -> None:
     if "promises" in args.parts:
         rows = load_tumours() if args.quick else load_adult(args.data_folder)
         found[PARTS["promises"].title] = promises(rows, args.quick)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the benchmark."""
+    parser = report.options(__name__, data=True)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--tensorflow", help="interpreter that has TensorFlow Lattice")
+    args = parser.parse_args(arguments)
+    if not args.quick:
+        report.need(args, *(name for part in args.parts for name in PARTS[part].sets))
+    with one_thread():
+        found = measure(args)
     report.tell(found, args)
 
 
