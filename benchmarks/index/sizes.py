@@ -40,7 +40,8 @@ IMAGES = ("thumbnail", "intensity_histogram", "moments", "projections", "dct")
 TEXTS = ("text_length", "punctuation", "casing", "hashed_words", "readability")
 ITEMS, REPEATS, QUANTILE = 60, 3, 0.99  # as many again are fresh
 QUICK_ITEMS = 16
-SIDES, MOST_PIXELS = (16, 4096), 1_000_000
+SIDES, MOST_PIXELS, QUICK_PIXELS = (16, 4096), 1_000_000, 20_000
+CHARACTERS, QUICK_CHARACTERS = 100_000, 5_000
 CANDIDATES = (100, 1_000, 10_000)
 QUERIES, ROUNDS = 20_000, 7
 LOW, HIGH = 16.0, 4096.0
@@ -58,11 +59,11 @@ def per_row(data: bytes) -> list[float]:
     return [float(total)]
 
 
-def draw_image(random: np.random.Generator) -> bytes:
-    """A PNG of smooth noise whose sides are log-uniform, up to MOST_PIXELS."""
+def draw_image(random: np.random.Generator, most: int) -> bytes:
+    """A PNG of smooth noise with log-uniform sides, of at most so many pixels."""
     while True:
         sides = np.geomspace(*SIDES, 1000)[random.integers(1000, size=2)].astype(int)
-        if sides.prod() <= MOST_PIXELS:
+        if sides.prod() <= most:
             break
     small = random.integers(0, 256, (8, 8, 3), dtype=np.uint8)
     file = io.BytesIO()
@@ -70,9 +71,9 @@ def draw_image(random: np.random.Generator) -> bytes:
     return file.getvalue()
 
 
-def draw_text(random: np.random.Generator) -> str:
+def draw_text(random: np.random.Generator, most: int) -> str:
     """A text whose length, words' and sentences' lengths are log-uniform."""
-    length = int(np.exp(random.uniform(np.log(100), np.log(100_000))))
+    length = int(np.exp(random.uniform(np.log(100), np.log(most))))
     word, sentence = np.exp(random.uniform(np.log(2), np.log(20), 2)).astype(int)
     letters = np.array(list("etaoinshr"))
     words: list[str] = []
@@ -86,8 +87,10 @@ def predict(quick: bool) -> Table:
     """Fit and compare, for images and for texts."""
     random = np.random.default_rng(0)
     count, few = (QUICK_ITEMS, 1) if quick else (2 * ITEMS, None)
-    images = [draw_image(random) for _ in range(count)]
-    texts = [draw_text(random) for _ in range(count)]
+    pixels = QUICK_PIXELS if quick else MOST_PIXELS
+    characters = QUICK_CHARACTERS if quick else CHARACTERS
+    images = [draw_image(random, pixels) for _ in range(count)]
+    texts = [draw_text(random, characters) for _ in range(count)]
     return [
         *compare("images", [*load_features(IMAGES[:few]), per_row], images, image_item),
         *compare("texts", load_features(TEXTS[:few]), texts, text_item),
