@@ -2,22 +2,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
-LONG = tests/pairs tests/indexer/commands tests/indexer/estimators tests/indexer/building tests/browser tests/cluster
+# Processes that share the files of tests: as many as CI has cores.
+WORKERS ?= 2
 
-# Tests that run compiled alone: of what has no kernels, or calls those that others try interpreted.
-ONCE = tests/system tests/benchmarks tests/browser tests/deploy tests/features tests/pairs tests/server/batch tests/server/cli \
-	tests/server/client tests/server/evaluation tests/server/http tests/server/offline_scoring tests/server/oip \
-	tests/server/ops tests/server/page tests/server/runtime tests/server/v1 tests/server/engine/test_schedules.py \
-	tests/models/early_exit/test_compiled.py tests/models/early_exit/test_estimator.py tests/models/early_exit/test_fit_scores.py \
-	tests/models/importers tests/models/lattices/test_estimator.py tests/models/scoring/test_regressor.py tests/models/selection \
-	$(wildcard tests/indexer/building/test_*) tests/indexer/building/learned tests/indexer/building/training \
-	tests/indexer/commands tests/indexer/cluster tests/cluster
+# Tests of what has kernels run twice: the second time interpreted, which shows their lines to coverage
+# and stops where machine code would read beside an array.
+KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/kernels indexer/*/*/kernels))
 
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled interpreted long check install browser dist lowest clean
+.PHONY: demo test compiled interpreted times check install browser dist lowest clean
 
 # A new virtual environment with polydom, its extras and the development tools.
 install: $(VENV)/installed
@@ -39,24 +34,26 @@ demo: install
 	$(BIN)/python docs/demo/demo.py
 
 # Everything that must hold before a change lands.
-# The runs are of one process each, so two go side by side.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 check compiled interpreted long
+	$(MAKE) -j2 check interpreted
+	$(MAKE) compiled
+	$(MAKE) times
 
-# Threads of libraries wait for one another by spinning, for minutes where two runs share the cores.
+# Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
-compiled long interpreted: export OMP_NUM_THREADS = 1
-compiled long interpreted: export OMP_WAIT_POLICY = passive
+compiled interpreted: export OMP_NUM_THREADS = 1
+compiled interpreted: export OMP_WAIT_POLICY = passive
 
 compiled:
-	$(BIN)/pytest -q $(LONG:%=--ignore=%)
-
-long:
-	$(BIN)/pytest -q -p no:cacheprovider $(LONG)
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --junitxml=build/times/compiled.xml
 
 interpreted:
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider $(ONCE:%=--ignore=%)
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider --junitxml=build/times/interpreted.xml $(KERNELS)
+
+# Seconds that each file of tests took when it last ran, the longest first.
+times:
+	@$(BIN)/python tools/time_tests.py build/times/*.xml
 
 check: install
 	$(BIN)/ruff check

@@ -3,6 +3,7 @@
 import gc
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,23 @@ def pytest_collection_finish() -> None:
     """Look less often for garbage among thousands of tests: a twelfth of the time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+
+
+# Folders whose tests share what takes seconds to start: a browser, two clusters.
+WHOLE = ("tests/browser/", "tests/cluster/")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process whole files, and these folders whole."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return next((one for one in WHOLE if file.startswith(one)), file)
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -38,13 +38,13 @@ def bangs(text):
 PROJECT = """\
 seed = 1
 workers = 1
-learner = { name = "boosting", n_estimators = 60 }
+learner = { name = "boosting", n_estimators = 30 }
 
 [data]
 texts = "mails.jsonl"
 
 [features]
-use = ["text_length", "punctuation", "casing", "bangs", "learned_words"]
+use = ["text_length", "casing", "bangs", "learned_words"]
 files = ["own.py"]
 
 [search]
@@ -85,7 +85,7 @@ class Made:
         return msgspec.structs.replace(project, cluster=Cluster(**terms))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("made"))
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
+from tests.support.examples import INTERPRETED
 
 Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -21,6 +22,7 @@ BUNDLED = (
     "breast_cancer",
     pytest.param("digits", marks=pytest.mark.jit),
 )
+FEWER_ROWS = 500
 REAL = ("adult", "covtype20k", "higgs", "ann_thyroid")
 
 
@@ -29,6 +31,8 @@ def bundled(name: str) -> Labelled:
     import sklearn.datasets
 
     X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+    if INTERPRETED and len(y) > FEWER_ROWS:  # as many of each class as in all
+        X, y = X[::3], y[::3]
     return X.astype(np.float32).astype(np.float64), y.astype(np.int64)
 
 

@@ -1,8 +1,9 @@
 """Real clusters on the loopback: Dask by its command line, Ray with two nodes.
 
-Each starts once a session, is brought back to two workers before each test that asks
-for it, and ends with the session, or with the process if that is killed. Nothing of an
-engine is imported before a fixture is asked for; without the engine its tests skip.
+Each starts once for a folder of tests, is brought back to two workers before each test
+that asks for it, and ends with the folder, or with the process if that is killed.
+Nothing of an engine is imported before a fixture is asked for; without the engine its
+tests skip.
 """
 
 import json
@@ -139,9 +140,9 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait(END_S)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def started_dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """The session's scheduler."""
+    """The scheduler of a folder of tests."""
     pytest.importorskip("distributed")
     cluster = DaskCluster(tmp_path_factory.mktemp("dask"))
     try:
@@ -209,9 +210,9 @@ class RayCluster:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def started_ray() -> Iterator[RayCluster]:
-    """The session's nodes."""
+    """The nodes of a folder of tests."""
     pytest.importorskip("ray")
     # a socket's path has 107 bytes at most
     with TemporaryDirectory(prefix="ray") as folder:

@@ -101,9 +101,9 @@ def text_input(**changed: object) -> bytes:
     return json.dumps({"inputs": [given | changed]}).encode()
 
 
-COLUMNS = {f"{k:x}": 1 for k in range(600_000)}
-MANY = json.dumps({"record": COLUMNS}, separators=(",", ":")).encode()
-MANY_PACKED = msgpack.packb({"record": COLUMNS})
+COLUMNS = [f"{k:x}" for k in range(600_000)]
+MANY = b'{"record":{"%b":1}}' % '":1,"'.join(COLUMNS).encode()
+MANY_PACKED = msgpack.packb({"record": dict.fromkeys(COLUMNS, 1)})
 MANY_ITEMS = b'{"items":[%b1]}' % (b"1," * 4_000_000)
 BOMB = gzip.compress(bytes(64 << 20), 1)
 PACKED = b"content-encoding: gzip"

@@ -139,6 +139,7 @@ def test_lookup_is_split_until_hardly_anything_is_out_of_order() -> None:
         assert max(map(len, steps.split("S"))) <= LONGEST_RUN
 
 
+@pytest.mark.jit  # seconds of the same few lines
 def test_lookup_of_candidates_that_meet_everywhere_ends() -> None:
     # All cost 8 a + 8 b where a = b: no cell around that is ever in order.
     tilt = np.arange(1.0, 17.0)

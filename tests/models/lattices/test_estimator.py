@@ -23,6 +23,8 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.support.agreement import Labelled, assert_agrees, bundled, real
 from tests.support.examples import few
 
+# trained by kernels that others run interpreted
+pytestmark = pytest.mark.jit
 FEW: dict[str, Any] = {"n_lattices": 6, "epochs": 4, "random_state": 0}
 
 
@@ -36,7 +38,6 @@ def part_of(name: str) -> Labelled:
     return X[::6].copy(), y[::6]
 
 
-@pytest.mark.jit
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [LatticeEnsembleClassifier(8, 3, epochs=60)]
 )
@@ -87,7 +88,6 @@ def test_one_input_each_and_constant_columns() -> None:
     assert_agrees(fitted, X, tolerance=0.0)
 
 
-@pytest.mark.jit
 def test_equal_seeds_give_equal_lattices_and_others_others() -> None:
     X, y = part_of("wine")
     first, second, third = (
@@ -144,7 +144,6 @@ def test_scores_follow_the_inputs_that_they_must_to_the_last_bit(
     assert (above >= below).all()
 
 
-@pytest.mark.jit
 def test_a_monotone_input_is_used_where_it_helps() -> None:
     draw = np.random.default_rng(0)
     X = draw.normal(size=(600, 3))
@@ -183,7 +182,6 @@ def test_unfitted_lattices_are_not_compiled() -> None:
         compile_model(lattices())
 
 
-@pytest.mark.jit
 def test_adult_is_learned_better_than_by_a_line(data: Path) -> None:
     X, y = real("adult", data)
     train, test = slice(0, 24_000), slice(24_000, None)

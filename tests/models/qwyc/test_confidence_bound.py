@@ -36,6 +36,7 @@ def test_calibrate_ends_at_the_first_schedule_that_fails() -> None:
     assert (calibrate([always], (rows,), 0.05, 0.95).evaluate(rows)[1] == 2).all()
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
 def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
     method: Any,

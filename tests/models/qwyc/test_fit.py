@@ -20,6 +20,7 @@ from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import ScoreSums
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.qwyc.undecided import Undecided
+from tests.support.examples import few
 from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.qwyc import (
     cheapest_stop,
@@ -72,6 +73,7 @@ def test_qwyc_pays_a_feature_once(
     assert (decisions.tolist(), used.tolist()) == slow
 
 
+@pytest.mark.jit
 def test_features_that_help_together_are_opened_together() -> None:
     """A dear feature whose many models settle most comes before a cheap useless one."""
     draws = np.random.default_rng(5)
@@ -158,7 +160,7 @@ def test_qwyc_prefers_a_cheap_model_that_settles_fewer_rows() -> None:
 def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
     method: Any, sides: Any, alpha: float
 ) -> None:
-    scores = noisy_votes(1000, 20)
+    scores = noisy_votes(few(1000), 20)
     order: Any = "natural" if method == "fixed" else None
     schedule = fit_schedule(scores, 0.0, alpha, method=method, order=order, sides=sides)
     decisions, used = schedule.evaluate(scores)
@@ -200,7 +202,7 @@ def test_fresh_rows_change_as_fitted_ones_and_take_fewer_base_models() -> None:
 
 
 def test_threads_do_not_change_the_schedule() -> None:
-    scores = noisy_votes(500, 30)
+    scores = noisy_votes(few(500), 30)
     for method in ("polydom", "qwyc"):
         one = fit_schedule(scores, 0.0, 0.01, method=method, threads=1)
         two = fit_schedule(scores, 0.0, 0.01, method=method, threads=2)

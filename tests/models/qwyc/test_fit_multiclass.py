@@ -18,6 +18,7 @@ from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginSums
 from polydom.models.scoring.stopping_rule import margins_of
 from polydom.models.scoring.whole_sums import whole_sums
+from tests.support.examples import few
 from tests.support.oracles.qwyc import margin_impurity
 from tests.support.votes import drawn_class_scores, noisy_rounds
 
@@ -63,7 +64,7 @@ def test_margin_impurity_agrees_with_counting_by_hand(
 
 @pytest.mark.parametrize("alpha", [0.0, 0.01, 0.1])
 def test_at_most_alpha_of_the_fitted_choices_change(alpha: float) -> None:
-    scores = noisy_rounds(1000, 20)
+    scores = noisy_rounds(few(1000), 20)
     bias = np.array([0.1, 0.0, -0.1, 0.0])
     schedule = fit_margin_schedule(scores, alpha, bias=bias)
     choices, used = schedule.evaluate(scores)
@@ -103,6 +104,7 @@ def test_the_next_base_model_is_one_of_the_first_that_are_left() -> None:
         left.remove(model)
 
 
+@pytest.mark.jit
 def test_features_are_opened_as_late_as_they_can_be() -> None:
     scores = noisy_rounds(2000, 20)
     uses = np.repeat(np.eye(2, dtype=np.bool_), 10, axis=0)

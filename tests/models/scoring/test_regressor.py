@@ -24,6 +24,9 @@ from polydom.models.importers.estimators import compile_model
 from tests.support.agreement import bundled, edge_rows, stored_and_loaded
 from tests.support.boosters import lightgbm
 
+# by kernels that others run interpreted
+pytestmark = pytest.mark.jit
+
 
 @pytest.fixture(scope="module", params=["boosting", "forest", "categories"])
 def regressor(request: pytest.FixtureRequest) -> Any:
