@@ -79,7 +79,7 @@ lowest:
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --requirement $(LOWEST).txt
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --constraint $(LOWEST).txt --editable . httpx httpx2 hypothesis pandas polars pytest PyYAML
 	$(LOWEST)/bin/pytest -q -W default tests/features tests/models tests/indexer tests/server tests/system/test_serve.py \
-		--ignore=tests/server/oip # its clients refuse such versions
+		--ignore=tests/server/oip --ignore=tests/server/v1/test_openapi.py # other tools refuse such versions
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .polydom-cache .mypy_cache .ruff_cache
