@@ -139,6 +139,14 @@ def test_every_route_and_image_format_is_named() -> None:
         assert name in HTTP, name
 
 
+def test_every_route_of_v1_has_a_request() -> None:
+    asked = " ".join(request.command for request in ASKED.values())
+    for path in describe_routes()["paths"]:
+        if path.startswith("/v1"):
+            found = re.escape(f":8000{path}").replace(r"\{number\}", r"\d+")
+            assert re.search(rf"{found}(?=[\s'?])", asked), path
+
+
 def test_a_client_of_triton_is_answered(folder: Path, port: int) -> None:
     pytest.importorskip("tritonclient.http")
     (code,) = blocks("reference/oip.md", "python")
