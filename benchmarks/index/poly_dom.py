@@ -99,10 +99,10 @@ def measure_index(given: Candidates, between: tuple[float, float]) -> Facts:
             len(lookup.skyline(n)) for n in np.linspace(*between, 50)
         ),
         "changes": len(lookup.breakpoints),
-        "ns": found["ns"],
+        "ns polydom": found["ns"],
         "ns Index-All": found.get("ns Index-All"),
         "ns Naive": found["ns Naive"],
-        "bytes": size_of(lookup),
+        "bytes polydom": size_of(lookup),
         "bytes Index-All": sum(a.nbytes for a in everything) if everything else None,
     }
 
