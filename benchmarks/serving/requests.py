@@ -112,9 +112,11 @@ def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
                 line[name] = statistics.median(r[name] for r in runs)
             pairs = list(zip(runs, hello.runs[count], strict=True))
             for name in ("rate", "p50_us", "cpu_us"):
-                line[f"{name}/hello"] = statistics.median(
-                    own[name] / other[name] for own, other in pairs
-                )
+                # of a short run the system may count no processor time at all
+                ratios = [
+                    own[name] / other[name] for own, other in pairs if other[name]
+                ]
+                line[f"{name}/hello"] = statistics.median(ratios) if ratios else None
             table.append(line | {"wrong": sum(r["wrong"] for r in runs)})
     return table
 
