@@ -38,11 +38,15 @@ use = ["thumbnail", "intensity_histogram"]
 [learner]
 name = "naive_bayes"
 
+[costs]
+items = 12
+repeats = 2
+
 [search]
 budget_s = 1
 """
 NAMES = ("thumbnail", "intensity_histogram", "hog", "dct")
-EVERY, HELD_OUT, EDGES = 7, 12, {"photo.png": 128, "big.png": 1024}
+EVERY, HELD_OUT, EDGES = 11, 12, {"photo.png": 128, "big.png": 2048}
 
 # What needs root, a cluster, an engine, a certificate, or data of the reader's own.
 ELSEWHERE = re.compile(
