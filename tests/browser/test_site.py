@@ -72,6 +72,7 @@ def test_pages_ask_no_other_host_and_search_finds(
     browser: Browser, address: str
 ) -> None:
     with visiting(browser, f"{address}/reference/python/") as page:
+        page.locator("dialog[aria-label=Search]").wait_for(state="attached")
         page.keyboard.press("Control+k")
         page.get_by_role("combobox").fill("polydom_drift_factor")
         expect(page.get_by_role("listbox")).to_contain_text("Metrics")
