@@ -219,15 +219,16 @@ def test_wheel_and_sdist_are_installed_and_used(dist: Path, tmp_path: Path) -> N
     builds = install(wheel, tmp_path / "of-wheel")
     folder = projects.texts(tmp_path / "empty")
     (folder / "PROJECT.toml").unlink()
-    builds.run("polydom", "init", "--kind", "texts", folder=folder)
+    builds.run("python", "-m", "polydom", "init", "--kind", "texts", folder=folder)
     project = (folder / "PROJECT.toml").read_text()
-    use = 'use = ["casing", "punctuation"]'  # fewer, so that it takes seconds
-    project, replaced = re.subn(r"(?sm)^use = \[.*?\]", use, project)
-    assert replaced == 1
+    for line, less in {  # so that it takes seconds
+        r"(?s)^use = \[.*?\]": 'use = ["casing", "punctuation"]',
+        r"^# workers = \d+": "workers = 1",
+    }.items():
+        project, replaced = re.subn(line, less, project, flags=re.MULTILINE)
+        assert replaced == 1
     (folder / "PROJECT.toml").write_text(project)
     builds.run("polydom", "build", "PROJECT.toml", "-o", "my.pdx", folder=folder)
-    told = builds.run("polydom", "inspect", "my.pdx", "--json", folder=folder)
-    assert json.loads(told)["labels"] == ["ham", "spam"]
     (folder / "mail.txt").write_text("Win a free prize NOW!!!")
     ask = ["predict", "my.pdx", "mail.txt", "--budget-ms", "1000", "--json"]
     assert json.loads(builds.run("polydom", *ask, folder=folder))["label"] == "spam"
@@ -239,5 +240,3 @@ def test_wheel_and_sdist_are_installed_and_used(dist: Path, tmp_path: Path) -> N
         said = serves.run("python", "-c", uses, folder=folder).split()
     assert said == [serves.version, "spam"]
     serves.run("python", "-c", COMPILES, folder=folder, compiled=True)
-    shown = serves.run("python", "-m", "polydom", "--help", folder=folder)
-    assert "Usage: polydom" in shown
