@@ -206,7 +206,10 @@ def draw_lattice(figure: Any) -> None:
             axes.plot([x, above[0]], [y, above[1]], color=FAINT, lw=0.7, zorder=1)
     for mask, (x, y) in place.items():
         trained = mask in found.expanded
-        style = {"facecolor": "#dbeafe" if trained else "white", "edgecolor": INK}
+        style: dict[str, Any] = {
+            "facecolor": "#dbeafe" if trained else "white",
+            "edgecolor": INK,
+        }
         style |= {"linestyle": "-" if trained else (0, (3, 2)), "boxstyle": "round"}
         text = f"{letters_of(mask) if mask else 'none'}\n"
         if trained:
@@ -337,7 +340,11 @@ def main(folder: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure
 
-    style = {"svg.hashsalt": "polydom", "text.color": INK, "axes.labelcolor": INK}
+    style: dict[Any, Any] = {
+        "svg.hashsalt": "polydom",
+        "text.color": INK,
+        "axes.labelcolor": INK,
+    }
     with matplotlib.rc_context(style | {"axes.spines.top": False, "font.size": 9}):
         for file, (draw, size) in FIGURES.items():
             figure = Figure(figsize=size, layout="constrained")

@@ -17,7 +17,7 @@ def sizes_of(letters: str) -> np.ndarray:
     """The sizes, each thousand pixels, at which a set is worth buying."""
     masks, index = indexed()
     row = masks.index(draw_figures.mask_of(letters))
-    sizes = np.arange(*index.sizes, 1000)
+    sizes = np.arange(*draw_figures.SIZES, 1000)
     return sizes[[row in index.skyline(float(size)) for size in sizes]]
 
 
