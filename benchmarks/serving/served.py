@@ -17,6 +17,9 @@ from polydom.server.settings import Settings
 from ..report import CORES, pin
 
 START_S = 60.0
+# servers are forked from a process that has imported this and done nothing else
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
 Indexes = Path | Mapping[str, Path]
 
 
@@ -33,7 +36,7 @@ def serving(
     core = 1 if len(CORES) > 1 else None
     if core is not None:
         pin(0)
-    process = multiprocessing.get_context("spawn").Process(
+    process = CONTEXT.Process(
         target=serve, args=(path, port, core, settings, pressure, files)
     )
     process.start()
