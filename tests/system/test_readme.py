@@ -3,7 +3,6 @@
 import doctest
 import io
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.support import servers
+from tests.support import documents, servers
 from tests.support.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,13 +19,12 @@ PER_CLASS = 10
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return [text for of, text in documents.blocks(README) if of == language]
 
 
 def commands() -> list[list[str]]:
-    """The shell lines of README, comments cut, continued lines joined."""
-    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+    """The shell commands of README, comments cut."""
+    return [shlex.split(one, comments=True) for one in documents.commands(README)]
 
 
 def photo(label: str, number: int) -> bytes:
