@@ -157,7 +157,8 @@ def _later_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     """Write how the table is to be read, and what went less well than it might."""
     if not built:
         return
-    if built.get("unit", "s") == "s":
+    timed = built.get("unit", "s") == "s"
+    if timed:
         yield (
             f"times are those that {built['quantile']:.0%} of items keep to, on "
             f"{where_words(built.get('measured'))}, without HTTP"
@@ -165,7 +166,7 @@ def _later_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     yield from _search_lines(facts, built)
     if exits := built.get("exits"):
         yield _exit_line(exits)
-    if (measured := built.get("measured")) and measured["busy"]:
+    if timed and (measured := built.get("measured")) and measured["busy"]:
         yield f"warning: {busy_words(measured)}"
     remarks = built["remarks"]
     for remark, count in [*remarks.items()][:SHOWN]:

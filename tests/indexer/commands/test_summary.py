@@ -94,6 +94,10 @@ def test_nothing_is_said_that_was_not_so() -> None:
         assert words not in plain
 
 
+def test_of_a_busy_machine_nothing_is_said_where_costs_are_money() -> None:
+    assert "busy" not in said({"measured": BUSY, "unit": "usd"})
+
+
 def test_of_many_remarks_and_items_left_out_the_first_are_shown() -> None:
     skipped = [[f"{k}.txt", "empty"] for k in range(9)]
     shown = said({"remarks": {f"remark {k}": 1 for k in range(9)}, "skipped": skipped})
