@@ -193,11 +193,12 @@ class Race:
     ) -> list[Allocation]:
         """Do as `train` does for several learners, `jobs` of them at once."""
         pairs = [(name, self._possible(name, amount)) for name, amount in requests]
-        known = self._done.keys() | self._past.keys()
         new = [
-            (name, amount)
-            for name, amount in dict.fromkeys(pairs)
-            if (name, amount) not in known and name not in self.failed
+            pair
+            for pair in dict.fromkeys(pairs)
+            if pair not in self._done
+            and pair not in self._past
+            and pair[0] not in self.failed
         ]
         if self.jobs == 1 or len(new) < 2:
             return [self._write(*pair, self._try, bound) for pair in pairs]
