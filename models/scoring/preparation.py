@@ -273,7 +273,7 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
             "add_indicator only"
         )
     fill = np.asarray(imputer.statistics_, np.float64)
-    if getattr(imputer, "_fill_dtype", None) == np.float32:
+    if imputer._fit_dtype == np.float32:
         fill = fill.astype(np.float32).astype(
             np.float64
         )  # as it rounds what it fills in
