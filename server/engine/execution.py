@@ -65,18 +65,26 @@ def begin(
     if choice is None or waiting or not planner.holds(choice, request, now_s):
         choice = planner.choose(request, now_s, waiting)
     anytime = planner.anytime
-    if not waiting and anytime is not None and _may_fall_short(request, choice):
+    if (
+        not waiting
+        and anytime is not None
+        and _may_fall_short(planner, request, choice)
+    ):
         execution = AnytimeExecution(planner, anytime, request, choice, now_s, others)
         if execution.worthwhile:
             return execution
     return PlanExecution(planner, request, choice, now_s, others, audits=not waiting)
 
 
-def _may_fall_short(request: Request, choice: Choice) -> bool:
-    """Say whether the best plan does not surely fit into a budget that runs out."""
-    if choice.late or choice.reason is None:
+def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
+    """Say whether a budget that runs out may, or may not, buy the best plan.
+
+    Where not even that is as good as asked for, nothing is worth computing.
+    """
+    if choice.late or choice.reason is None or request.budget.due_s == math.inf:
         return False
-    return request.budget.due_s < math.inf
+    best, _ = planner.top(request.item.size)
+    return planner.qualities[best] >= request.min_quality
 
 
 class Execution(ABC):
@@ -582,7 +590,8 @@ class AnytimeExecution(Execution):
         chosen = planner.qualities[choice.plan.row]
         if quality < chosen:
             return "overrun"
-        if quality == chosen and not self._yielded:
+        unasked = quality < self._request.min_quality
+        if unasked or (quality == chosen and not self._yielded):
             return choice.reason
         best, _ = planner.top(self._request.item.size)
         if quality >= planner.qualities[best]:

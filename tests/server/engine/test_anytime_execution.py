@@ -74,6 +74,20 @@ def test_any_time_stops_when_a_feature_takes_too_long() -> None:
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
+def test_any_time_works_for_nothing_less_than_was_asked_for() -> None:
+    """The sets are .5, .7, .8 and .95 good."""
+    never = typical_planner(FAST)
+    outcome = execute(never, request(8e-3, min_quality=0.96))
+    assert (outcome.row, outcome.reason, outcome.charged) == (0, "infeasible", 0.2e-3)
+    assert never.now() == 50.0
+    in_luck = execute(typical_planner(FAST), request(4.5e-3, min_quality=0.8))
+    assert (in_luck.row, in_luck.reason) == (2, "budget")
+    slow = typical_planner((2e-3, 9.0, 9.0))
+    short = execute(slow, request(4.5e-3, min_quality=0.8))
+    assert (short.row, short.reason) == (1, "infeasible")
+    assert short.quality < 0.8
+
+
 def test_any_time_is_concluded_by_another_thread_with_what_is_complete() -> None:
     execution = begin(typical_planner(FAST), request(4.5e-3))
     assert execution.longest == pytest.approx(4.5e-3)
