@@ -191,6 +191,11 @@ def test_an_index_shows_what_is_published(dist: Path) -> None:
     files = [str(path) for path in dist.iterdir()]
     says = run([sys.executable, "-m", "twine", "check", "--strict", *files], dist)
     assert says.count("PASSED") == len(files) == 2
+    (wheel,) = dist.glob("*.whl")
+    with ZipFile(wheel) as packed:
+        (name,) = (n for n in packed.namelist() if n.endswith(".dist-info/METADATA"))
+        shown = packed.read(name).decode()
+    assert not re.findall(r"\]\((?!https://|#)[^)]*\)", shown), "an index has no files"
 
 
 @contextmanager
