@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import documents
 from tests.support.places import DOCS
 
 
@@ -15,10 +16,7 @@ def read(page: str) -> str:
 
 def blocks(page: str, *languages: str) -> list[str]:
     """Code of some languages, in the order of the page."""
-    any_of = "|".join(languages)
-    found = re.findall(
-        rf"^```(?:{any_of})\n(.*?)^```", read(page), re.MULTILINE | re.DOTALL
-    )
+    found = [b.text for b in documents.blocks(read(page)) if b.language in languages]
     assert found, (page, languages)
     return found
 
