@@ -196,7 +196,10 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
             cure, limit = "trainings", "the number of trainings was reached"
         worth = ""
         if math.isfinite(search["alpha"]):
-            worth = f"; another may be up to {search['alpha']:.3g} times as {good}"
+            worth = (
+                f"; all that is proven is that no other is over {search['alpha']:.3g} "
+                f"times as {good} at its cost"
+            )
         yield (
             f"warning: {limit}{worth}. To try more, raise search.{cure} in "
             "PROJECT.toml and build again: what is done is kept"
