@@ -4,6 +4,7 @@ BIN = $(VENV)/bin
 
 # Processes that share the files of tests: as many as CI has cores.
 WORKERS ?= 2
+SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Tests of what has kernels run twice: the second time interpreted, which shows their lines to coverage
 # and stops where machine code would read beside an array.
@@ -12,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled interpreted times check install browser dist lowest clean
+.PHONY: demo test compiled interpreted times coverage check install browser dist lowest clean
 
 # A new virtual environment with polydom, its extras and the development tools.
 install: $(VENV)/installed
@@ -46,10 +47,20 @@ compiled interpreted: export OMP_NUM_THREADS = 1
 compiled interpreted: export OMP_WAIT_POLICY = passive
 
 compiled:
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --junitxml=build/times/compiled.xml
+	$(BIN)/pytest -q $(SHARED) --junitxml=build/times/compiled.xml
 
 interpreted:
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider --junitxml=build/times/interpreted.xml $(KERNELS)
+
+# Lines and branches that no test runs: interpreted in what has kernels, compiled elsewhere.
+coverage: export OMP_NUM_THREADS = 1
+coverage: export OMP_WAIT_POLICY = passive
+coverage: install
+	rm -rf build/coverage
+	$(BIN)/coverage run -m pytest -q $(SHARED)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m 'not jit' $(KERNELS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # Seconds that each file of tests took when it last ran, the longest first.
 times:
