@@ -8,7 +8,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
 import urllib.request
 from collections.abc import Iterator
 
@@ -18,9 +17,10 @@ from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
 from tests.support import records
 from tests.support.raw_http import statuses
+from tests.support.server_process import ServerProcess
 from tests.support.servers import STOP_S, serving
 
-Server = tuple["subprocess.Popen[str]", int]
+Server = tuple[ServerProcess, int]
 COUNT = 120
 BODY = json.dumps({"record": records.PEOPLE[0]}).encode()
 POST = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def stopped(process: "subprocess.Popen[str]") -> Iterator[None]:
+def stopped(process: ServerProcess) -> Iterator[None]:
     process.send_signal(signal.SIGSTOP)
     try:
         yield

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import threading
 import urllib.request
 from pathlib import Path
@@ -17,11 +16,10 @@ from polydom.server.runtime import repository as repository_module
 from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
 from tests.support.repositories import run, started
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save
+from tests.support.server_process import ServerProcess
 from tests.support.servers import STOP_S, ask, serving
 from tests.support.waiting import wait_until
 
-# of processes, which kernels have no part in: once is enough
-pytestmark = pytest.mark.jit
 OWN = f"--features={FEATURES_FILE}"
 WORKERS = pytest.param(
     ("--workers=2",), marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
@@ -55,7 +53,7 @@ def counted(port: int, result: str) -> float:
     )
 
 
-def stopped(process: subprocess.Popen[str]) -> str:
+def stopped(process: ServerProcess) -> str:
     """Tell a server to stop; what it had to say."""
     process.terminate()
     _, err = process.communicate(timeout=STOP_S)

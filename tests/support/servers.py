@@ -1,6 +1,5 @@
 """The `polydom` command and a real server, each in a process of its own."""
 
-import contextlib
 import http.client
 import json
 import re
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.served import HAM
+from tests.support.server_process import ServerProcess
 from tests.support.waiting import wait_until
 
 POLYDOM = (sys.executable, "-m", "polydom.server")
@@ -34,23 +34,13 @@ def serving(
     folder: Path | None = None,
     log: Path | None = None,
     wait: bool = True,
-) -> Iterator[tuple[subprocess.Popen[str], int]]:
+) -> Iterator[tuple[ServerProcess, int]]:
     """A server process and its port, once it is ready, if that is waited for.
 
     A long log goes to a file.
     """
-    with (
-        contextlib.nullcontext(subprocess.PIPE) if log is None else log.open("w") as to
-    ):
-        process = subprocess.Popen(
-            [*POLYDOM, "serve", str(path), "--port=0", *options],
-            stdout=subprocess.PIPE,
-            stderr=to,
-            cwd=folder,
-            text=True,
-        )
+    process = ServerProcess([str(path), "--port=0", *options], folder, log)
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, (line, process.communicate(timeout=STOP_S))

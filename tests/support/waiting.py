@@ -1,8 +1,8 @@
 """Wait for what does not come at once, and not for ever."""
 
-import subprocess
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,9 +10,11 @@ from starlette.testclient import TestClient
 WAIT_S = 60.0
 
 
-def wait_until(
-    true: Callable[[], object], process: subprocess.Popen[str] | None = None
-) -> None:
+class Process(Protocol):
+    def poll(self) -> int | None: ...
+
+
+def wait_until(true: Callable[[], object], process: Process | None = None) -> None:
     """Ask again and again until it is so, for a minute, while the process lives."""
     end_s = time.monotonic() + WAIT_S
     while not true():

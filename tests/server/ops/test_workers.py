@@ -10,14 +10,12 @@ import pytest
 from prometheus_client import parser
 
 from tests.support.served import FEATURES_FILE, HAM, save
+from tests.support.server_process import ServerProcess
 from tests.support.servers import ADMIN, ask, reload, serving, version_of
 from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough
-pytestmark = [
-    pytest.mark.jit,
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 OWN = f"--features={FEATURES_FILE}"
 COUNT = 2
 
@@ -37,7 +35,7 @@ def answers(port: int) -> dict[str, float]:
     return counts if len(ready) == COUNT else {}
 
 
-def children(process: subprocess.Popen[str]) -> list[int]:
+def children(process: ServerProcess) -> list[int]:
     found = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
     )
