@@ -15,13 +15,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test compiled interpreted times coverage check install browser dist lowest clean
 
-# A new virtual environment with polydom, its extras and the development tools.
+# A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --no-compile --editable '.[boosting,dask,grpc,image,parquet,plot,ray]' --group dev
+	$(BIN)/pip install --quiet --no-compile --editable '.[dask,grpc,image,parquet,plot,ray]' --group dev
 	touch $@
 
 # Pages are tested in a browser: one that is here, or else Debian's where it can be had.
