@@ -82,13 +82,13 @@ def test_batch_answers_every_item_in_order_and_sums_up(port: int) -> None:
 
 def test_batch_speaks_msgpack_and_one_json_object_too(port: int) -> None:
     packed = b"".join(msgpack.packb({"text": text}) for text in (HAM, SPAM))
-    status, reply = send(port, packed, MSGPACK, "?budget_ms=900")
+    status, reply = send(port, packed, MSGPACK, "?budget_ms=60000")
     unpacker = msgpack.Unpacker()
     unpacker.feed(reply)
     *entries, totals = unpacker
     assert (status, [entry["label"] for entry in entries]) == (200, ["ham", "spam"])
     assert totals["items"] == 2
-    body = {"items": [{"text": HAM}, {"text": SPAM}], "budget_ms": 900}
+    body = {"items": [{"text": HAM}, {"text": SPAM}], "budget_ms": 60000}
     status, reply = send(port, json.dumps(body).encode(), "application/json", "")
     whole = json.loads(reply)
     assert [entry["label"] for entry in whole["answers"]] == ["ham", "spam"]
@@ -99,7 +99,7 @@ def test_batch_speaks_msgpack_and_one_json_object_too(port: int) -> None:
 
 def test_predict_speaks_msgpack_too(port: int) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    body = msgpack.packb({"text": SPAM, "budget_ms": 900})
+    body = msgpack.packb({"text": SPAM, "budget_ms": 60000})
     for _ in range(3):  # the first teaches the server this head
         connection.request("POST", "/v1/predict", body, {"content-type": MSGPACK})
         reply = connection.getresponse()
@@ -134,7 +134,7 @@ def test_batch_answers_a_bad_item_with_an_error_in_its_place(
     port: int, ends: bytes
 ) -> None:
     body = lines_of([HAM]) + b'{"record":{}}\n{"text":1}\n[\n\n' + lines_of([SPAM])
-    *entries, totals = answers(port, body + b"{" + ends, "?budget_ms=900")
+    *entries, totals = answers(port, body + b"{" + ends, "?budget_ms=60000")
     codes = [entry.get("code") for entry in entries]
     assert codes == [None, "bad_item", "bad_input", "bad_input", None, "bad_input"]
     assert (totals["items"], totals["errors"]) == (6, 4)
@@ -142,7 +142,7 @@ def test_batch_answers_a_bad_item_with_an_error_in_its_place(
 
 def test_batch_stops_at_a_bad_item_if_told_to(port: int) -> None:
     body = lines_of([HAM]) + b"{}\n" + lines_of([SPAM] * 9000)
-    *entries, totals = answers(port, body, "?budget_ms=900&on_bad_item=stop")
+    *entries, totals = answers(port, body, "?budget_ms=60000&on_bad_item=stop")
     assert [entry.get("code") for entry in entries] == [None, "bad_item"]
     assert (totals["items"], totals["errors"]) == (2, 1)
 
@@ -150,7 +150,7 @@ def test_batch_stops_at_a_bad_item_if_told_to(port: int) -> None:
 def test_batch_ends_with_what_broke_the_stream(port: int) -> None:
     packed = msgpack.packb({"text": HAM})
     for tail, code in ((packed[:-3], "bad_input"), (b"\xc1", "bad_input")):
-        _, reply = send(port, packed + tail, MSGPACK, "?budget_ms=900")
+        _, reply = send(port, packed + tail, MSGPACK, "?budget_ms=60000")
         unpacker = msgpack.Unpacker()
         unpacker.feed(reply)
         entry, totals = unpacker
@@ -219,7 +219,7 @@ def test_batch_stops_when_its_caller_leaves(port: int) -> None:
             caller.sendall(head("content-length: 99999999"))
             caller.sendall(lines_of([HAM] * 2000))
             assert caller.recv(100).startswith(b"HTTP/1.1 200")
-    *_, totals = answers(port, lines_of([HAM]), "?budget_ms=900")
+    *_, totals = answers(port, lines_of([HAM]), "?budget_ms=60000")
     assert totals["items"] == 1
 
 
@@ -239,7 +239,7 @@ def test_batch_lets_single_requests_go_between(port: int) -> None:
     labels = []
     with Client(f"http://127.0.0.1:{port}") as client:
         while not done.is_set():
-            labels.append(client.predict(SPAM, budget_ms=900).label)
+            labels.append(client.predict(SPAM, budget_ms=60000).label)
     batch.join()
     assert set(labels) == {"spam"}
 
@@ -293,7 +293,7 @@ def test_batches_that_wait_for_their_callers_hinder_no_others(port: int) -> None
             if waiting == 2 * RUNNING:
                 break
         assert waiting == 2 * RUNNING
-        assert len(answers(port, line, "?budget_ms=900")) == 2
+        assert len(answers(port, line, "?budget_ms=60000")) == 2
 
 
 def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
@@ -307,11 +307,11 @@ def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
             "content": lines_of([HAM]),
             "headers": {"content-type": JSON_LINES},
         }
-        reply = client.post("/v1/batch?budget_ms=900", **sent)
+        reply = client.post("/v1/batch?budget_ms=60000", **sent)
         assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
         assert reply.json()["code"] == "overloaded"
         endpoint.running -= 1
-        assert client.post("/v1/batch?budget_ms=900", **sent).status_code == 200
+        assert client.post("/v1/batch?budget_ms=60000", **sent).status_code == 200
         assert endpoint.running == RUNNING - 1
 
 
