@@ -195,7 +195,6 @@ def test_a_fingerprint_changes_with_a_global(tmp_path: Path, name: str) -> None:
     assert print_of(tmp_path / "elsewhere", source + TAIL) == first
 
 
-@pytest.mark.jit
 def test_fingerprints_are_the_same_in_every_process(tmp_path: Path) -> None:
     """Whatever hashes of strings are, which order sets; ready-made features too."""
     files = []

@@ -14,10 +14,7 @@ from tests.support.servers import STOP_S, serving
 from tests.support.three_kinds import save_three
 
 CURL = shutil.which("curl")
-pytestmark = [
-    pytest.mark.skipif(CURL is None, reason="curl is not installed"),
-    pytest.mark.jit,  # of sockets, which kernels have no part in: once is enough
-]
+pytestmark = pytest.mark.skipif(CURL is None, reason="curl is not installed")
 TOKEN = "a-token-of-some-user-of-models"
 EXPECT = ("-H", "Expect: 100-continue", "--expect100-timeout", "15")
 LIMIT = 8 << 20

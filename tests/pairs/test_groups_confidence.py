@@ -146,7 +146,6 @@ def grouped_texts(folder: Path, project: str) -> Path:
     return folder
 
 
-@pytest.mark.jit
 def test_with_too_few_groups_to_promise_a_build_goes_on_without(tmp_path: Path) -> None:
     project = projects.TEXTS.replace("[features]", 'group = "of"\n[features]')
     terms = "[exits]\nalpha = 0.05\nconfidence = 0.95\n"
@@ -161,7 +160,6 @@ def test_with_too_few_groups_to_promise_a_build_goes_on_without(tmp_path: Path) 
     assert not index.package.margins
 
 
-@pytest.mark.jit
 def test_calibration_items_are_seen_by_nothing_else(tmp_path: Path) -> None:
     """Other items in their place give the same training, search, order and costs."""
     project = projects.TEXTS.replace("[features]", 'group = "of"\n[features]') + TERMS

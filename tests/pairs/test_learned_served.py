@@ -48,7 +48,6 @@ def grouped(folder: Path, more: str) -> Path:
     return folder
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize(
     "more", ["[exits]\nalpha = 0.2\nconfidence = 0.6\n", "[search]\nfolds = 3\n"]
 )

@@ -87,13 +87,7 @@ def test_infinite_inputs_are_refused(name: str, value: float) -> None:
         model.predict_scores(rows)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.jit if name == "lattices" else ())
-        for name in TAKING
-    ],
-)
+@pytest.mark.parametrize("name", TAKING)
 def test_trees_fitted_without_gaps_take_them_as_scikit_learn_does(name: str) -> None:
     fitted = TAKING[name]().fit(X, Y)
     model = compile_model(fitted)
@@ -113,14 +107,12 @@ def test_boosting_answers_where_scikit_learn_refuses(learner: Any) -> None:
     assert np.isfinite(model.predict_scores(rows)).all()
 
 
-@pytest.mark.jit  # NumPy's numbers warn of what overflows
 def test_far_rows_of_naive_bayes_have_scores() -> None:
     model = compile_model(GaussianNB().fit(X, Y))
     scores = model.predict_scores(np.full((1, X.shape[1]), 1e200))
     np.testing.assert_allclose(scores, 1 / 3)
 
 
-@pytest.mark.jit
 def test_finite_rows_whose_sums_are_no_numbers_are_refused() -> None:
     model = compile_model(LogisticRegression(C=1e4, max_iter=9999).fit(X, Y))
     rows = np.full((2, X.shape[1]), 1.7e308)

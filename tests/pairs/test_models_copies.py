@@ -42,7 +42,6 @@ X, Y = bundled("breast_cancer")
 ROWS = X.astype(np.float32)
 WINE = bundled("wine")[0].astype(np.float32)
 
-pytestmark = pytest.mark.jit  # without kernels nothing is packed
 
 Learn = Callable[[], Any]
 LEARNERS: dict[str, Learn] = {

@@ -236,7 +236,6 @@ def test_every_entrance_says_the_same_of_a_record(
         assert ask(record, **more) == expected, case
 
 
-@pytest.mark.jit
 def test_workers_of_a_score_say_the_same(entrances: Entrances) -> None:
     given = [record for _, record, _ in CASES]
     rows = score_items(entrances.index, given, 60.0, workers=2)

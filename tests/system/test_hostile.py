@@ -23,8 +23,6 @@ from tests.support.served import FEATURES_FILE, SPAM
 from tests.support.servers import STOP_S, ask, serving
 from tests.support.three_kinds import picture, save_three
 
-# of processes, which kernels have no part in: once is enough
-pytestmark = pytest.mark.jit
 PREDICT, BATCH = b"/v1/predict", b"/v1/batch?budget_ms=50"
 INFER = b"/v2/models/texts/infer"
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -45,7 +45,6 @@ def test_whatever_a_file_does_to_the_loader_is_the_files_fault(
 @pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="needs /proc to see memory"
 )
-@pytest.mark.jit
 def test_files_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.pdx" for number in range(len(DEAR))]
     for path, make in zip(paths, DEAR.values(), strict=True):

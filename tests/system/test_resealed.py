@@ -184,7 +184,6 @@ def test_inspect_refuses_a_look_up_with_more_stays_than_ranks(
     assert "stays" in line
 
 
-@pytest.mark.jit
 def test_a_refused_model_leaves_the_processor_trusted(
     zoo: Mapping[str, Path], tmp_path: Path
 ) -> None:
@@ -203,7 +202,6 @@ def test_every_kind_of_index_holds_what_it_promises(zoo: Mapping[str, Path]) -> 
         assert list(lies(index, draw, extractor)) == [], name
 
 
-@pytest.mark.jit
 def test_drawn_edits_are_refused_or_hold_what_they_promise(
     zoo: Mapping[str, Path], tmp_path: Path
 ) -> None:

@@ -84,7 +84,6 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.jit
 def test_serve_answers_with_an_index_that_greedy_built(tmp_path: Path) -> None:
     search = '[search]\nmethod = "greedy"\n'
     projects.texts(tmp_path, project=projects.TEXTS + search)

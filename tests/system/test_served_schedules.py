@@ -34,7 +34,6 @@ from tests.support.stopping_records import (
     record_of,
 )
 
-pytestmark = pytest.mark.jit
 ALPHA = 0.02
 TRAIN, FIT, ASKED = draw_rows(500, 0), draw_rows(4000, 1), draw_rows(40, 2)
 

@@ -27,8 +27,6 @@ from tests.support.oracles.costs import feature_seconds
 from tests.support.progresses import Stages
 from tests.support.waiting import until_ready
 
-pytestmark = pytest.mark.jit
-
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:

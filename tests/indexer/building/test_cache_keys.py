@@ -46,7 +46,6 @@ def run_build(folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> s
     return {str(path.relative_to(cache)) for path in cache.glob("*/*")}
 
 
-@pytest.mark.jit
 def test_an_upgraded_library_makes_features_and_their_models_anew_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

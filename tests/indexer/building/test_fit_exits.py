@@ -110,7 +110,6 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(goal: ExitGoal) -> N
     assert (found.facts["calibrated"] > 0) == (goal.confidence is not None)
 
 
-@pytest.mark.jit
 def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path / "mails", count=400, project=WITH_EXITS)
     index = build(
@@ -126,7 +125,6 @@ def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> N
     assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
 
 
-@pytest.mark.jit
 def test_with_folds_exits_are_fitted_on_all_items(tmp_path: Path) -> None:
     terms = "[search]\nfolds = 3\n[exits]\nalpha = 0.05\n"
     folder = projects.texts(tmp_path / "mails", project=projects.TEXTS + terms)
@@ -136,7 +134,6 @@ def test_with_folds_exits_are_fitted_on_all_items(tmp_path: Path) -> None:
     assert all(plan["changed"] <= 0.05 for plan in facts["plans"])
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize("search", ["folds = 3", "held_out = 0.3"])
 def test_items_are_answered_by_models_that_have_not_seen_them(
     tmp_path: Path, search: str

@@ -54,7 +54,6 @@ def fitter_of(folder: Path, count: int = 500) -> ScheduleFitter:
     return ScheduleFitter(rows[:count], rows[count:], groups, Cache(folder), "key")
 
 
-@pytest.mark.jit  # nothing stops early where kernels are interpreted
 def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     fitter, goal = fitter_of(tmp_path), ExitGoal(0.05, 0.9)
     model = forest()
@@ -72,7 +71,6 @@ def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     assert other.schedule.promise.confidence == 0.95
 
 
-@pytest.mark.jit
 def test_boosting_behind_a_filling_stops_early_in_an_index(tmp_path: Path) -> None:
     project = write(tmp_path, 1600, gaps=0.1)
     boosting = PROJECT.replace('"forest"', '"boosting"').replace("300", "60")
@@ -130,7 +128,6 @@ def write(folder: Path, count: int, gaps: float = 0.0) -> Path:
     return folder / "PROJECT.toml"
 
 
-@pytest.mark.jit
 def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> None:
     project = write(tmp_path, 1600)
     index = build(project, output=tmp_path / "my.pdx")

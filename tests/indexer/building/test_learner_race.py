@@ -60,7 +60,6 @@ def test_a_race_tells_who_did_not_converge(
     assert "hasty warned: ConvergenceWarning: " in capsys.readouterr().out
 
 
-@pytest.mark.jit
 def test_a_race_loses_only_who_overruns_its_seconds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

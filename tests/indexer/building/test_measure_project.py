@@ -23,8 +23,6 @@ from tests.indexer.building.test_cache_keys import install
 from tests.support import projects
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.jit
-
 UNFINISHED = 3
 # Takes as long as the machine that it runs on is slow, and remembers who ran it.
 OWN = """\

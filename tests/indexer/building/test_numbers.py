@@ -16,8 +16,6 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.building.remeasure import remeasure
 from polydom.indexer.progress import Silence
 
-pytestmark = pytest.mark.jit  # trains, and compiles nothing of its own
-
 ROWS = 800
 
 

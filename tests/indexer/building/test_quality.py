@@ -16,8 +16,6 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.progress import Silence
 from polydom.models import measures
 
-pytestmark = pytest.mark.jit  # trains, and compiles nothing of its own
-
 ROWS = 600
 COSTS = {"spam": {"ham": 1}, "ham": {"spam": 20}}
 

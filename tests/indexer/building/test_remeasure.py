@@ -20,8 +20,6 @@ from polydom.server.app import create_app
 from tests.support import projects, served
 from tests.support.progresses import Stages
 
-pytestmark = pytest.mark.jit
-
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -46,7 +46,6 @@ def test_init_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert path.read_text() == "mine"
 
 
-@pytest.mark.jit
 def test_build_writes_an_index_and_tells_its_facts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,7 +72,6 @@ def test_build_writes_an_index_and_tells_its_facts(
     assert [word for word in words if word in detailed] == [*words]
 
 
-@pytest.mark.jit
 def test_build_and_select_keep_their_work_beside_the_project(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -95,7 +93,6 @@ def test_build_and_select_keep_their_work_beside_the_project(
     assert [path.name for path in elsewhere.iterdir()] == ["my.pdx"]
 
 
-@pytest.mark.jit
 def test_select_names_a_learner_and_draws_the_race(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,7 +262,6 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.jit
 @pytest.mark.skipif(sys.platform == "win32", reason="C's buffer is found by dlopen")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_build_answers_nothing_but_json(tmp_path: Path, workers: int) -> None:
@@ -283,14 +279,12 @@ def test_build_answers_nothing_but_json(tmp_path: Path, workers: int) -> None:
     assert "timing samples" in done.stderr
 
 
-@pytest.mark.jit
 def test_features_answers_nothing_but_json(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)
     done = run(tmp_path, "features", "--features", "noisy.py", "--json")
     assert json.loads(done.stdout)[-1]["name"] == "noisy"
 
 
-@pytest.mark.jit
 def test_lightgbm_is_quiet_unless_told_otherwise() -> None:
     assert make_learner("lightgbm:LGBMClassifier", 0).verbose == -1
     for name in ("verbose", "verbosity"):
@@ -300,7 +294,6 @@ def test_lightgbm_is_quiet_unless_told_otherwise() -> None:
     assert "verbose" not in make_learner(spec, 0).get_params()
 
 
-@pytest.mark.jit
 def test_output_goes_back_to_where_it_went(capfd: pytest.CaptureFixture[str]) -> None:
     print("before")
     with prints_to_stderr():

@@ -27,8 +27,6 @@ from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.predict import Answer, Terms
 from tests.support import projects
 
-pytestmark = pytest.mark.jit  # trains a lot, and compiles nothing of its own
-
 ROWS = 400
 MEASURED = "of sets that are as accurate the one that is measured to be cheaper is kept"
 # Of scikit-learn's checks, what cannot apply, and why.

@@ -19,8 +19,6 @@ import polydom
 from polydom.features.errors import BadInput
 from polydom.indexer import BudgetRegressor, Index
 
-pytestmark = pytest.mark.jit  # trains a lot, and compiles nothing of its own
-
 # Of scikit-learn's checks, what cannot apply, and why.
 UNSUITED = {
     "check_regressors_train": "it takes alpha for a penalty, and makes it 0.01",

@@ -246,7 +246,6 @@ def test_rows_that_are_none_are_refused() -> None:
             exits.answer("row")  # type: ignore[arg-type]
 
 
-@pytest.mark.jit  # interpreted kernels hold Python's lock
 @pytest.mark.parametrize("name", ["forest", "lightgbm", "lattices"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_threads_share_an_evaluator(name: str, classes: int) -> None:
@@ -258,7 +257,6 @@ def test_threads_share_an_evaluator(name: str, classes: int) -> None:
     assert ask == [expected] * 8
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize("name", ["forest", "lightgbm", "histogram"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_portable_kernels_give_the_same_answers(

@@ -40,7 +40,6 @@ class Prefit(EarlyExitClassifier):
             self.estimator = given
 
 
-@pytest.mark.jit
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
     [Prefit(RandomForestClassifier(20, random_state=0), alpha=0.01)]
 )

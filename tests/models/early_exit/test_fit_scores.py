@@ -94,7 +94,6 @@ def test_terms_that_move_sums_most_are_in_the_first_blocks() -> None:
     assert [len(make_blocks(np.ones(n)).sizes) for n in (1, 2, 16, 17)] == [1, 2, 4, 5]
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize("classes", [2, 3])
 def test_linear_terms_are_looked_at_in_blocks(classes: int) -> None:
     ensemble, X = LINEAR[classes]
@@ -113,7 +112,6 @@ def raw(ensemble: Ensemble, X: Any) -> Any:
     return ensemble.classifier.scorer.raw(X)
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize("classes", [2, 3])
 def test_an_order_or_costs_of_terms_are_those_of_each(classes: int) -> None:
     ensemble, X = LINEAR[classes]
@@ -172,7 +170,6 @@ def test_too_many_rows_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) ->
     assert source.of(X[:0]).shape == (0, 5)
 
 
-@pytest.mark.jit
 def test_memory_of_fitting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_classification(12_000, 8, random_state=0)
     X = X.astype(np.float32)

@@ -31,8 +31,6 @@ from polydom.models import compile
 from tests.support.agreement import Labelled
 from tests.support.boosters import lgbm, xgb
 
-pytestmark = pytest.mark.jit  # a quarter of a million rows a learner
-
 Table = NDArray[np.float64]
 FITTED = 1500  # rows; all are asked about
 SMALL: dict[str, Any] = {"n_estimators": 5, "random_state": 0}

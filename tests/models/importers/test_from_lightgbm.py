@@ -13,10 +13,7 @@ from polydom.models.trees.nodes import ZERO_LIMIT
 from tests.support.agreement import assert_agrees, bundled, edge_rows
 from tests.support.boosters import REGRESSIONS, beside, lgbm, lightgbm, thresholds
 
-NAMES = (
-    "breast_cancer",
-    *(pytest.param(name, marks=pytest.mark.jit) for name in ("iris", "wine")),
-)
+NAMES = ("breast_cancer", "iris", "wine")
 FOREST = {"boosting": "rf", "subsample": 0.6, "subsample_freq": 1}
 
 

@@ -23,7 +23,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.jit  # of so many rows; the margins below are compared without it too
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_xgboost_decides_alike_on_edge_rows(name: str, kind: str) -> None:

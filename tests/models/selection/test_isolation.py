@@ -31,8 +31,6 @@ from tests.support.hard_learners import (
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
-# of processes, which kernels have no part in: once is enough
-pytestmark = pytest.mark.jit
 RNG = np.random.default_rng(5)
 y = np.arange(120) % 2
 X = y[:, None] + RNG.normal(size=(120, 3))

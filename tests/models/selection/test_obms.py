@@ -50,7 +50,6 @@ def vc_nest(count: int, rows: int = 10) -> dict[str, ModelClass]:
     }
 
 
-@pytest.mark.jit
 def test_choose_class_queries_suboptimal_classes_a_logarithmic_number_of_times() -> (
     None
 ):

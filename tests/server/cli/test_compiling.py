@@ -27,7 +27,6 @@ def test_a_notice_comes_at_once_and_then_now_and_then(
     assert said.endswith(f"{still}2 kernels are done\n{still}4 kernels are done\n")
 
 
-@pytest.mark.jit
 def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) -> None:
     index, text = save_index(tmp_path), tmp_path / "a.txt"
     text.write_text("win a prize")
@@ -52,7 +51,6 @@ def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) 
     assert "ready after" not in done.stdout
 
 
-@pytest.mark.jit
 def test_warm_compiles_everything_where_no_index_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

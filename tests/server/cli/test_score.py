@@ -65,7 +65,6 @@ def test_score_stops_at_an_error_and_goes_on_after_it_is_mended(
     assert [row["label"] for row in rows(index)] == ["ham"] * 5 + ["spam"] * 2
 
 
-@pytest.mark.jit
 def test_score_goes_on_where_it_was_interrupted(index: Path) -> None:
     texts, out = index.parent / "texts.jsonl", index.parent / "out.jsonl"
     texts.write_text(lines([HAM, SPAM] * 15_000))

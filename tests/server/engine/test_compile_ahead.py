@@ -64,7 +64,6 @@ for path in map(Path, sys.argv[1:]):
 """
 
 
-@pytest.mark.jit
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_no_kernel_is_missing_once_an_index_is_loaded(tmp_path: Path) -> None:
     paths = zoo.save_zoo(tmp_path)

@@ -199,7 +199,6 @@ def test_folders_of_files_are_scored_by_their_names(
     assert found == {f"{k}.txt" for k in range(40)}
 
 
-@pytest.mark.jit
 def test_processes_give_the_same_answers_as_one(
     index: Path, lines: Path, tmp_path: Path
 ) -> None:

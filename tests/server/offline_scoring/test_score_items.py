@@ -58,7 +58,7 @@ def test_score_items_keeps_errors_in_their_places(index: Path) -> None:
     assert (rows[1].label, rows[1].scores, rows[1].cost) == (None, None, None)
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.jit)])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_score_items_goes_on_after_an_image_that_was_cut_off(
     workers: int, tmp_path: Path
 ) -> None:

@@ -15,8 +15,6 @@ from tests.support.served import FEATURES_FILE, SPAM, save
 from tests.support.servers import ADMIN, POLYDOM, ask, reload, serving, version_of
 from tests.support.waiting import wait_until
 
-# of processes, which kernels have no part in: once is enough
-pytestmark = pytest.mark.jit
 OWN = f"--features={FEATURES_FILE}"
 
 

@@ -11,8 +11,6 @@ from tests.support.records import save_index as save_records
 from tests.support.served import FEATURES_FILE, save_index
 from tests.support.servers import serving
 
-# of processes, which kernels have no part in: once is enough
-pytestmark = pytest.mark.jit
 TOKEN = "a-token-of-some-user-of-models"
 # One document is for every index. What an index classifies and counts, and what goes
 # together, it says in words: a request may follow it and be refused all the same.

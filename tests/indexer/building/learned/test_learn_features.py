@@ -130,7 +130,6 @@ def test_a_feature_that_was_learned_is_not_learned_again_beside_others(
     assert progress.done[module.STAGE] == 2 + 2 * module.FOLDS
 
 
-@pytest.mark.jit
 def test_two_processes_learn_the_same(tmp_path: Path) -> None:
     given = lesson(drawn(80, classes=3))
     one, two = (
@@ -223,7 +222,6 @@ def test_accuracy_for_random_labels_is_that_of_guessing(tmp_path: Path) -> None:
     assert abs(np.corrcoef(values[:, 0], codes)[0, 1]) < 0.15
 
 
-@pytest.mark.jit
 @pytest.mark.parametrize("refit", [True, False])
 def test_an_index_stores_what_its_models_were_trained_with(
     tmp_path: Path, refit: bool

@@ -18,7 +18,6 @@ from tests.support.known_sets import KnownSets
 from tests.support.oracles import set_search as oracle
 
 M = 5
-pytestmark = pytest.mark.jit  # lattices of millions of sets
 
 
 def cost_of(mask: int) -> float:

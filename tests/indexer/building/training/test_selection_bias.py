@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from polydom.indexer.building.training.selection_bias import DRAWS, expected_qualities
 from tests.support.oracles.building import luck_of_the_best
 
-pytestmark = pytest.mark.jit  # without kernels; once is enough
-
 
 def decisions(
     sets: int, items: int, spread: float, seed: int
