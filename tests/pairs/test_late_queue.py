@@ -35,6 +35,7 @@ from tests.support.planners import (
 )
 from tests.support.served import SLOW_FILE, make_index, save_slow_index
 from tests.support.servers import ask, serving
+from tests.support.waiting import once_of_several
 
 LATE = {"on_infeasible": "cheapest", "min_quality": 0.95}
 
@@ -48,25 +49,29 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
     """
     terms = {"budget_ms": 0, "on_infeasible": "cheapest", "min_quality": 0.6}
     late = json.dumps({"text": "40 ms", **terms}).encode()
+    body = json.dumps({"text": "0 ms", "budget_ms": 900}).encode()
     index = save_slow_index(tmp_path, scale=200.0)
-    with serving(index, "--features", str(SLOW_FILE)) as (_, port):
-        answers, begun = list[dict[str, Any]](), threading.Event()
 
-        def ask_late() -> None:
-            answers.append(ask(port, "POST", "/v1/predict", late)[1])
-            begun.set()
+    def is_in_time() -> bool:
+        with serving(index, "--features", str(SLOW_FILE)) as (_, port):
+            answers, begun = list[dict[str, Any]](), threading.Event()
 
-        threads = [threading.Thread(target=ask_late) for _ in range(40)]
-        for thread in threads:
-            thread.start()
-        assert begun.wait(20)  # the first has had its turn, so the others wait
-        body = json.dumps({"text": "0 ms", "budget_ms": 900}).encode()
-        _, answer = ask(port, "POST", "/v1/predict", body)
-        assert len(answers) < 40
-        for thread in threads:
-            thread.join()
-    assert "length" in answer["features"]  # type: ignore[operator]
-    assert {tuple(late["features"]) for late in answers} == {("length",)}
+            def ask_late() -> None:
+                answers.append(ask(port, "POST", "/v1/predict", late)[1])
+                begun.set()
+
+            threads = [threading.Thread(target=ask_late) for _ in range(40)]
+            for thread in threads:
+                thread.start()
+            assert begun.wait(20)  # the first has had its turn, so the others wait
+            _, answer = ask(port, "POST", "/v1/predict", body)
+            waited = len(answers) < 40
+            for thread in threads:
+                thread.join()
+        assert {tuple(late["features"]) for late in answers} == {("length",)}
+        return waited and "length" in answer["features"]  # type: ignore[operator]
+
+    once_of_several(is_in_time)
 
 
 def carry_out(

@@ -24,6 +24,7 @@ from tests.support.clock import Clock
 from tests.support.planners import extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.servers import ask, serving
+from tests.support.waiting import once_of_several
 
 SILENCE_S = 2.0
 SLOW = 4
@@ -57,19 +58,26 @@ def empty(connection: socket.socket) -> None:
 def test_connections_that_do_not_read_leave_the_reserve_as_it_is(
     tmp_path: Path,
 ) -> None:
-    with (
-        serving(save_index(tmp_path), "--features", str(FEATURES_FILE)) as (_, port),
-        contextlib.ExitStack() as stack,
-    ):
-        connections = [stack.enter_context(socket.socket()) for _ in range(SLOW)]
-        for connection in connections:
-            fill(connection, port)
-        time.sleep(SILENCE_S)
-        for connection in connections:
-            empty(connection)
-        answers = [ask(port, "POST", "/v1/predict", body)[1] for body in (NOTHING, ALL)]
-    for answer in answers:
-        assert cast(float, answer["reserve_us"]) < SILENCE_S / 4 * 1e6
+    index = save_index(tmp_path)
+
+    def is_small() -> bool:
+        with (
+            serving(index, "--features", str(FEATURES_FILE)) as (_, port),
+            contextlib.ExitStack() as stack,
+        ):
+            connections = [stack.enter_context(socket.socket()) for _ in range(SLOW)]
+            for connection in connections:
+                fill(connection, port)
+            time.sleep(SILENCE_S)
+            for connection in connections:
+                empty(connection)
+            answers = [
+                ask(port, "POST", "/v1/predict", body)[1] for body in (NOTHING, ALL)
+            ]
+        most_us = SILENCE_S / 4 * 1e6
+        return all(cast(float, answer["reserve_us"]) < most_us for answer in answers)
+
+    once_of_several(is_small)
 
 
 @pytest.mark.parametrize(("prompt", "counted_s"), [(True, 59.0), (False, 50.0)])

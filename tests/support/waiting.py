@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 WAIT_S = 60.0
+ATTEMPTS = 4
 
 
 class Process(Protocol):
@@ -22,6 +23,11 @@ def wait_until(true: Callable[[], object], process: Process | None = None) -> No
         if time.monotonic() > end_s:
             pytest.fail(f"it did not become so within {WAIT_S:g} s")
         time.sleep(0.01)
+
+
+def once_of_several(true: Callable[[], bool]) -> None:
+    """Try what a machine that stalls for seconds would spoil; once it is to be so."""
+    assert any(true() for _ in range(ATTEMPTS))
 
 
 def until_ready(client: TestClient, path: str = "/readyz") -> None:
