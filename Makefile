@@ -88,7 +88,7 @@ lowest:
 	$(LOWEST)/bin/pip install --quiet uv
 	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct --all-extras pyproject.toml --output-file $(LOWEST).txt
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --requirement $(LOWEST).txt
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --constraint $(LOWEST).txt --editable . httpx httpx2 hypothesis pandas 'polars<2' pytest PyYAML
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --constraint $(LOWEST).txt --editable . httpx httpx2 hypothesis 'pandas<3' 'polars<2' pytest PyYAML
 	$(LOWEST)/bin/pytest -q -W default tests/features tests/models tests/indexer tests/server tests/system/test_serve.py \
 		--ignore=tests/server/oip --ignore=tests/server/v1/test_openapi.py # other tools refuse such versions
 
