@@ -140,7 +140,7 @@ class LacksWork(Unfinished):
 
 
 class NothingFits(PolydomError):
-    """No trained feature set fits the budget, not even the empty one."""
+    """No feature set fits the budget, or none that is as good as was asked for."""
 
     code = "nothing_fits"
 

@@ -247,8 +247,8 @@ class Search(Part, frozen=True):
         known. Only sets are kept that are the best for one of them (of one budget
         alone, ICSP's Problem 3). Any other budget holds too, though perhaps not with
         the best set, and there are fewer sets to fall back on where time runs out.
-        Where a slower machine serves, begin as much lower. For sizes of one number.
-        What exits cost is not known yet, and added afterwards.
+        Where a slower machine serves, begin as much lower. Only where a size is one
+        number. What exits cost is not known yet, and added afterwards.
     held_out
         Share of the items (whole groups) that accuracy is measured on; a quarter where
         neither this nor `folds` is given.
