@@ -37,6 +37,11 @@ def pytest_collection_finish() -> None:
 WHOLE = ("tests/browser/", "tests/cluster/")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that all processes end together."""
+    items.sort(key=lambda item: not item.nodeid.startswith((*WHOLE, "tests/system/")))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give each process whole files, and these folders whole."""
