@@ -38,6 +38,7 @@ from ..new_process import forget_peak, in_new_process, memory_kb
 from . import recorded_scenes
 from .anytime import BUDGETS_MS
 from .lookup_rivals import (
+    QUERIES,
     GreedyLookup,
     chosen_accuracy,
     index_all,
@@ -102,6 +103,7 @@ def measure_index(given: Candidates, between: tuple[float, float]) -> Facts:
         "ns polydom": found["ns"],
         "ns Index-All": found.get("ns Index-All"),
         "ns Naive": found["ns Naive"],
+        "look-ups, all alike": QUERIES,
         "bytes polydom": size_of(lookup),
         "bytes Index-All": sum(a.nbytes for a in everything) if everything else None,
     }

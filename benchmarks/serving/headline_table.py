@@ -38,17 +38,22 @@ def block(found: Found) -> str:
         option = "" if name == DEFAULT else f" --data {name}"
         lines += [
             "",
-            "Share of answers that are right and in time, by the client's clock over "
-            "HTTP:",
-            f"{facts['images']} images that no build has seen at each budget. "
-            f"All {facts['features']} features take",
+            f"Right and in time by the client's clock, over HTTP; {facts['images']} "
+            f"images that no build has seen; all {facts['features']} features take",
             f"{facts['median ms']['all-features']:.1f} ms in the median. "
-            f"{facts['date']}, {facts['machine'].split(', Python')[0]}, load "
-            f"{facts['load']:.1f} before:",
-            f"`python -m benchmarks headline{option}`.",
+            f"`python -m benchmarks headline{option}`, {facts['date']}, "
+            f"{facts['machine'].split(', Python')[0]}, load before "
+            f"{facts['load']:.1f}.",
             "",
         ]
     return "\n".join([*lines, END])
+
+
+def promise(found: Found) -> str:
+    """How many answers were inside budgets of a millisecond and more, in words."""
+    rows = [row for facts in found.values() for row in facts["budgets"]]
+    shares = [row["by the server"] for row in rows if row["budget ms"] >= 1]
+    return f"{100 * sum(shares) / len(shares):.1f} % of answers from 1 ms on"
 
 
 def budget(row: Row) -> str:
