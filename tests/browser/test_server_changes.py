@@ -157,11 +157,11 @@ def test_a_server_that_went_away_is_waited_for(
 ) -> None:
     path = served.save_index(tmp_path)
     with serving(path, *AS_BUILT) as (process, port):
-        address = page_of(port, size=100, budget=15)
+        address = page_of(port, size=100, budget=900)
         # what was asked while the server ended is not refused, but cut off
         gone = r"ERR_(CONNECTION_(REFUSED|RESET|CLOSED)|EMPTY_RESPONSE)"
         with visiting(browser, address, [gone]) as page:
-            shows(page, "For 100 characters, 15.0 ms buy length, marks and words")
+            shows(page, "For 100 characters, 900 ms buy length, marks and words")
             page.get_by_label("Text", exact=True).fill(HAM)
             process.send_signal(signal.SIGKILL)
             process.wait()
