@@ -7,12 +7,13 @@ clients too, which compute nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .errors import PolydomError
 from .feature import feature, step
 
 if TYPE_CHECKING:
     from .costs.curve import CostCurve
 
-__all__ = ["CostCurve", "feature", "step"]
+__all__ = ["CostCurve", "PolydomError", "feature", "step"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from polydom.features.errors import PolydomError
     from polydom.features.feature import feature, step
     from polydom.indexer import BudgetClassifier, BudgetRegressor, Index, Project, build
     from polydom.models import compile
@@ -22,6 +23,7 @@ __all__ = [
     "BudgetRegressor",
     "Client",
     "Index",
+    "PolydomError",
     "Project",
     "Scorer",
     "__version__",
@@ -39,6 +41,7 @@ _LAZY = {
     "BudgetRegressor": "indexer",
     "Client": "server",
     "Index": "indexer",
+    "PolydomError": "features",
     "Project": "indexer",
     "Scorer": "server",
     "build": "indexer",
