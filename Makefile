@@ -4,7 +4,7 @@ BIN = $(VENV)/bin
 
 # Processes that share the files of tests: as many as CI has cores.
 WORKERS ?= 2
-SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/cluster
 
 # Tests of what has kernels run twice: the second time interpreted, which shows their lines to coverage
 # and stops where machine code would read beside an array.
@@ -13,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled interpreted times coverage check install browser dist lowest clean
+.PHONY: demo test compiled clusters interpreted times coverage check install browser dist lowest clean
 
 # A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed
@@ -38,16 +38,20 @@ demo: install
 test:
 	$(MAKE) -j2 install browser
 	$(MAKE) -j2 check interpreted
-	$(MAKE) compiled
+	$(MAKE) -j2 compiled clusters
 	$(MAKE) times
 
 # Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
-compiled interpreted: export OMP_NUM_THREADS = 1
-compiled interpreted: export OMP_WAIT_POLICY = passive
+compiled clusters interpreted: export OMP_NUM_THREADS = 1
+compiled clusters interpreted: export OMP_WAIT_POLICY = passive
 
 compiled:
 	$(BIN)/pytest -q $(SHARED) --junitxml=build/times/compiled.xml
+
+# Apart from all others: threads that clusters leave behind draw random numbers while Hypothesis does.
+clusters:
+	$(BIN)/pytest -q -p no:cacheprovider --junitxml=build/times/clusters.xml tests/cluster
 
 interpreted:
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider --junitxml=build/times/interpreted.xml $(KERNELS)
@@ -58,6 +62,7 @@ coverage: export OMP_WAIT_POLICY = passive
 coverage: install
 	rm -rf build/coverage
 	$(BIN)/coverage run -m pytest -q $(SHARED)
+	$(BIN)/coverage run -m pytest -q tests/cluster
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m 'not jit' $(KERNELS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
