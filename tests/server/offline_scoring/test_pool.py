@@ -28,11 +28,12 @@ def test_several_workers_answer_as_one_does(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_changes_no_answer(tmp_path: Path) -> None:
     index = save_index(tmp_path)
     items = TEXTS * 8
-    others = {one.pid for one in active_children()}  # that other tests have left
     rows = score_items(index, items, 60.0, features=OWN, workers=2)
     found = [next(rows)]
-    own = [one.pid for one in active_children() if one.pid and one.pid not in others]
-    assert len(own) == 2
+    # those that other tests have left may be the same, or idle; joblib has a copy of loky
+    loky = [one for one in active_children() if type(one).__module__[:5] == "loky."]
+    own = [one.pid for one in loky if one.pid]
+    assert len(own) >= 2
     for pid in own:
         os.kill(pid, signal.SIGKILL)
     found += rows
