@@ -30,7 +30,7 @@ def test_a_process_that_is_killed_changes_no_answer(tmp_path: Path) -> None:
     items = TEXTS * 8
     rows = score_items(index, items, 60.0, features=OWN, workers=2)
     found = [next(rows)]
-    # those that other tests have left may be the same, or idle; joblib has a copy of loky
+    # others left by earlier tests may be among them; joblib has a copy of loky
     loky = [one for one in active_children() if type(one).__module__[:5] == "loky."]
     own = [one.pid for one in loky if one.pid]
     assert len(own) >= 2
