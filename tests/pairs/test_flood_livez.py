@@ -16,11 +16,11 @@ import pytest
 from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
 from tests.support import records
+from tests.support.forked_process import ForkedProcess
 from tests.support.raw_http import statuses
-from tests.support.server_process import ServerProcess
 from tests.support.servers import STOP_S, serving
 
-Server = tuple[ServerProcess, int]
+Server = tuple[ForkedProcess, int]
 COUNT = 120
 BODY = json.dumps({"record": records.PEOPLE[0]}).encode()
 POST = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def stopped(process: ServerProcess) -> Iterator[None]:
+def stopped(process: ForkedProcess) -> Iterator[None]:
     process.send_signal(signal.SIGSTOP)
     try:
         yield

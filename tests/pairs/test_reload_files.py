@@ -13,10 +13,10 @@ from prometheus_client import parser
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
+from tests.support.forked_process import ForkedProcess
 from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
 from tests.support.repositories import run, started
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save
-from tests.support.server_process import ServerProcess
 from tests.support.servers import STOP_S, ask, serving
 from tests.support.waiting import wait_until
 
@@ -53,7 +53,7 @@ def counted(port: int, result: str) -> float:
     )
 
 
-def stopped(process: ServerProcess) -> str:
+def stopped(process: ForkedProcess) -> str:
     """Tell a server to stop; what it had to say."""
     process.terminate()
     _, err = process.communicate(timeout=STOP_S)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support import servers
+from tests.support.forked_process import PROGRAMS, run_forked
 
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"# (\S+\.\w+)\n")
@@ -129,14 +130,7 @@ class Reader(AbstractContextManager["Reader"]):
             return ""
         if ":8000" in command:
             command = command.replace(":8000", f":{self._port}")
-        here = Path(sys.executable).parent
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=self.folder,
-            env={**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-        )
+        done = _completed(command, self.folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         if command.startswith("polydom init"):
             project = self.folder / "PROJECT.toml"
@@ -161,6 +155,21 @@ class Reader(AbstractContextManager["Reader"]):
             found = came.find(wanted, at)
             assert found >= 0, f"{part!r} ({wanted!r}) did not come out of\n{came}"
             at = found
+
+
+def _completed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one command, as a shell would."""
+    words = shlex.split(command.replace("\\\n", ""), comments=True)
+    if words[0] in PROGRAMS and not set(command) & set("|<>$"):
+        return run_forked(words, folder)
+    here = Path(sys.executable).parent
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
 
 
 def parts(shown: str) -> Iterator[str]:

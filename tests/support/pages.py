@@ -1,11 +1,10 @@
 """What pages of the documents hold: code, by its language, and rows of tables."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.support import documents
+from tests.support.forked_process import run_forked
 from tests.support.places import DOCS
 
 
@@ -28,12 +27,8 @@ def first_cells(text: str) -> list[str]:
 
 def run_python(code: str, folder: Path) -> str:
     """Run code in a folder in a process of its own; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    file = folder / "page.py"
+    file.write_text(code, "utf-8")
+    done = run_forked(["python", file.name], folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -3,14 +3,13 @@
 import http.client
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.forked_process import ForkedProcess, run_forked
 from tests.support.served import HAM
-from tests.support.server_process import ServerProcess
 from tests.support.waiting import wait_until
 
 POLYDOM = (sys.executable, "-m", "polydom.server")
@@ -20,9 +19,7 @@ ADMIN = "an-admin-token-for-tests"
 
 def polydom(arguments: Sequence[str], folder: Path) -> str:
     """Run a command that must succeed; what it printed."""
-    done = subprocess.run(
-        [*POLYDOM, *arguments], cwd=folder, capture_output=True, text=True
-    )
+    done = run_forked(["polydom", *arguments], folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -34,12 +31,14 @@ def serving(
     folder: Path | None = None,
     log: Path | None = None,
     wait: bool = True,
-) -> Iterator[tuple[ServerProcess, int]]:
+) -> Iterator[tuple[ForkedProcess, int]]:
     """A server process and its port, once it is ready, if that is waited for.
 
     A long log goes to a file.
     """
-    process = ServerProcess([str(path), "--port=0", *options], folder, log)
+    process = ForkedProcess(
+        ["polydom", "serve", str(path), "--port=0", *options], folder, log
+    )
     try:
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)

@@ -12,6 +12,12 @@ from tests.support.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PER_CLASS = 10
+# Less time is spent on processes, and on finding out what features cost.
+QUICK = {
+    "# workers = 2": "workers = 1",
+    "# items = 48": "items = 12",
+    "# repeats = 5": "repeats = 2",
+}
 
 
 def photo(label: str, number: int) -> bytes:
@@ -40,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.jit
 def test_commands_do_what_is_shown(folder: Path) -> None:
-    with Reader(folder) as reader:
+    with Reader(folder, changes=QUICK) as reader:
         reader.follow(README)
     ran = [command.split()[:2] for command in reader.ran]
     assert [words[1] for words in ran if words[0] == "polydom"] == [

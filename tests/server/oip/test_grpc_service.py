@@ -22,8 +22,8 @@ from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests.support import numbers
+from tests.support.forked_process import ForkedProcess
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.support.server_process import ServerProcess
 from tests.support.servers import serving
 from tests.support.three_kinds import picture, save_three
 from tests.support.waiting import until_ready
@@ -34,7 +34,7 @@ USER = "a-token-of-some-user-of-models"
 
 
 @contextmanager
-def answering(*arguments: str) -> Iterator[tuple[ServerProcess, str]]:
+def answering(*arguments: str) -> Iterator[tuple[ForkedProcess, str]]:
     """A server process, and the address of its gRPC."""
     first, *others = arguments
     with serving(first, *others, OWN, "--grpc-port=0") as (process, _):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
+from tests.support.forked_process import ForkedProcess
 from tests.support.served import FEATURES_FILE, HAM, save
-from tests.support.server_process import ServerProcess
 from tests.support.servers import ADMIN, ask, reload, serving, version_of
 from tests.support.waiting import wait_until
 
@@ -35,7 +35,7 @@ def answers(port: int) -> dict[str, float]:
     return counts if len(ready) == COUNT else {}
 
 
-def children(process: ServerProcess) -> list[int]:
+def children(process: ForkedProcess) -> list[int]:
     found = subprocess.run(
         ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
     )

@@ -1,7 +1,8 @@
-"""What servers import: done beforehand in the process that they are forked from."""
+"""What polydom's commands import: done beforehand where they are forked from."""
 
 from numba.core.registry import cpu_target
 
+import polydom.indexer.building.build
 import polydom.server.__main__
 import polydom.server.app
 import polydom.server.ops.server
