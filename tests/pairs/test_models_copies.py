@@ -77,7 +77,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 def overwrite_freed() -> list[np.ndarray[Any, Any]]:
     """Fill memory that was let go of with numbers that are no addresses."""
-    gc.collect()
+    gc.collect(0)  # the youngest: to go through what other tests left takes longer
     sizes = [2**k for k in range(3, 16)] * 40
     return [np.full(size, 2**62 - 1, np.int64) for size in sizes]
 
@@ -201,17 +201,15 @@ def test_bayes_is_copied() -> None:
     assert answers(pickled(model)) == answers(model)
 
 
-def choices_of(exits: Any, rows: Any) -> list[Any]:
-    return exit_answers(exits, rows)
-
-
 def test_models_go_to_joblibs_processes() -> None:
     ensemble = compile(learned("forest"))
     exits = ensemble.early_exit(exact_schedule(ensemble))
-    rows = ROWS[:80]
-    call = delayed(choices_of)
-    found = Parallel(n_jobs=2)(call(exits, rows) for _ in range(2))
-    assert found == [exit_answers(exits, rows)] * 2
+    rows = ROWS[:60]
+    calls: list[Any] = [delayed(exits.choices)(rows)]
+    calls += [delayed(one)(row) for row in rows for one in (exits.choose, exits.answer)]
+    (chosen, used), *single = Parallel(n_jobs=2)(calls)
+    found = [chosen.tolist(), used.tolist(), single[::2], single[1::2]]
+    assert found == exit_answers(exits, rows)
 
 
 def test_threads_share_a_copy() -> None:
