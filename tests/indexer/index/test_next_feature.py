@@ -114,6 +114,13 @@ def test_rule_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     assert anytime.target(at, 0b0111, 7.6) == -1
 
 
+def test_rule_leaves_the_last_feature_where_all_time_is_its_own() -> None:
+    """The one before typically takes half of its 4 s; of 8 s none may be gone."""
+    anytime = make_anytime(ALL, GAINS, [1, 2, 4, 8, 0, 0], share=0.5)
+    at = anytime.at(1.0)
+    assert [anytime.target(at, 0b0011, left) for left in (8.0, 12.0)] == [-1, 4]
+
+
 def test_rule_leaves_a_models_time() -> None:
     package, gains = make_package(ALL, GAINS, COSTS)
     half = np.full(len(ALL), 0.5)
@@ -121,7 +128,7 @@ def test_rule_leaves_a_models_time() -> None:
         replace(package, model_s=half, typical=np.empty(0)), gains, 0.5
     )
     at = slow.at(1.0)
-    assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
+    assert [slow.target(at, 0, left) for left in (0.5, 1.4, 1.5)] == [-1, -1, 1]
 
 
 def _orders(anytime: AnytimeRule) -> Any:

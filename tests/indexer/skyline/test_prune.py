@@ -185,6 +185,13 @@ def test_prune_pairs_decides_by_halves_what_corners_alone_do_not() -> None:
     assert prune_pairs(costs, np.array([0.9, 0.5]), sizes).tolist() == [0]
 
 
+def test_prune_pairs_keeps_whom_another_touches_along_a_line() -> None:
+    # a^2 + b^2 is never below 2ab, which no number of halves around a = b shows
+    costs = np.array([[0.0, 0, 0, 0, 2, 0], [0, 0, 0, 1, 0, 1]])
+    sizes = ((1.0, 1.0), (9.0, 9.0))
+    assert prune_pairs(costs, np.array([0.9, 0.5]), sizes).tolist() == [0, 1]
+
+
 def test_prune_pairs_keeps_a_candidate_cheaper_in_one_corner_only() -> None:
     costs = np.array([[0.0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 1, 0]])
     sizes = ((1.0, 1.0), (9.0, 9.0))
