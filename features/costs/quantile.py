@@ -5,6 +5,10 @@ Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those 
 its linear program and how many times are fitted: docs/explanation/cost-curves.md.
 """
 
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +49,8 @@ def fit_quantile(
         # they lie above the curve: count them so, and let them bend nothing
         covering = quantile_of_others(len(seconds), count, quantile)
         sizes, seconds = sizes[~outliers], seconds[~outliers]
+        if seconds.max() < SMALLEST_S:
+            return np.zeros(1)
     else:
         covering = quantile
     floor = TINY * float(seconds.max())
@@ -103,14 +109,13 @@ def choose_degree(
         return min(highest, 1)
     fold = np.random.default_rng(seed).permutation(len(sizes)) % FOLDS
     losses = np.empty((highest + 1, len(sizes)))
-    for held in range(FOLDS):
-        out, kept = fold == held, fold != held
-        for degree in range(highest + 1):
-            coefficients = minimise(
-                sizes[kept], seconds[kept], scale[kept], quantile, degree
-            )
-            error = (seconds[out] - values_at(coefficients, sizes[out])) / scale[out]
-            losses[degree, out] = np.maximum(quantile * error, (quantile - 1) * error)
+    tries = [*itertools.product(range(FOLDS), range(highest + 1))]
+    parts = [(fold != held, degree) for held, degree in tries]
+    fitted = minimise_each(sizes, seconds, scale, quantile, parts)
+    for (held, degree), coefficients in zip(tries, fitted, strict=True):
+        out = fold == held
+        error = (seconds[out] - values_at(coefficients, sizes[out])) / scale[out]
+        losses[degree, out] = np.maximum(quantile * error, (quantile - 1) * error)
     means = losses.mean(axis=1)
     excess = losses - losses[np.argmin(means)]
     noise = excess.std(axis=1) / np.sqrt(len(sizes))
@@ -126,6 +131,47 @@ def minimise(
     The loss, of times y at sizes n, is the sum over all times of::
 
         rho((y - f(n)) / scale),    rho(e) = max(q e, (q - 1) e),    f = sum_j c_j phi_j
+    """
+    design, units = design_of(sizes, scale, degree)
+    count = min(max(AT_ONCE, 3 * round(len(sizes) ** (2 / 3))), len(sizes))
+    sample = np.concatenate(split_near(sizes, count))[:: len(sizes) // count]
+    found = minimum_from_sample(design, seconds / scale, quantile, sample, count)
+    coefficients: Floats = found / units
+    return coefficients
+
+
+def minimise_each(
+    sizes: Floats,
+    seconds: Floats,
+    scale: Floats,
+    quantile: float,
+    parts: Sequence[tuple[NDArray[np.bool_], int]],
+) -> list[Floats]:
+    """Minimise for each of some parts of the times, given with a degree.
+
+    Few times are put into one linear program: to set one up takes longer than to solve
+    it.
+    """
+    if len(sizes) > AT_ONCE:
+        return [
+            minimise(sizes[kept], seconds[kept], scale[kept], quantile, degree)
+            for kept, degree in parts
+        ]
+    from scipy.sparse import block_diag
+
+    designs, units = zip(
+        *(design_of(sizes[kept], scale[kept], degree) for kept, degree in parts),
+        strict=True,
+    )
+    times = np.concatenate([seconds[kept] / scale[kept] for kept, _ in parts])
+    found = pinball_minimum(block_diag(designs, format="csr"), times, quantile)
+    assert found is not None  # without a pull the loss is bounded below
+    ends = np.cumsum([len(own) for own in units])
+    return [x / own for x, own in zip(np.split(found, ends[:-1]), units, strict=True)]
+
+
+def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats]:
+    """Terms (M, T) of polynomials over `scale`, and what their coefficients are in.
 
     Sizes are scaled to [0, 1], without which the cube of a million pixels would drown
     the constant.
@@ -133,12 +179,7 @@ def minimise(
     terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
     design = monomials(sizes / largest, terms) / scale[:, np.newaxis]
     units = design.max(axis=0)
-    design /= units
-    count = min(max(AT_ONCE, 3 * round(len(sizes) ** (2 / 3))), len(sizes))
-    sample = np.concatenate(split_near(sizes, count))[:: len(sizes) // count]
-    found = minimum_from_sample(design, seconds / scale, quantile, sample, count)
-    coefficients: Floats = found / (units * monomials([largest], terms)[0])
-    return coefficients
+    return design / units, units * monomials([largest], terms)[0]
 
 
 def minimum_from_sample(
@@ -173,14 +214,14 @@ def minimum_from_sample(
 
 
 def pinball_minimum(
-    design: Floats, times: Floats, quantile: float, pull: Floats | float = 0.0
+    design: Any, times: Floats, quantile: float, pull: Floats | float = 0.0
 ) -> Floats | None:
     """Minimise the pinball loss of `times - design @ x` less `pull @ x` over x >= 0.
 
-    `pull` (T,) is the constant force of further times; None comes back where there is
-    no minimum then. Solved is the dual linear program (Koenker and Bassett, Regression
-    Quantiles, 1978), with one bounded variable a time and few constraints, of which x
-    are the multipliers::
+    `design` (M, T) may be sparse. `pull` (T,) is the constant force of further times;
+    None comes back where there is no minimum then. Solved is the dual linear program
+    (Koenker and Bassett, Regression Quantiles, 1978), with one bounded variable a time
+    and few constraints, of which x are the multipliers::
 
         max u @ times    where    design.T @ u <= -pull,    q - 1 <= u <= q
     """
@@ -192,6 +233,7 @@ def pinball_minimum(
         b_ub=np.zeros(design.shape[1]) - pull,
         bounds=(quantile - 1, quantile),
         method="highs",
+        options={"presolve": False},  # no constraint of so few can be left out
     )
     if result.status == 2:
         return None

@@ -137,6 +137,8 @@ def test_fit_of_two_sizes_is_a_line() -> None:
 
 def test_fit_of_times_that_are_all_zero_is_zero() -> None:
     assert CostCurve.fit([1.0, 2.0], [0.0, 0.0]).coefficients.tolist() == [0.0]
+    disturbed = CostCurve.fit([1.0] * 9, [0.0] * 8 + [1.0], quantile=0.5)
+    assert disturbed.coefficients.tolist() == [0.0]
 
 
 def test_fit_of_times_that_fall_with_the_size_is_constant() -> None:
