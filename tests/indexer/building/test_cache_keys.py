@@ -1,6 +1,5 @@
 """What a build kept is found again, unless what it depends on is another."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +10,22 @@ from polydom.indexer.building.choose_features import choose_features
 from polydom.indexer.building.data.read_items import load_data
 from polydom.indexer.building.project import Project
 from tests.support import projects
+from tests.support.forked_process import run_forked
 
-BUILD = "from polydom.indexer import build; build('PROJECT.toml')"
+BUILD = """\
+import sys
+
+from polydom.indexer import build
+
+# Python would keep a module by its size and time, as pip does not
+sys.dont_write_bytecode = True
+sys.path.append(sys.argv[1])
+build("PROJECT.toml")
+"""
+PROJECT = projects.TEXTS.replace(
+    'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+    'files = ["own.py"]\nuse = ["text_length", "counted"]',
+)
 OWN = """\
 import counting
 
@@ -38,28 +51,28 @@ def install(
     (place / f"{name}.py").write_text(f"def count(text):\n    return {returned}\n")
 
 
-def run_build(folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def run_build(folder: Path, library: Path) -> set[str]:
     """Build in a process of its own; the folders of the cache's entries."""
-    monkeypatch.setenv("PYTHONPATH", str(library))
-    subprocess.run([sys.executable, "-B", "-c", BUILD], cwd=folder, check=True)
+    script = folder / "build.py"
+    script.write_text(BUILD)
+    done = run_forked(["python", str(script), str(library)], folder)
+    assert done.returncode == 0, done.stderr
     cache = folder / ".polydom-cache"
     return {str(path.relative_to(cache)) for path in cache.glob("*/*")}
 
 
 def test_an_upgraded_library_makes_features_and_their_models_anew_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    use = 'files = ["own.py"]\nuse = ["text_length", "counted"]'
-    text = projects.TEXTS.split("[features]")[0] + f"[features]\n{use}\n"
-    folder = projects.texts(tmp_path / "project", project=text)
+    folder = projects.texts(tmp_path / "project", project=PROJECT)
     (folder / "own.py").write_text(OWN)
     library = tmp_path / "library"
     install(library, "1.0", "len(text)")
-    first = run_build(folder, library, monkeypatch)
+    first = run_build(folder, library)
     install(library, "1.0", "len(text)", name="beside")
-    assert run_build(folder, library, monkeypatch) == first
+    assert run_build(folder, library) == first
     install(library, "1.1", "text.count('!')")
-    second = run_build(folder, library, monkeypatch)
+    second = run_build(folder, library)
     new = sorted(name.split("/")[0] for name in second - first)
     # the values of the feature that calls it, all times, and all models
     kinds = ["machine_times", "sets", "sets", "times", "times", "times"]
@@ -70,9 +83,7 @@ def test_an_upgraded_library_makes_features_and_their_models_anew_and_no_other(
 def test_a_changed_module_of_the_users_own_makes_its_features_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use = 'files = ["own.py"]\nuse = ["text_length", "counted"]'
-    text = projects.TEXTS.split("[features]")[0] + f"[features]\n{use}\n"
-    folder = projects.texts(tmp_path, project=text)
+    folder = projects.texts(tmp_path, project=PROJECT)
     (folder / "own.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "counting", raising=False)
