@@ -1,9 +1,5 @@
 """Batches on clusters: one total wherever it is spent, every item once."""
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,16 +17,16 @@ from tests.support.batches import (
     write_lines,
 )
 from tests.support.clusters import DaskCluster
+from tests.support.forked_process import ForkedProcess, run_forked
 from tests.support.served import FEATURES_FILE, save_index
 from tests.support.waiting import wait_until
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
-COUNT = 10_000
+COUNT = 4000
 FEWER = 3000
 TOTAL_USD = 9
-POLYDOM = (sys.executable, "-m", "polydom")
 
 
 def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
@@ -42,12 +38,12 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
     lines = write_lines(tmp_path / "x.jsonl", given)
     table = pa.table({"text": given, "id": [f"id-{k}" for k in range(COUNT)]})
     table = table.take(sorted(range(COUNT), key=lambda k: len(given[k])))
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=2000)
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=800)
     dask_cluster.kill_worker()
     dask_cluster.add_worker(SLOWNESS="2")
     address = dask_cluster.address.replace("tcp", "dask")
-    total_s = 3.0  # on a busy machine 2 are not enough to read and write
-    for items, most in ((lines, None), (lines, 90), (tmp_path / "x.parquet", 48)):
+    total_s = 1.5  # on a busy machine 1 is not enough to read and write
+    for items, most in ((lines, None), (lines, 30), (tmp_path / "x.parquet", 20)):
         run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
         run.carry_out(out, total_s, workers_of(connect(address)))
@@ -71,7 +67,7 @@ def command(index: Path, on: str, *more: str) -> list[str]:
     folder = index.parent
     own = ["--features", str(FEATURES_FILE), "--keep", "id", "--on", on]
     start = ["score", str(index), str(folder / "x.jsonl"), "-o", f"{folder / 'out'}/"]
-    return [*POLYDOM, *start, "-b", str(TOTAL_USD), *own, *more]
+    return ["polydom", *start, "-b", str(TOTAL_USD), *own, *more]
 
 
 def parts_in(folder: Path) -> int:
@@ -96,19 +92,15 @@ def test_a_batch_that_was_killed_goes_on_and_has_every_id_once(
         monkeypatch.setenv("RAY_ADDRESS", cluster.address)
         on = "ray://auto"
     out = money.parent / "out"
-    killed = subprocess.Popen(
-        command(money, on), stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    killed = ForkedProcess(command(money, on))
     try:
-        wait_until(lambda: parts_in(out) > 20)
+        wait_until(lambda: parts_in(out) > 20, killed)
     finally:
-        os.killpg(killed.pid, signal.SIGKILL)
-        killed.wait(20)
+        killed.kill()
+        killed.communicate(timeout=20)
     begun = (out / NAME).read_bytes()
     assert parts_in(out) < 94
-    done = subprocess.run(
-        command(money, on, "--resume"), capture_output=True, text=True, timeout=120
-    )
+    done = run_forked(command(money, on, "--resume"))
     assert done.returncode == 0, done.stderr
     assert "3,000 rows in 94 parts, 0 of them errors" in done.stdout
     assert_once(rows_in(out), FEWER)
@@ -124,15 +116,13 @@ def test_a_batch_goes_on_when_a_worker_is_killed(
 ) -> None:
     on = dask_cluster.address.replace("tcp", "dask")
     out = money.parent / "out"
-    with subprocess.Popen(
-        command(money, on), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            wait_until(lambda: parts_in(out) > 20, process)
-            dask_cluster.kill_worker()
-            told, errors = process.communicate(timeout=120)
-        finally:
-            process.kill()
+    process = ForkedProcess(command(money, on))
+    try:
+        wait_until(lambda: parts_in(out) > 20, process)
+        dask_cluster.kill_worker()
+        told, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 0, errors
     assert "3,000 rows in 94 parts" in told
     assert_once(rows_in(out), FEWER)

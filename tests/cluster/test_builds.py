@@ -4,8 +4,6 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +19,7 @@ from polydom.indexer.building.build import build
 from polydom.indexer.building.project import Cluster, Project
 from tests.support import projects
 from tests.support.clusters import DaskCluster, RayCluster
+from tests.support.forked_process import ForkedProcess
 from tests.support.places import ROOT
 from tests.support.recorded_executor import RecordedExecutor
 from tests.support.waiting import wait_until
@@ -183,12 +182,8 @@ def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
     shared = Path(made.measured(tmp_path / "shared"))
     output = tmp_path / "on.pdx"
     where = ["--on", dask_address(dask_cluster), "--shared", str(shared)]
-    command = [sys.executable, "-m", "polydom", "build", "PROJECT.toml", *where]
-    building = subprocess.Popen(
-        [*command, "-o", str(output)],
-        cwd=made.folder,
-        stderr=subprocess.PIPE,
-    )
+    command = ["polydom", "build", "PROJECT.toml", *where, "-o", str(output)]
+    building = ForkedProcess(command, made.folder)
     try:
         wait_until(lambda: len([*shared.glob("sets/*/*.pdx")]) > 2)
         building.send_signal(signal.SIGINT)
@@ -196,7 +191,7 @@ def test_an_interrupted_build_leaves_the_cluster_to_others_and_goes_on_later(
     finally:
         building.kill()
     assert building.returncode == 130
-    assert b"goes on" in told
+    assert "goes on" in told
     assert not output.exists()
     with Client(dask_cluster.address, set_as_default=False) as client:
         wait_until(lambda: not any(client.processing().values()))

@@ -1,7 +1,5 @@
 """Builds on a cluster whose costs another process measures, by their commands."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ from polydom.server.__main__ import main
 from tests.cluster.test_builds import OWN, PROJECT, dask_address
 from tests.support import projects
 from tests.support.clusters import DaskCluster
+from tests.support.forked_process import run_forked
 
 UNFINISHED = 3
 
@@ -38,9 +37,8 @@ def test_a_cluster_computes_and_another_process_measures(
     assert f"`polydom measure PROJECT.toml --shared {shared} -o" in said
     models = {path.name for path in shared.glob("sets/*/*.pdx")}
     assert models
-    command = [sys.executable, "-m", "polydom", "measure", "PROJECT.toml"]
-    kept = ["--shared", str(shared), "-o", "measured.pdx"]
-    subprocess.run([*command, *kept], timeout=300, check=True, capture_output=True)
+    command = ["polydom", "measure", "PROJECT.toml", "--shared", str(shared)]
+    run_forked([*command, "-o", "measured.pdx"], folder).check_returncode()
     assert {path.name for path in shared.glob("sets/*/*.pdx")} == models
     code, said = build()
     assert code == 0, said

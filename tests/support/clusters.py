@@ -8,9 +8,6 @@ tests skip.
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked_process import ForkedProcess, also_import
 from tests.support.places import ROOT
 from tests.support.waiting import wait_until
 
@@ -33,6 +31,8 @@ SOON = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # else it warns
+# what Dask's command line and its workers' first calls import, where it is installed
+also_import("distributed.cli.dask_scheduler", "distributed.cli.dask_worker")
 
 
 class DaskCluster:
@@ -54,8 +54,8 @@ class DaskCluster:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._changed: list[subprocess.Popen[bytes]] = []
+        self.workers: list[ForkedProcess] = []
+        self._changed: list[ForkedProcess] = []
         self._folder = folder
         self._started = 0
         facts = folder / "scheduler.json"
@@ -72,7 +72,7 @@ class DaskCluster:
     def places(self) -> list[Path]:
         return [Path(f"/proc/{worker.pid}/cwd").resolve() for worker in self.workers]
 
-    def add_worker(self, **environment: str) -> subprocess.Popen[bytes]:
+    def add_worker(self, **environment: str) -> ForkedProcess:
         """Start a worker, with more in its environment, and wait until it has joined.
 
         One that has more is gone before the next test.
@@ -108,23 +108,18 @@ class DaskCluster:
         for process in (*self.workers, self._scheduler):
             _kill(process)
 
-    def _start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    def _start(self, *arguments: str, **environment: str) -> ForkedProcess:
         place = self._folder / str(self._started)
         place.mkdir()
+        log = place / "log"
+        log.touch()  # it is read before the process opens it
         self._started += 1
         kind, *rest = arguments
         here = [f"--host={HOST}", f"--dashboard-address={HOST}:0", "--no-dashboard"]
         if kind == "worker":
             here.append(f"--local-directory={place}")
-        with (place / "log").open("wb") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "dask", kind, *rest, *here],
-                cwd=place,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = ["python", "-m", "dask", kind, *rest, *here]
+        return ForkedProcess(words, place, log, environment)
 
 
 def _is_json(path: Path) -> bool:
@@ -134,10 +129,9 @@ def _is_json(path: Path) -> bool:
         return False
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(END_S)
+def _kill(process: ForkedProcess) -> None:
+    process.kill()
+    process.communicate(END_S)
 
 
 @pytest.fixture(scope="package")
@@ -203,6 +197,8 @@ class RayCluster:
     def _add(self, **options: Any) -> Any:
         return self._cluster.add_node(
             num_cpus=1,
+            no_monitor=True,  # which would ask a cloud for nodes
+            include_log_monitor=False,
             node_ip_address=HOST,
             object_store_memory=STORE_BYTES,
             env_vars={"PYTHONPATH": str(ROOT)},

@@ -19,8 +19,15 @@ from typing import TextIO
 
 _FORKING = get_context("forkserver")
 # pytest: a process imports what its parent was started as
-_FORKING.set_forkserver_preload(["pytest", "tests.support.polydom_imports"])
+_IMPORTED = ["pytest", "tests.support.polydom_imports"]
+_FORKING.set_forkserver_preload(_IMPORTED)
 PROGRAMS = ("polydom", "python")
+
+
+def also_import(*modules: str) -> None:
+    """Have modules imported beforehand as well, if no program was forked by now."""
+    _IMPORTED.extend(modules)
+    _FORKING.set_forkserver_preload(_IMPORTED)
 
 
 def _become(
@@ -43,6 +50,10 @@ def _become(
         if program == "polydom":
             sys.argv = [program, *arguments]
             run()
+        elif arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            sys.path[:0] = environment.get("PYTHONPATH", os.curdir).split(os.pathsep)
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = arguments
             sys.path[0] = os.fspath(Path(arguments[0]).parent.resolve())
@@ -64,18 +75,26 @@ class ForkedProcess:
     Parameters
     ----------
     words
-        `polydom` and its arguments, or `python`, a file and its arguments.
+        `polydom` and its arguments, or `python`, a file or `-m` and a module, and its
+        arguments.
     folder
         Where it runs; None for where this process does.
     log
         File for what it writes to stderr; None for a pipe, as that of stdout.
+    environment
+        What it has beside the variables of this process.
     """
 
     def __init__(
-        self, words: Sequence[str], folder: Path | None = None, log: Path | None = None
+        self,
+        words: Sequence[str],
+        folder: Path | None = None,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         (out, its_out), (err, its_err) = (_FORKING.Pipe(duplex=False) for _ in "12")
-        given = (words, {**os.environ}, folder, (its_out, log or its_err))
+        variables = {**os.environ, **(environment or {})}
+        given = (words, variables, folder, (its_out, log or its_err))
         self._process = _FORKING.Process(target=_become, args=given)
         self._process.start()
         its_out.close()
