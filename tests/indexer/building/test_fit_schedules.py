@@ -27,7 +27,7 @@ table = "rows.jsonl"
 columns = [{ name = "all", columns = ["a", "b", "c", "d", "e", "f"] }]
 [learner]
 name = "forest"
-n_estimators = 300
+n_estimators = 100
 [costs]
 items = 8
 repeats = 2
@@ -73,7 +73,7 @@ def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
 
 def test_boosting_behind_a_filling_stops_early_in_an_index(tmp_path: Path) -> None:
     project = write(tmp_path, 1600, gaps=0.1)
-    boosting = PROJECT.replace('"forest"', '"boosting"').replace("300", "60")
+    boosting = PROJECT.replace('"forest"', '"boosting"').replace("100", "60")
     project.write_text(boosting.replace("rows.jsonl", "rows.csv"))
     build(project, output=tmp_path / "my.pdx")
     package = Index.load(tmp_path / "my.pdx").package

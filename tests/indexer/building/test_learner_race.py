@@ -65,11 +65,11 @@ def test_a_race_loses_only_who_overruns_its_seconds(
 ) -> None:
     """Also when it goes on from its log, which trains nobody again."""
     settings = {"endless": ENDLESS, "bayes": BAYES}
-    choice, trained = choose(tmp_path, settings, limit_s=6)
+    choice, trained = choose(tmp_path, settings, limit_s=3)
     assert choice.setting == BAYES
     assert list(dict.fromkeys(trained)) == ["endless", "bayes"]
-    assert choice.facts["failed"] == {"endless": "TrainingDied: stopped after its 6 s"}
-    assert choose(tmp_path, settings, limit_s=6)[0] == choice
+    assert choice.facts["failed"] == {"endless": "TrainingDied: stopped after its 3 s"}
+    assert choose(tmp_path, settings, limit_s=3)[0] == choice
     show_race(choice.facts, Console(width=200))
     assert "endless failed: TrainingDied: stopped" in capsys.readouterr().out
 

@@ -266,9 +266,10 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_build_answers_nothing_but_json(tmp_path: Path, workers: int) -> None:
     learner = '{ name = "lightgbm:LGBMClassifier", n_estimators = 3, verbose = 1 }'
-    use = 'files = ["noisy.py"]\nuse = ["text_length", "noisy"]'
-    project = projects.TEXTS.split("[features]")[0] + f"[features]\n{use}\n"
-    project = project.replace("workers = 1", f"workers = {workers}\nlearner={learner}")
+    project = projects.TEXTS.replace(
+        'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+        'files = ["noisy.py"]\nuse = ["text_length", "noisy"]',
+    ).replace("workers = 1", f"workers = {workers}\nlearner={learner}")
     projects.texts(tmp_path, project=project)
     (tmp_path / "noisy.py").write_text(NOISY)
     done = run(tmp_path, "build", "PROJECT.toml", "-o", "my.pdx", "--json")
