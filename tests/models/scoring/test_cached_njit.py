@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +13,7 @@ from numba import float64, int64
 
 from polydom.models.scoring.kernels import cached_njit, compiling, kernel_cache
 from polydom.models.scoring.kernels.cached_njit import njit
+from tests.support.forked_process import run_forked
 from tests.support.places import ROOT
 
 PACKAGE = {
@@ -43,22 +42,28 @@ def double(a):
 }
 
 
-def answer(folder: Path, **environment: str) -> tuple[int, bool]:
+# Python would keep a module by its size and time, as pip does not
+ASK = """\
+import os
+import sys
+
+from numba.core.config import reload_config
+
+sys.dont_write_bytecode = True
+os.environ["NUMBA_CACHE_DIR"] = ""
+os.environ.update(setting.split("=") for setting in sys.argv[1:])
+reload_config()  # numba was imported where this process was forked
+
+from kept.outer import double
+
+print(double(1), sum(double.stats.cache_hits.values()))
+"""
+
+
+def answer(folder: Path, *settings: str) -> tuple[int, bool]:
     """Ask a new process for 2 * (1 + LIMIT), and whether it came from the cache."""
-    code = (
-        "from kept.outer import double\n"
-        "print(double(1), sum(double.stats.cache_hits.values()))"
-    )
-    done = subprocess.run(
-        # Python would keep a module by its size and time, as pip does not
-        [sys.executable, "-B", "-c", code],
-        cwd=folder,
-        env={**os.environ, "NUMBA_CACHE_DIR": "", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    done = run_forked(["python", str(folder / "ask.py"), *settings])
+    assert done.returncode == 0, done.stderr
     value, hits = map(int, done.stdout.split())
     return value, hits > 0
 
@@ -66,6 +71,7 @@ def answer(folder: Path, **environment: str) -> tuple[int, bool]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "kept").mkdir()
+    (tmp_path / "ask.py").write_text(ASK)
     for name, source in PACKAGE.items():
         (tmp_path / "kept" / name).write_text(source)
     for module in (cached_njit, compiling, kernel_cache):
@@ -95,7 +101,7 @@ def test_a_copy_elsewhere_uses_what_is_cached_in_it(folder: Path) -> None:
 @pytest.mark.jit
 def test_kernels_that_check_indices_are_others(folder: Path) -> None:
     assert answer(folder) == (14, False)
-    assert answer(folder, NUMBA_BOUNDSCHECK="1") == (14, False)
+    assert answer(folder, "NUMBA_BOUNDSCHECK=1") == (14, False)
     assert answer(folder) == (14, True)
 
 
@@ -113,9 +119,9 @@ def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same(
     file = folder / "no-folder"
     file.touch()
     for _ in range(2):
-        assert answer(folder, NUMBA_CACHE_DIR=str(file)) == (14, False)
-    assert answer(folder, NUMBA_CACHE_DIR=str(folder / "own")) == (14, False)
-    assert answer(folder, NUMBA_CACHE_DIR=str(folder / "own")) == (14, True)
+        assert answer(folder, f"NUMBA_CACHE_DIR={file}") == (14, False)
+    assert answer(folder, f"NUMBA_CACHE_DIR={folder / 'own'}") == (14, False)
+    assert answer(folder, f"NUMBA_CACHE_DIR={folder / 'own'}") == (14, True)
     assert any((folder / "own" / "polydom").glob("outer.double-*.nbi"))
 
 
