@@ -1,10 +1,12 @@
 """One total spent part by part: what is left sets the price of the next."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+
+from polydom.features.sizes import Size
 
 from ..batch.batch_plan import BatchPlan, PlanFinder
 from .part_scoring import PartScored
@@ -93,15 +95,15 @@ class Spending:
 
     def find(self) -> BatchPlan:
         """Find the price of what is to come, by what is left for it."""
-        sizes, counts = [], []
+        counts: defaultdict[Size, float] = defaultdict(float)
         for place, count in self._to_come.items():
-            if count:
-                own = self._sample.of(place)
-                sizes += own
-                counts += [count / len(own)] * len(own)
-        overhead = self._timing.overhead * sum(counts)
+            own = self._sample.of(place)
+            for size in own if count else ():
+                counts[size] += count / len(own)
+        weights = np.array([*counts.values()])
+        overhead = self._timing.overhead * weights.sum()
         left = (self._left() - overhead) / self._timing.ratio
-        return self._finder.find(sizes, np.array(counts), left)
+        return self._finder.find([*counts], weights, left)
 
     def begin(self, part: Part, plan: BatchPlan) -> None:
         """Note that a part is being scored by a plan."""
