@@ -38,7 +38,7 @@ LEARNERS: dict[str, Any] = {
     "tree": DecisionTreeClassifier(random_state=0),
     "forest": RandomForestClassifier(**SMALL),
     "extra trees": ExtraTreesClassifier(**SMALL),
-    "boosting": GradientBoostingClassifier(**SMALL),
+    "boosting": GradientBoostingClassifier(max_features="sqrt", **SMALL),
     "histogram": HistGradientBoostingClassifier(max_iter=5, random_state=0),
     "adaboost": AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), **SMALL),
     "bagging": BaggingClassifier(max_features=0.5, **SMALL),
