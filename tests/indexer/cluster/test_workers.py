@@ -1,8 +1,5 @@
 """Calls in processes of any executor, and processes that are killed."""
 
-import os
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,34 +12,13 @@ import pytest
 
 from polydom.features.errors import BadInput, WorkerLost
 from polydom.indexer.cluster.workers import Workers
+from tests.support.deadly_calls import die_at_two, die_once
 
 
 def double(number: int) -> int:
     if number < 0:
         raise BadInput(f"{number} is negative")
     return 2 * number
-
-
-def die() -> None:
-    """End as a process does that the kernel picks when memory runs out."""
-    if sys.platform == "win32":
-        os._exit(9)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def die_at_two(number: int) -> int:
-    if number == 2:
-        die()
-    return number
-
-
-def die_once(number: int, folder: Path) -> int:
-    """Die with every third number, the first time that it comes."""
-    came = folder / str(number)
-    if number % 3 == 0 and not came.exists():
-        came.touch()
-        die()
-    return number
 
 
 def name_of(number: int) -> str:
