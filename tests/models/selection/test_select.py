@@ -535,8 +535,8 @@ def test_select_takes_a_strategy_by_name_and_refuses_an_unknown_one() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_select_runs_every_strategy_by_its_name(strategy: str) -> None:
-    bold = GradientBoostingClassifier(n_estimators=20)
-    still = GradientBoostingClassifier(learning_rate=1e-9)  # answers the class prior
+    bold = GradientBoostingClassifier(n_estimators=20, max_features="sqrt")
+    still = clone(bold).set_params(learning_rate=1e-9)  # answers the class prior
     learners = {"still": still, "bold": bold}
     if strategy in FROM_ONE:
         chosen = select_by_iterations(learners, X, y, 20, strategy=strategy)
