@@ -248,7 +248,6 @@ def answer_all(
 ) -> tuple[list[Outcome], NDArray[np.float64]]:
     """Outcomes of all items, one after the other, and the seconds each took."""
     outcomes, seconds = [], []
-    gc.collect()
     gc.disable()  # what is kept here is no server's
     for item in items:
         start_s = time.perf_counter()

@@ -156,7 +156,8 @@ def build_default(
     project = msgspec.structs.replace(project, seed=seed, workers=1)
     if quick:
         search = msgspec.structs.replace(project.search, budget_s=QUICK_SEARCH_S)
-        project = msgspec.structs.replace(project, search=search)
+        costs = msgspec.structs.replace(project.costs, items=12, repeats=3)
+        project = msgspec.structs.replace(project, search=search, costs=costs)
     build(project, output=folder / "own.pdx")
     return folder / "own.pdx"
 
