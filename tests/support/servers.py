@@ -84,3 +84,9 @@ def version_of(port: int) -> str:
 
 def reload(port: int, token: str) -> tuple[int, dict[str, object]]:
     return ask(port, "POST", "/v1/admin/reload", authorization=f"Bearer {token}")
+
+
+def complaints(said: str) -> str:
+    """What a server wrote to stderr, but that it compiles: the first one here does."""
+    lines = said.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("polydom: compiling"))
