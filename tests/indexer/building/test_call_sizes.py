@@ -68,7 +68,7 @@ class SizesOfCalls(Executor):
 def write_texts(folder: Path, count: int) -> None:
     draw = random.Random(1)
     rows = [
-        {"text": " ".join(draw.choices(WORDS[n % 2], k=400)), "label": "ab"[n % 2]}
+        {"text": " ".join(draw.choices(WORDS[n % 2], k=100)), "label": "ab"[n % 2]}
         for n in range(count)
     ]
     lines = map(msgspec.json.encode, rows)

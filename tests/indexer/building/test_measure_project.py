@@ -5,8 +5,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from polydom.indexer.building.project import Project
 from polydom.server.__main__ import main
 from tests.indexer.building.test_cache_keys import install
 from tests.support import projects
+from tests.support.forked_process import ForkedProcess
 from tests.support.waiting import wait_until
 
 UNFINISHED = 3
@@ -64,12 +63,9 @@ class Site:
         plan = str(self.folder / "PROJECT.toml")
         return [command, plan, "--cache", str(self.folder / "shared"), *more]
 
-    def start(self, command: str, *more: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "polydom", *self.arguments(command, *more)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
+    def start(self, command: str, *more: str) -> ForkedProcess:
+        return ForkedProcess(
+            ["python", "-m", "polydom", *self.arguments(command, *more)]
         )
 
     def run(self, command: str, *more: str) -> tuple[int, str]:

@@ -41,7 +41,7 @@ class Prefit(EarlyExitClassifier):
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [Prefit(RandomForestClassifier(20, random_state=0), alpha=0.01)]
+    [Prefit(RandomForestClassifier(10, random_state=0), alpha=0.01)]
 )
 def test_it_is_a_scikit_learn_classifier(estimator: Any, check: Any) -> None:
     check(estimator)
