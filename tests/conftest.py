@@ -39,6 +39,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_logfinish() -> None:
+    """Look for garbage once in what a test leaves.
+
+    Servers go through all there is when they start, and when they stop make it be gone
+    through again: half a second for each, late in the run.
+    """
+    gc.freeze()
+
+
 # Folders whose tests share what takes seconds to start: a browser, two clusters.
 WHOLE = ("tests/browser/", "tests/cluster/")
 
