@@ -86,7 +86,7 @@ def files_below(place: Path) -> set[str]:
     return {
         path.relative_to(place).as_posix()
         for path in place.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.parent.name != "__pycache__"
     }
 
 
