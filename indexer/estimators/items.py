@@ -14,6 +14,7 @@ from polydom.features.readers.parquet_cells import read_parquet_cells
 from polydom.features.tables.cells import MISSING, Cells, Numbers, Words, narrow
 from polydom.features.tables.records import Records
 
+LARGEST = np.finfo(np.float64).max
 NEEDED = (
     "a table is needed (a DataFrame of pandas or Polars, an Arrow table, an array of "
     "two dimensions), or a list of texts, images or records"
@@ -142,6 +143,8 @@ def _cells(column: NDArray[Any], where: str) -> Cells:
         raise BadInput(
             f"{where} holds {type(odd).__name__}; numbers or strings are needed"
         ) from None
+    except OverflowError:
+        raise BadInput(f"{where} holds a whole number over {LARGEST:.0e}") from None
     return Numbers(narrow(np.array(numbers, np.float64)))
 
 
