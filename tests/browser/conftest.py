@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 from tests.support.browser import find_browser, launching
 from tests.support.page_models import PageModels, serving_models
@@ -19,6 +19,13 @@ def browser() -> Iterator[Browser]:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(told)
     with launching(executable) as browser:
         yield browser
+
+
+@pytest.fixture(scope="package")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Where tabs of tests are opened that need no clock or screen of their own."""
+    with browser.new_context() as context:
+        yield context
 
 
 @pytest.fixture(scope="package")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
@@ -63,7 +63,7 @@ def amount_of(text: str) -> float:
 
 @pytest.mark.parametrize("model", ASKED)
 def test_page_buys_what_plan_says(
-    browser: Browser, models: PageModels, model: str
+    context: BrowserContext, models: PageModels, model: str
 ) -> None:
     index = models.indexes[model]
     isTime = model != "money"
@@ -80,7 +80,7 @@ def test_page_buys_what_plan_says(
         }
         for size, budget in pairs
     ]
-    with visiting(browser, models.address(model)) as page:
+    with visiting(context, models.address(model)) as page:
         expect(page.locator("#content")).to_be_visible()
         shown = page.evaluate(CHOOSE, {"model": model, "pairs": asked})
     kinds = set()
@@ -125,9 +125,9 @@ def focus_by_tab(page: Page, selector: str) -> None:
 
 
 def test_keyboard_alone_changes_the_budget_and_reads_an_answer(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
-    with visiting(browser, models.address("texts", size=100, budget=3)) as page:
+    with visiting(context, models.address("texts", size=100, budget=3)) as page:
         sentence = page.locator("#buys .sentence")
         expect(sentence).to_contain_text("buy length for 1.20 ms")
         focus_by_tab(page, ".controls .slider:last-child input[type=range]")
@@ -160,37 +160,39 @@ def test_keyboard_alone_changes_the_budget_and_reads_an_answer(
         expect(page.locator("#pause")).to_have_text("Go on")
 
 
-def test_a_link_shows_what_was_chosen(browser: Browser, models: PageModels) -> None:
-    with visiting(browser, models.address("pairs", size="100x21", budget=9.8)) as page:
+def test_a_link_shows_what_was_chosen(
+    context: BrowserContext, models: PageModels
+) -> None:
+    with visiting(context, models.address("pairs", size="100x21", budget=9.8)) as page:
         expect(page.locator("#buys .sentence")).to_contain_text("buy length and marks")
         page.get_by_label("Budget, ms").fill("25")
         page.keyboard.press("Enter")
         expect(page.locator("#buys .sentence")).to_contain_text("and words for 19.7 ms")
         expect(page).to_have_url(re.compile("budget=25$"))
         linked = page.evaluate("location.href")
-        with visiting(browser, linked) as other:
+        with visiting(context, linked) as other:
             expect(other.locator("#buys .sentence")).to_have_text(
                 page.locator("#buys .sentence").inner_text()
             )
 
 
 def test_a_link_to_nothing_sensible_shows_the_usual(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
     sentence = "#buys .sentence"
-    with visiting(browser, models.address("texts")) as page:
+    with visiting(context, models.address("texts")) as page:
         expect(page.locator(sentence)).to_contain_text("buy")
         usual = page.locator(sentence).inner_text()
     for chosen in ({"size": "0x-3", "budget": "much"}, {"size": "NaN", "budget": -1}):
-        with visiting(browser, models.address("texts", **chosen)) as page:
+        with visiting(context, models.address("texts", **chosen)) as page:
             expect(page.locator(sentence)).to_have_text(usual)
 
 
 @pytest.mark.parametrize("model", ["texts", "images", "people", "numbers", "pairs"])
 def test_page_of_every_kind_has_no_fault_of_accessibility(
-    browser: Browser, models: PageModels, model: str
+    context: BrowserContext, models: PageModels, model: str
 ) -> None:
-    with visiting(browser, models.address(model)) as page:
+    with visiting(context, models.address(model)) as page:
         expect(page.locator("#buys .sentence")).to_contain_text("buy")
         if model not in ("images", "bare"):
             page.locator(".samples button").first.click()

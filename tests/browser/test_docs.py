@@ -4,7 +4,7 @@ import json
 import urllib.request
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
@@ -15,12 +15,14 @@ from tests.support.servers import serving
 TOKEN = "a-token-of-some-user-of-models"
 
 
-def test_docs_show_every_route_and_try_it(browser: Browser, models: PageModels) -> None:
+def test_docs_show_every_route_and_try_it(
+    context: BrowserContext, models: PageModels
+) -> None:
     address = f"http://127.0.0.1:{models.port}/docs"
     with urllib.request.urlopen(address.replace("docs", "openapi.json")) as reply:
         paths = json.load(reply)["paths"]
     routes = [f"{way.upper()} {path}" for path, ways in paths.items() for way in ways]
-    with visiting(browser, address) as page:
+    with visiting(context, address) as page:
         shown = page.locator("#routes > details > summary code")
         expect(shown).to_have_text(routes)
         route = page.locator("details", has=page.get_by_text("POST /v1/predict"))
@@ -36,9 +38,9 @@ def test_docs_show_every_route_and_try_it(browser: Browser, models: PageModels) 
 
 
 def test_docs_have_no_fault_of_accessibility(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
-    with visiting(browser, f"http://127.0.0.1:{models.port}/docs") as page:
+    with visiting(context, f"http://127.0.0.1:{models.port}/docs") as page:
         expect(page.locator("#routes h2")).to_have_count(2)
         page.evaluate(
             "document.querySelectorAll('details').forEach((d) => d.open = true)"
@@ -48,13 +50,13 @@ def test_docs_have_no_fault_of_accessibility(
 
 
 def test_docs_ask_for_a_token_and_show_nothing_before(
-    browser: Browser, tmp_path: Path
+    context: BrowserContext, tmp_path: Path
 ) -> None:
     (tmp_path / "tokens").write_text(TOKEN)
     options = f"--token-file={tmp_path}/tokens"
     with (
         serving(save_index(tmp_path), options) as (_, port),
-        visiting(browser, f"http://127.0.0.1:{port}/docs", ["401"]) as page,
+        visiting(context, f"http://127.0.0.1:{port}/docs", ["401"]) as page,
     ):
         expect(page.locator("#said")).to_contain_text("token")
         assert page.locator("#routes").inner_text() == ""

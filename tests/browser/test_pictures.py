@@ -86,9 +86,9 @@ def test_a_picture_of_the_page_can_be_taken(
     paths = [(DOCS if wanted else tmp_path) / name for name in PICTURES[scheme]]
     options: dict[str, Any] = {"color_scheme": scheme}
     options["viewport"] = {"width": WIDTH, "height": 900}
-    with serving(index) as (_, port):
+    with serving(index) as (_, port), browser.new_context(**options) as context:
         address = page_of(port, **({"size": 120000, "budget": 8} if wanted else {}))
-        with visiting(browser, address, **options) as page:
+        with visiting(context, address) as page:
             expect(page.locator("#content")).to_be_visible()
             show(page, file)
             if wanted and scheme == "dark":

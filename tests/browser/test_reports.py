@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.accessibility import find_faults
 from tests.support.browser import visiting
@@ -28,14 +28,14 @@ def told(page: Page) -> list[Any]:
 
 @pytest.mark.parametrize("model", CHOSEN)
 def test_report_says_what_the_page_says(
-    browser: Browser, models: PageModels, tmp_path: Path, model: str
+    context: BrowserContext, models: PageModels, tmp_path: Path, model: str
 ) -> None:
     models.indexes[model].save(tmp_path / "my.pdx")
     polydom(["inspect", "my.pdx", "--html", "report.html"], tmp_path)
     report = f"file://{tmp_path}/report.html#{CHOSEN[model]}"
-    with visiting(browser, f"{models.address(model)}&{CHOSEN[model]}") as page:
+    with visiting(context, f"{models.address(model)}&{CHOSEN[model]}") as page:
         served = told(page)
-    with visiting(browser, report) as page:
+    with visiting(context, report) as page:
         found = told(page)
         # what a step is called only the features' code knows, or the build said it
         found[1] = found[1].replace("step 1", "lowered")
@@ -44,7 +44,7 @@ def test_report_says_what_the_page_says(
 
 
 def test_report_of_a_build_shows_what_was_measured(
-    browser: Browser, models: PageModels, tmp_path: Path
+    context: BrowserContext, models: PageModels, tmp_path: Path
 ) -> None:
     index = models.indexes["texts"]
     assert index.package is not None
@@ -58,7 +58,7 @@ def test_report_of_a_build_shows_what_was_measured(
     finally:
         del index.package.meta["curves"]
     polydom(["inspect", "my.pdx", "--html", "report.html"], tmp_path)
-    with visiting(browser, f"file://{tmp_path}/report.html#size=100&budget=6") as page:
+    with visiting(context, f"file://{tmp_path}/report.html#size=100&budget=6") as page:
         page.locator("#buys .parts").get_by_role("button", name="marks").click()
         expect(page.locator("#curves .chosen")).to_have_text("Feature marks")
         expect(page.locator("#curves .words")).to_contain_text("2 times were measured")
@@ -66,14 +66,16 @@ def test_report_of_a_build_shows_what_was_measured(
         assert find_faults(page) == []
 
 
-def test_evaluation_shows_what_was_found(browser: Browser, tmp_path: Path) -> None:
+def test_evaluation_shows_what_was_found(
+    context: BrowserContext, tmp_path: Path
+) -> None:
     rows = [{"text": text, "label": LABELS[k % 2]} for k, text in enumerate(TEXTS)]
     (tmp_path / "mails.jsonl").write_text("\n".join(map(json.dumps, rows)))
     save_index(tmp_path)
     given = ["evaluate", "tiny.pdx", "mails.jsonl", "--budgets", "2,500", OWN]
     said = polydom([*given, "--html", "found.html", "--json"], tmp_path)
     found = json.loads(said)
-    with visiting(browser, f"file://{tmp_path}/found.html") as page:
+    with visiting(context, f"file://{tmp_path}/found.html") as page:
         expect(page.locator("canvas")).to_have_count(2)
         within, each = page.locator(".table table").all()
         own = [f"{one['right_inside']:.3f}" for one in found["budgets"]]

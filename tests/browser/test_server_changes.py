@@ -2,9 +2,11 @@
 
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
 
 from tests.support import served
 from tests.support.browser import visiting
@@ -47,14 +49,14 @@ def shows(page: Page, sentence: str) -> None:
 
 
 def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(
-    browser: Browser, tmp_path: Path
+    context: BrowserContext, tmp_path: Path
 ) -> None:
     (tmp_path / "tokens").write_text(TOKEN)
     path, options = served.save_index(tmp_path), [*AS_BUILT]
     options.append(f"--token-file={tmp_path}/tokens")
     with (
         serving(path, *options) as (_, port),
-        visiting(browser, page_of(port, budget=900), ["status of 401"]) as page,
+        visiting(context, page_of(port, budget=900), ["status of 401"]) as page,
     ):
         expect(page.get_by_label("Token")).to_be_visible()
         expect(page.locator("#content")).to_be_hidden()
@@ -71,12 +73,14 @@ def test_a_token_is_asked_for_and_kept_until_the_tab_is_closed(
         page.reload()
         shows(page, "buy")
         expect(page.locator("#door")).to_be_hidden()
-        with visiting(browser, page_of(port), ["status of 401"]) as other:
+        with visiting(context, page_of(port), ["status of 401"]) as other:
             expect(other.get_by_label("Token")).to_be_visible()
 
 
-def test_each_of_several_models_is_shown(browser: Browser, models: PageModels) -> None:
-    with visiting(browser, page_of(models.port)) as page:
+def test_each_of_several_models_is_shown(
+    context: BrowserContext, models: PageModels
+) -> None:
+    with visiting(context, page_of(models.port)) as page:
         shows(page, "expected accuracy")
         for name, quality in (("numbers", "R2"), ("balanced", "balanced accuracy")):
             page.get_by_label("Model").select_option(name)
@@ -89,7 +93,9 @@ def test_each_of_several_models_is_shown(browser: Browser, models: PageModels) -
         expect(page.get_by_label("Model")).to_have_value("balanced")
 
 
-def test_answers_of_all_workers_are_counted(browser: Browser, tmp_path: Path) -> None:
+def test_answers_of_all_workers_are_counted(
+    context: BrowserContext, tmp_path: Path
+) -> None:
     path, asked = served.save_index(tmp_path), 40
     with serving(path, *AS_BUILT, "--workers=2") as (_, port):
         for _ in range(asked):
@@ -101,7 +107,7 @@ def test_answers_of_all_workers_are_counted(browser: Browser, tmp_path: Path) ->
                 content_type="text/plain",
             )
             assert status == 200
-        with visiting(browser, page_of(port)) as page:
+        with visiting(context, page_of(port)) as page:
             shows(page, "buy")
             counted = page.locator(
                 ".tile", has=page.get_by_text("in time, since the start", exact=True)
@@ -112,7 +118,7 @@ def test_answers_of_all_workers_are_counted(browser: Browser, tmp_path: Path) ->
 
 
 def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
-    browser: Browser, tmp_path: Path
+    context: BrowserContext, tmp_path: Path
 ) -> None:
     features, go = tmp_path / "waiting.py", tmp_path / "go"
     features.write_text(WAITING.format(go=str(go)))
@@ -120,7 +126,7 @@ def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
     options = (f"--features={features}", "--budget-ms=20")
     with (
         serving(path, *options, wait=False) as (_, port),
-        visiting(browser, page_of(port, budget=900), ["status of 503"]) as page,
+        visiting(context, page_of(port, budget=900), ["status of 503"]) as page,
     ):
         expect(page.locator("#state")).to_contain_text(re.compile("warm|not ready"))
         page.get_by_label("Text", exact=True).fill(SPAM)
@@ -133,14 +139,14 @@ def test_a_server_that_is_not_ready_says_why_and_is_shown_when_it_is(
 
 
 def test_an_old_tab_says_that_the_index_was_replaced(
-    browser: Browser, tmp_path: Path
+    context: BrowserContext, tmp_path: Path
 ) -> None:
     path = save(tmp_path / "tiny.pdx")
     (tmp_path / "admin").write_text(ADMIN)
     option = f"--admin-token-file={tmp_path}/admin"
     with (
         serving(path, *AS_BUILT, option) as (_, port),
-        visiting(browser, page_of(port, size=100, budget=15)) as page,
+        visiting(context, page_of(port, size=100, budget=15)) as page,
     ):
         shows(page, "expected accuracy 0.950")
         old = version_of(port)
@@ -153,14 +159,14 @@ def test_an_old_tab_says_that_the_index_was_replaced(
 
 
 def test_a_server_that_went_away_is_waited_for(
-    browser: Browser, tmp_path: Path
+    context: BrowserContext, tmp_path: Path
 ) -> None:
     path = served.save_index(tmp_path)
     with serving(path, *AS_BUILT) as (process, port):
         address = page_of(port, size=100, budget=900)
         # what was asked while the server ended is not refused, but cut off
         gone = r"ERR_(CONNECTION_(REFUSED|RESET|CLOSED)|EMPTY_RESPONSE)"
-        with visiting(browser, address, [gone]) as page:
+        with visiting(context, address, [gone]) as page:
             shows(page, "For 100 characters, 900 ms buy length, marks and words")
             page.get_by_label("Text", exact=True).fill(HAM)
             process.send_signal(signal.SIGKILL)
@@ -177,6 +183,14 @@ def test_a_server_that_went_away_is_waited_for(
                 expect(page.locator(".answer .label")).to_have_text("ham")
 
 
+@contextmanager
+def with_clock(browser: Browser) -> Iterator[BrowserContext]:
+    """A context whose tabs have a clock that tests advance."""
+    with browser.new_context() as context:
+        context.clock.install()
+        yield context
+
+
 def is_poll(request: Request) -> bool:
     return request.url.endswith("/metrics")
 
@@ -184,11 +198,12 @@ def is_poll(request: Request) -> bool:
 def test_hours_of_polling_do_not_make_the_page_grow(
     browser: Browser, models: PageModels
 ) -> None:
-    with visiting(browser, "about:blank") as page:
-        page.clock.install()
-        page.goto(models.address("texts"))
+    with (
+        with_clock(browser) as context,
+        visiting(context, models.address("texts")) as page,
+    ):
         shows(page, "buy")
-        session = page.context.new_cdp_session(page)
+        session = context.new_cdp_session(page)
         session.send("Performance.enable")
 
         def poll(times: int) -> None:
@@ -212,11 +227,12 @@ def test_hours_of_polling_do_not_make_the_page_grow(
 
 
 def test_polling_can_be_paused(browser: Browser, models: PageModels) -> None:
-    with visiting(browser, "about:blank") as page:
-        page.clock.install()
+    with (
+        with_clock(browser) as context,
+        visiting(context, models.address("texts")) as page,
+    ):
         polls: list[str] = []
         page.on("request", lambda one: polls.append(one.url))
-        page.goto(models.address("texts"))
         shows(page, "buy")
         page.get_by_role("button", name="Pause").click()
         page.wait_for_load_state("networkidle")

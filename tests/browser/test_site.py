@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 
 from tests.support.browser import visiting
 from tests.support.places import DOCS, ROOT
@@ -69,14 +69,14 @@ def address(site: Path) -> Iterator[str]:
 
 
 def test_pages_ask_no_other_host_and_search_finds(
-    browser: Browser, address: str
+    context: BrowserContext, address: str
 ) -> None:
-    with visiting(browser, f"{address}/reference/python/") as page:
+    with visiting(context, f"{address}/reference/python/") as page:
         page.locator("dialog[aria-label=Search]").wait_for(state="attached")
         page.keyboard.press("Control+k")
         page.get_by_role("combobox").fill("polydom_drift_factor")
         expect(page.get_by_role("listbox")).to_contain_text("Metrics")
-    with visiting(browser, f"{address}/explanation/architecture/") as page:
+    with visiting(context, f"{address}/explanation/architecture/") as page:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 

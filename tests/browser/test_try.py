@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.support.browser import visiting
 from tests.support.page_models import PageModels
@@ -57,11 +57,11 @@ def answer_of(
 @pytest.mark.parametrize(("grey", "label"), [(20, "dark"), (220, "bright")])
 @pytest.mark.parametrize("how", ["drop", "choose"])
 def test_an_image_gets_the_label_of_the_api(
-    browser: Browser, models: PageModels, how: str, grey: int, label: str
+    context: BrowserContext, models: PageModels, how: str, grey: int, label: str
 ) -> None:
     image = picture(grey)
     sent = answer_of(models, "images", image, "image/png", "budget_ms=900")
-    with visiting(browser, models.address("images", budget=900)) as page:
+    with visiting(context, models.address("images", budget=900)) as page:
         expect(page.locator("#try .ask")).to_be_disabled()
         if how == "drop":
             drop(page, image)
@@ -78,7 +78,7 @@ def test_an_image_gets_the_label_of_the_api(
 
 
 def test_what_is_no_image_is_answered_in_the_servers_words(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
     broken = picture(20)[:60]
     status, said = ask(
@@ -90,7 +90,7 @@ def test_what_is_no_image_is_answered_in_the_servers_words(
     )
     assert status == 400
     address = models.address("images", budget=900)
-    with visiting(browser, address, ["status of 400"]) as page:
+    with visiting(context, address, ["status of 400"]) as page:
         drop(page, broken, "broken.png")
         ask_now(page)
         expect(page.locator(".answer .error")).to_have_text(str(said["error"]))
@@ -100,10 +100,10 @@ def test_what_is_no_image_is_answered_in_the_servers_words(
 
 
 def test_a_body_too_large_is_answered_in_the_servers_words(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
     address = models.address("images", budget=900)
-    with visiting(browser, address, ["status of 413"]) as page:
+    with visiting(context, address, ["status of 413"]) as page:
         drop(page, picture(20), "large.png", TOO_LARGE)
         ask_now(page)
         expect(page.locator(".answer .error")).to_contain_text("bytes")
@@ -112,10 +112,10 @@ def test_a_body_too_large_is_answered_in_the_servers_words(
 @pytest.mark.parametrize("how", ["type", "paste"])
 @pytest.mark.parametrize("model", ["texts", "learned", "balanced", "pairs"])
 def test_a_text_gets_the_label_and_scores_of_the_api(
-    browser: Browser, models: PageModels, how: str, model: str
+    context: BrowserContext, models: PageModels, how: str, model: str
 ) -> None:
     sent = answer_of(models, model, SPAM.encode(), "text/plain", "budget_ms=900")
-    with visiting(browser, models.address(model, budget=900)) as page:
+    with visiting(context, models.address(model, budget=900)) as page:
         page.get_by_label("Text", exact=True).focus()
         if how == "type":
             page.keyboard.type(SPAM)
@@ -132,9 +132,9 @@ def test_a_text_gets_the_label_and_scores_of_the_api(
 
 
 def test_the_same_item_is_asked_at_every_budget(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
-    with visiting(browser, models.address("texts", budget=20)) as page:
+    with visiting(context, models.address("texts", budget=20)) as page:
         page.get_by_label("Text", exact=True).fill(SPAM)
         page.locator("#try .ladder").click()
         rows = page.locator(".rungs tbody tr")
@@ -150,10 +150,12 @@ def test_the_same_item_is_asked_at_every_budget(
         }
 
 
-def test_a_number_comes_with_its_interval(browser: Browser, models: PageModels) -> None:
+def test_a_number_comes_with_its_interval(
+    context: BrowserContext, models: PageModels
+) -> None:
     sent = answer_of(models, "numbers", SPAM.encode(), "text/plain", "budget_ms=900")
     low, high = sent["interval"]
-    with visiting(browser, models.address("numbers", budget=900)) as page:
+    with visiting(context, models.address("numbers", budget=900)) as page:
         expect(page.locator("#buys .sentence")).to_contain_text("expected R2")
         page.get_by_label("Text", exact=True).fill(SPAM)
         ask_now(page)
@@ -164,9 +166,11 @@ def test_a_number_comes_with_its_interval(browser: Browser, models: PageModels) 
         assert float(text) == pytest.approx(number, rel=1e-3)
 
 
-def test_money_buys_by_its_own_unit(browser: Browser, models: PageModels) -> None:
+def test_money_buys_by_its_own_unit(
+    context: BrowserContext, models: PageModels
+) -> None:
     sent = answer_of(models, "money", SPAM.encode(), "text/plain", "budget=0.006")
-    with visiting(browser, models.address("money", budget=0.006)) as page:
+    with visiting(context, models.address("money", budget=0.006)) as page:
         page.get_by_label("Text", exact=True).fill(SPAM)
         ask_now(page)
         expect(page.locator(".answer .label")).to_have_text(sent["label"])
@@ -176,9 +180,9 @@ def test_money_buys_by_its_own_unit(browser: Browser, models: PageModels) -> Non
 
 
 def test_a_record_is_asked_by_a_form_of_its_columns(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
-    with visiting(browser, models.address("people", budget=900)) as page:
+    with visiting(context, models.address("people", budget=900)) as page:
         for name, value in PEOPLE[1].items():
             page.get_by_label(name, exact=True).fill(str(value))
         known = page.locator("datalist option")
@@ -191,10 +195,10 @@ def test_a_record_is_asked_by_a_form_of_its_columns(
 
 
 def test_words_where_a_number_is_needed_are_answered_in_the_servers_words(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
     address = models.address("people", budget=900)
-    with visiting(browser, address, ["status of 4"]) as page:
+    with visiting(context, address, ["status of 4"]) as page:
         page.get_by_label("age", exact=True).fill("old")
         ask_now(page)
         expect(page.locator(".answer .error")).to_contain_text("age")
@@ -202,9 +206,9 @@ def test_words_where_a_number_is_needed_are_answered_in_the_servers_words(
 
 @pytest.mark.parametrize("model", ["texts", "people", "numbers", "money", "learned"])
 def test_a_sample_is_filled_in_and_asked(
-    browser: Browser, models: PageModels, model: str
+    context: BrowserContext, models: PageModels, model: str
 ) -> None:
-    with visiting(browser, models.address(model)) as page:
+    with visiting(context, models.address(model)) as page:
         page.get_by_role("button", name="Sample 2").click()
         expect(page.locator(".answer .label")).not_to_be_empty()
         if model == "people":
@@ -215,17 +219,17 @@ def test_a_sample_is_filled_in_and_asked(
 
 @pytest.mark.parametrize("model", ["images", "bare"])
 def test_an_index_without_samples_offers_none(
-    browser: Browser, models: PageModels, model: str
+    context: BrowserContext, models: PageModels, model: str
 ) -> None:
-    with visiting(browser, models.address(model)) as page:
+    with visiting(context, models.address(model)) as page:
         expect(page.locator("#buys .sentence")).to_contain_text("buy")
         expect(page.locator(".samples")).to_be_hidden()
 
 
 def test_the_shown_curl_line_says_the_same(
-    browser: Browser, models: PageModels
+    context: BrowserContext, models: PageModels
 ) -> None:
-    with visiting(browser, models.address("texts", budget=20)) as page:
+    with visiting(context, models.address("texts", budget=20)) as page:
         page.get_by_label("Text", exact=True).fill(f"{HAM} 'tis")
         line = page.locator(".curl").text_content()
     address = f"http://127.0.0.1:{models.port}/v1/predict?model=texts&budget_ms=20"

@@ -3,8 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
 from playwright.sync_api import (
@@ -48,17 +47,16 @@ def launching(executable: str) -> Iterator[Browser]:
 
 @contextmanager
 def visiting(
-    browser: Browser, address: str, expected: Sequence[str] = (), **options: Any
+    context: BrowserContext, address: str, expected: Sequence[str] = ()
 ) -> Iterator[Page]:
-    """A page at an address, in a context of its own with Playwright's options.
+    """A page at an address, in a tab of its own.
 
     Nothing may go wrong in it but what is `expected`: patterns of which each is found
     in some message of the console, and of which all messages have one.
     """
-    with browser.new_context(**options) as context:
-        context.set_default_timeout(WAIT_MS)
-        told = _listen(context, address)
-        page = context.new_page()
+    with closing(context.new_page()) as page:
+        page.set_default_timeout(WAIT_MS)
+        told = _listen(page, address)
         page.goto(address)
         yield page
     unexpected = [one for one in told if not any(re.search(p, one) for p in expected)]
@@ -67,7 +65,7 @@ def visiting(
     assert not missing, f"of {told} none has {missing}"
 
 
-def _listen(context: BrowserContext, address: str) -> list[str]:
+def _listen(page: Page, address: str) -> list[str]:
     """What goes wrong from now on: messages, errors, requests elsewhere."""
     told: list[str] = []
 
@@ -82,11 +80,10 @@ def _listen(context: BrowserContext, address: str) -> list[str]:
         if to.hostname != SERVER or address.startswith("file:"):
             told.append(f"request to {request.url}")
 
-    context.add_init_script(TELL_REFUSED)
-    context.on("console", hear)
-    context.on(
-        "weberror",
-        lambda error: told.append(f"not caught: {error.error.stack or error.error}"),
+    page.add_init_script(TELL_REFUSED)
+    page.on("console", hear)
+    page.on(
+        "pageerror", lambda error: told.append(f"not caught: {error.stack or error}")
     )
-    context.on("request", see)
+    page.on("request", see)
     return told
