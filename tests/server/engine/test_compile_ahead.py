@@ -1,21 +1,19 @@
 """Nothing is compiled while a request waits: what an index calls is ready before."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import stopping_records, zoo
-from tests.support.places import ROOT
+from tests.support.forked_process import run_forked
 
 # Each index is asked in a process that has loaded no kernel for another.
 ASK = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from polydom.models.scoring.kernels.cached_njit import Kernel
+from polydom.models.scoring.kernels.cached_njit import DECLARED, Kernel
 from polydom.server.engine.loading import load_planner
 from polydom.server.offline_scoring.score_items import score_items
 from polydom.server.runtime.at_once import AtOnce
@@ -54,6 +52,7 @@ def ask(path):
         files = [served.FEATURES_FILE]
         list(score_items(index, 3 * [payload], features=files, **spent))
 
+assert all(kernel._can_compile for kernel in DECLARED)
 for path in map(Path, sys.argv[1:]):
     process = os.fork()
     if not process:
@@ -70,12 +69,8 @@ def test_no_kernel_is_missing_once_an_index_is_loaded(tmp_path: Path) -> None:
     stopping = tmp_path / "stopping.pdx"
     stopping_records.make_index().save(stopping)
     asked = [path for name, path in paths.items() if not name.startswith("bare")]
-    done = subprocess.run(
-        [sys.executable, "-c", ASK, *map(str, asked), str(stopping)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    program = tmp_path / "ask.py"
+    program.write_text(ASK)
+    done = run_forked(["python", str(program), *map(str, asked), str(stopping)])
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
