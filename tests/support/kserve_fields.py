@@ -1,6 +1,6 @@
-"""Fields of a manifest that KServe's and Kubernetes's own classes do not have.
+"""Fields of manifests that KServe's and Kubernetes's own classes do not have.
 
-python -m tests.support.kserve_fields TYPE < MANIFEST.json
+python -m tests.support.kserve_fields < MANIFESTS.json, a list of [manifest, type]
 
 In a process of its own, as kserve_calls.py.
 """
@@ -40,4 +40,4 @@ def unknown_fields(given: Any, type_name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(unknown_fields(json.load(sys.stdin), sys.argv[1])))
+    print(json.dumps([unknown_fields(*given) for given in json.load(sys.stdin)]))
