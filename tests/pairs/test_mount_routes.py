@@ -74,9 +74,14 @@ ROUTES: list[tuple[str, str, bytes, str]] = [
 ]
 
 
-def make(folder: Path, *, tokens: bool) -> FastAPI:
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return records.save_index(tmp_path_factory.mktemp("people"))
+
+
+def make(path: Path, *, tokens: bool) -> FastAPI:
     access = Access(Tokens([USER]) if tokens else None, Tokens([ADMIN]))
-    return create_app(records.save_index(folder), access=access)
+    return create_app(path, access=access)
 
 
 def mounted(inner: FastAPI, kind: type[Starlette], path: str) -> Starlette:
@@ -138,22 +143,20 @@ def mask(reply: Any) -> Any:
 
 
 @pytest.mark.parametrize("token", ["", USER, "a-token-that-nobody-knows"])
-@pytest.mark.parametrize(("kind", "path"), [(Starlette, "/ml"), (FastAPI, "/a/b")])
-def test_every_route_answers_alike_below_a_path(
-    tmp_path: Path, kind: type[Starlette], path: str, token: str
-) -> None:
-    with asking(make(tmp_path, tokens=bool(token)), "/readyz") as client:
+def test_every_route_answers_alike_below_a_path(people: Path, token: str) -> None:
+    with asking(make(people, tokens=bool(token)), "/readyz") as client:
         alone = answers(client, "", token)
-    inner = make(tmp_path, tokens=bool(token))
-    with asking(mounted(inner, kind, path), f"{path}/readyz") as client:
-        below = answers(client, path, token)
-        assert client.get("/v1/predict").status_code == 404
-        assert client.get("/livez").status_code == 404
-    for one, other in zip(alone, below, strict=True):
-        if one[1] == "/metrics" and one[2] == 200:
-            assert other[:4] == one[:4]
-        else:
-            assert other == one
+    for kind, path in ((Starlette, "/ml"), (FastAPI, "/a/b")):
+        inner = make(people, tokens=bool(token))
+        with asking(mounted(inner, kind, path), f"{path}/readyz") as client:
+            below = answers(client, path, token)
+            assert client.get("/v1/predict").status_code == 404
+            assert client.get("/livez").status_code == 404
+        for one, other in zip(alone, below, strict=True):
+            if one[1] == "/metrics" and one[2] == 200:
+                assert other[:4] == one[:4]
+            else:
+                assert other == one
     statuses = {(method, where): status for method, where, status, *_ in alone}
     open_paths = (
         "/",
@@ -172,8 +175,8 @@ def test_every_route_answers_alike_below_a_path(
         assert statuses["POST", "/v2/repository/models/people/load"] == 200
 
 
-def test_document_says_where_it_is_mounted(tmp_path: Path) -> None:
-    inner = make(tmp_path, tokens=False)
+def test_document_says_where_it_is_mounted(people: Path) -> None:
+    inner = make(people, tokens=False)
     with asking(mounted(inner, FastAPI, "/ml"), "/ml/readyz") as client:
         document = client.get("/ml/openapi.json").json()
         assert document["servers"] == [{"url": "/ml"}]
@@ -184,9 +187,9 @@ def test_document_says_where_it_is_mounted(tmp_path: Path) -> None:
     assert document["servers"] == [{"url": "/a/b"}]
 
 
-def test_who_runs_no_lifespan_is_told(tmp_path: Path) -> None:
+def test_who_runs_no_lifespan_is_told(people: Path) -> None:
     outer = FastAPI()
-    outer.mount("/ml", make(tmp_path, tokens=False))
+    outer.mount("/ml", make(people, tokens=False))
     with TestClient(outer) as client:
         assert client.get("/ml/livez").status_code == 200
         for method, path, body in (
@@ -205,9 +208,9 @@ async def mine(_: Request) -> PlainTextResponse:
     return PlainTextResponse("mine")
 
 
-def test_what_answers_at_once_does_so_for_no_other_application(tmp_path: Path) -> None:
+def test_what_answers_at_once_does_so_for_no_other_application(people: Path) -> None:
     """Not even where the outer one hands on the state that is meant for servers."""
-    inner = make(tmp_path, tokens=False)
+    inner = make(people, tokens=False)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[Any]:
@@ -223,8 +226,8 @@ def test_what_answers_at_once_does_so_for_no_other_application(tmp_path: Path) -
     assert json.loads(said[3])["label"] == "stays"
 
 
-def test_root_path_of_the_server_is_left_out(tmp_path: Path) -> None:
-    app = make(tmp_path, tokens=False)
+def test_root_path_of_the_server_is_left_out(people: Path) -> None:
+    app = make(people, tokens=False)
     said = asyncio.run(
         serve(app, app, ["/v1/predict", "/v2/models/people/infer"], root_path="/ml")
     )
