@@ -229,9 +229,9 @@ def test_batch_lets_single_requests_go_between(port: int) -> None:
 
     def run() -> None:
         with Client(f"http://127.0.0.1:{port}") as client:
-            texts = (text for text in [SPAM, "x" * 900] * 10_000)
+            texts = (text for text in [SPAM, "x" * 900] * 3_000)
             *_, totals = client.predict_batch(texts, total_budget_ms=60_000)
-        assert getattr(totals, "items", 0) == 20_000
+        assert getattr(totals, "items", 0) == 6_000
         done.set()
 
     batch = threading.Thread(target=run)
