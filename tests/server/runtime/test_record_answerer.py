@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,11 @@ TERMS = st.fixed_dictionaries(
 )
 
 
+@cache
+def index_of(kind: str) -> Index:
+    return KINDS[kind][0]()
+
+
 class Scene:
     """The same request to one index in both ways; the time stands still meanwhile."""
 
@@ -171,7 +177,7 @@ def test_records_are_answered_and_counted_as_in_the_ordinary_way(
     suspects: bool,
 ) -> None:
     asked = data.draw(KINDS[kind][1]), terms, NOW_S - waited_s
-    direct, other = (Scene(KINDS[kind][0](), reserve_s) for _ in range(2))
+    direct, other = (Scene(index_of(kind), reserve_s) for _ in range(2))
     for scene in (direct, other):
         scene.served.planner.suspects = suspects
         if drifts:
@@ -195,7 +201,7 @@ def test_records_are_answered_and_counted_as_in_the_ordinary_way(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_usual_requests_are_answered_in_one_go(kind: str) -> None:
-    scene = Scene(KINDS[kind][0]())
+    scene = Scene(index_of(kind))
     for terms in ({}, {"budget_ms": 50}):
         answer = scene.in_one_go(FIRST[kind], terms, NOW_S - 1e-4)
         assert answer is not None
