@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -41,11 +42,16 @@ def is_kernel(path: Path) -> bool:
     return "kernels" in path.parts
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """All that a module imports anywhere, by its whole name: modules and their names.
 
     Also what it imports for type checkers only, or by a text such as "package:Class".
     """
+    return frozenset(_each_import(path))
+
+
+def _each_import(path: Path) -> Iterator[str]:
     name = name_of(path)
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -73,7 +79,7 @@ def test_module_keeps_the_house_rules(path: Path) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_modules_import_each_other_in_a_circle(room: str) -> None:
     graph = {
-        name: MODULES.keys() & set(imports(path)) - {name}
+        name: MODULES.keys() & imports(path) - {name}
         for name, path in MODULES.items()
         if path.relative_to(ROOT).parts[0] == room and path.stem != "__init__"
     }
