@@ -77,7 +77,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 def overwrite_freed() -> list[np.ndarray[Any, Any]]:
     """Fill memory that was let go of with numbers that are no addresses."""
-    gc.collect(0)  # the youngest: to go through what other tests left takes longer
+    gc.collect()
     sizes = [2**k for k in range(3, 16)] * 40
     return [np.full(size, 2**62 - 1, np.int64) for size in sizes]
 

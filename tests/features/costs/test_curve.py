@@ -185,6 +185,26 @@ def test_minimise_agrees_with_trying_every_corner(
     assert loss == pytest.approx(least, rel=1e-7, abs=1e-9)
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 20), st.integers(1, 50)), min_size=4, max_size=9),
+    st.sampled_from([0.2, 0.5, 0.9, 0.99]),
+)
+def test_minimise_each_fits_every_part_as_well_as_one_alone(
+    measured: list[tuple[int, int]], share: float
+) -> None:
+    sizes, seconds = np.array(measured, np.float64).T
+    fold = np.arange(len(sizes)) % 4
+    parts = [(fold != held, degree) for held in range(4) for degree in range(3)]
+    found = quantile.minimise_each(sizes, seconds, seconds, share, parts)
+    for (kept, degree), coefficients in zip(parts, found, strict=True):
+        own = sizes[kept], seconds[kept], seconds[kept]
+        fitted = np.polynomial.polynomial.polyval(own[0], coefficients)
+        loss = pinball_loss((own[1] - fitted) / own[1], share)
+        least = least_pinball_loss(*own, share, degree)
+        assert np.all(coefficients >= 0)
+        assert loss == pytest.approx(least, rel=1e-7, abs=1e-9)
+
+
 @pytest.mark.parametrize("share", [0.5, 0.99])
 @pytest.mark.parametrize("degree", [0, 2])
 def test_minimise_is_exact_where_most_times_only_pull(

@@ -64,6 +64,7 @@ class Site:
         return [command, plan, "--cache", str(self.folder / "shared"), *more]
 
     def start(self, command: str, *more: str) -> ForkedProcess:
+        # by -m, so that a library is found where PYTHONPATH says
         return ForkedProcess(
             ["python", "-m", "polydom", *self.arguments(command, *more)]
         )
