@@ -1,5 +1,6 @@
 """One run of `polydom evaluate`: from an index and labelled items to what was found."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from .numeric_judgement import NumericJudge
 from .own_model import OwnModel, part
 
 READY_S = 20.0  # how long a server may take to be ready
+SPIN_S = 0.3  # threads that trained a model look for more to do for 0.2 seconds
 SHOWN = 5  # names in a remark
 
 
@@ -153,8 +155,11 @@ class EvaluationRun:
         """Ask everybody for everything; what is done stays if it is interrupted.
 
         Numeric libraries are held to one thread, as in a server: more are no faster for
-        one item, and go on spinning while others are asked.
+        one item, and go on spinning while others are asked. Those of models that were
+        fitted just now may do so first.
         """
+        if self.against:
+            time.sleep(SPIN_S)
         with one_thread():
             self.contest.warm_up()
             with self.progress.stage("evaluating", self.contest.total) as on_progress:

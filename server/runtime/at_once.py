@@ -37,6 +37,7 @@ class AtOnce:
         arrived_s = planner.now()
         item = translator.read(payload)
         request = translator.request(terms, item, arrived_s, Caller(), self._after)
+        request = translator.weighed(request)
         outcome = execute(planner, request)
         at_once = replace(request, read_s=outcome.started_s)
         answer = translator.answer(at_once, outcome)

@@ -15,7 +15,7 @@ from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Caller, Request
-from ..engine.send_time import HEAVY, WINDOW, SendTime, SendTimes, weigh
+from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
 from ..schema.facts import CurvesFacts, IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
@@ -176,7 +176,8 @@ class ServedModel:
         request = replace(
             request, budget=budget, waits_since_s=since_s, send_time=times.thread
         )
-        request = self._weighed(request, times, times.thread)
+        if times.weighs:
+            request = self.translator.weighed(request)
         return request, await self._ask_thread(request, done)
 
     @functools.cached_property
@@ -228,23 +229,7 @@ class ServedModel:
     ) -> Request:
         """Ask as what the event loop answers."""
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)
-        return self._weighed(request, times, times.loop)
-
-    def _weighed(
-        self, request: Request, times: SendTimes, send_time: SendTime
-    ) -> Request:
-        """Keep as much of a small budget as promises most that is right and in time."""
-        budget = request.budget
-        is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
-        if not (is_heavy and times.weighs):
-            return request
-        now_s, planner = self.now(), self.planner
-        left_s = budget.keeping(0.0).left(now_s)
-        kept_s = weigh(
-            send_time.levels(now_s),
-            lambda kept_s: planner.quality_within(request, left_s - kept_s, now_s),
-        )
-        return replace(request, budget=budget.keeping(kept_s))
+        return self.translator.weighed(request) if times.weighs else request
 
     def _at_once(self, request: Request) -> Outcome | Choice | None:
         """Answer where that is quick and nothing waits, else tell what was chosen."""

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, make_item
 
@@ -10,7 +12,7 @@ from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
-from ..engine.send_time import SendTime
+from ..engine.send_time import HEAVY, SendTime, weigh
 from ..schema.predict import Answer, PredictRequest, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
@@ -83,6 +85,23 @@ class Translator:
             send_time,
             terms.exact,
         )
+
+    def weighed(self, request: Request) -> Request:
+        """Keep as much of a small budget as promises most that is right and in time.
+
+        The same request, where what is kept after `send_time` is little of its budget.
+        """
+        budget, send_time, planner = request.budget, request.send_time, self.planner
+        is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
+        if send_time is None or not is_heavy:
+            return request
+        now_s = planner.now()
+        left_s = budget.keeping(0.0).left(now_s)
+        kept_s = weigh(
+            send_time.levels(now_s),
+            lambda kept_s: planner.quality_within(request, left_s - kept_s, now_s),
+        )
+        return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
         """Say what came of a request; it is foreseen whether its budget is met."""

@@ -22,6 +22,20 @@ class Ticking:
         return self.now_s
 
 
+class Stalling:
+    """A clock that moves by a microsecond, and once by 20 ms after so many looks."""
+
+    now_s = 50.0
+    stalls_after = 0
+
+    def __call__(self) -> float:
+        self.now_s += 1e-6
+        if self.stalls_after:
+            self.stalls_after -= 1
+            self.now_s += 0.0 if self.stalls_after else 20e-3
+        return self.now_s
+
+
 def test_what_making_an_answer_takes_is_kept_of_the_next_budget() -> None:
     planner = Planner(INDEX, extractor_of(INDEX), now=Ticking(), busy=float)
     at_once = AtOnce(Translator(planner, Settings()))
@@ -30,9 +44,24 @@ def test_what_making_an_answer_takes_is_kept_of_the_next_budget() -> None:
     assert isinstance(second.reserve_us, float)
     assert 4000.0 <= second.reserve_us <= 8000.0  # twice a few looks
     assert second.budget_met
-    scarce = at_once.answer(Terms(budget_ms=6.0), HAM)
+    scarce = at_once.answer(Terms(budget_ms=7.0), HAM)
     assert (scarce.features, scarce.budget_met) == ((), True)
     assert not at_once.answer(Terms(budget_ms=3.0), HAM).budget_met
+
+
+@pytest.mark.parametrize("look", range(1, 13))
+def test_a_stall_wherever_it_comes_leaves_later_answers_their_plan(look: int) -> None:
+    clock = Stalling()
+    planner = Planner(INDEX, extractor_of(INDEX), now=clock, busy=float)
+    at_once = AtOnce(Translator(planner, Settings()))
+    for _ in range(20):
+        usual = at_once.answer(Terms(budget_ms=8.0), HAM)
+    assert usual.features
+    clock.stalls_after = look
+    while clock.stalls_after:
+        at_once.answer(Terms(budget_ms=8.0), HAM)
+    after = [at_once.answer(Terms(budget_ms=8.0), HAM) for _ in range(5)]
+    assert [answer.features for answer in after] == 5 * [usual.features]
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
