@@ -46,12 +46,12 @@ class Measured(NamedTuple):
     machines: tuple[Machine, ...]
 
     def joined(self, other: "Measured") -> "Measured":
-        """Return the busier of two loads, and the machines of both."""
+        """Return the load of both together, and the machines of both."""
         days: dict[tuple[str, int], str] = {}
         for processor, cores, day in (*self.machines, *other.machines):
             days[processor, cores] = max(day, days.get((processor, cores), ""))
         machines = (Machine(*kind, day) for kind, day in sorted(days.items()))
-        return Measured(self.load.worse(other.load), tuple(machines))
+        return Measured(self.load.joined(other.load), tuple(machines))
 
     def facts(self) -> dict[str, object]:
         """Plain data."""

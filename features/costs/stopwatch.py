@@ -33,11 +33,14 @@ class Load(NamedTuple):
         does not tell.
     processors
         How many there are.
+    timed_s
+        Seconds of the timed calls, of which `lost` is a share.
     """
 
     lost: float
     others: float | None
     processors: int
+    timed_s: float = 1.0
 
     @property
     def busy(self) -> bool:
@@ -45,16 +48,25 @@ class Load(NamedTuple):
         most = max((1 - FREE) * self.processors - 1, FREE)
         return self.lost > BUSY or (self.others is not None and self.others > most)
 
-    def worse(self, other: "Load") -> "Load":
-        """Return the load of the busier of two times, number by number."""
+    def joined(self, other: "Load") -> "Load":
+        """Return the load of two times together; of `others`, the larger.
+
+        A stall says little of some milliseconds and much of as many seconds.
+        """
         known = [n for n in (self.others, other.others) if n is not None]
-        return Load(
-            max(self.lost, other.lost), max(known, default=None), self.processors
-        )
+        timed_s = self.timed_s + other.timed_s
+        lost_s = self.lost * self.timed_s + other.lost * other.timed_s
+        lost = lost_s / timed_s if timed_s else 0.0
+        return Load(lost, max(known, default=None), self.processors, timed_s)
 
     def facts(self) -> dict[str, object]:
         """Plain data, with the verdict."""
-        return {**self._asdict(), "busy": self.busy}
+        return {
+            "lost": self.lost,
+            "others": self.others,
+            "processors": self.processors,
+            "busy": self.busy,
+        }
 
 
 class Stopwatch:
@@ -119,7 +131,7 @@ class Stopwatch:
         else:
             used_s = (all_s - all_before_s) - (own_s - own_before_s)
             others = max(used_s, 0.0) / (now_s - began_s)
-        return Load(lost, others, os.cpu_count() or 1)
+        return Load(lost, others, os.cpu_count() or 1, self.timed_s)
 
 
 def busy_clock() -> Clock:

@@ -24,7 +24,7 @@ def test_joined_measurements_name_each_kind_of_machine_once() -> None:
         BUSY, (Machine("b", 2, "2026-11-24"), Machine("a", 2, "2026-01-01"))
     )
     joined = first.joined(second)
-    assert joined.load == BUSY
+    assert joined.load == QUIET.joined(BUSY)
     machines = (Machine("a", 2, "2026-01-01"), Machine("b", 2, "2026-11-24"))
     assert joined.machines == machines
     assert second.joined(first) == joined

@@ -87,10 +87,20 @@ def test_a_machine_is_busy_where_others_take_time_or_nearly_all_processors(
     assert load.facts()["busy"] == busy
 
 
-def test_the_worse_of_two_loads_is_each_ones_worse_number() -> None:
-    one, other = Load(0.1, None, 4), Load(0.0, 1.5, 4)
-    assert one.worse(other) == Load(0.1, 1.5, 4)
-    assert one.worse(one) == one
+def test_the_load_of_two_times_is_that_of_their_seconds_together() -> None:
+    one, other = Load(0.1, None, 4, timed_s=3.0), Load(0.5, 1.5, 4, timed_s=1.0)
+    for both in (one.joined(other), other.joined(one)):
+        assert (both.others, both.processors, both.timed_s) == (1.5, 4, 4.0)
+        assert both.lost == pytest.approx(0.2)
+    nothing = Load(0.0, None, 4, timed_s=0.0)
+    assert one.joined(nothing).lost == pytest.approx(one.lost)
+    assert nothing.joined(nothing).lost == 0
+
+
+def test_a_stall_of_some_milliseconds_makes_no_build_of_seconds_busy() -> None:
+    stalled, quiet = Load(0.8, None, 2, timed_s=5e-3), Load(0.0, None, 2, timed_s=2.0)
+    assert stalled.busy
+    assert not quiet.joined(stalled).busy
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counted by Linux alone")
