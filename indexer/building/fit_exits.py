@@ -319,9 +319,10 @@ class PlanExitFitter:
             facts["schedule"] = _schedule_facts(best.evaluator, used, best.times)
         reached = np.cumsum(costs.steps)
         whole = float(reached[-1])
+        left = reached[-1] - reached[at]  # 0 at the last: no rounding below it
         return {
             "early": float(np.mean(at < last)),
-            "saved": 1 - float(reached[at].mean()) / whole if whole else 0.0,
+            "saved": float(left.mean()) / whole if whole else 0.0,
             "changed": float(np.mean(choices != answers.choices[:, -1])),
             **facts,
         }

@@ -1,5 +1,6 @@
 """Exits of a whole index: fitted on held-out items, built, saved and served."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
+from polydom.server.runtime.describe_index import describe_index
 from tests.support import projects
 from tests.support.oracles.building import out_of_sample
 from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
@@ -62,7 +64,9 @@ def fitter_of(goal: ExitGoal) -> tuple[Index, PlanExitFitter]:
     return index, PlanExitFitter(goal, fitted, fresh)
 
 
-def fitted(package: Package, fitter: PlanExitFitter) -> PlanExits:
+def fitted(
+    package: Package, fitter: PlanExitFitter, prices: Mapping[int, float] = PRICES
+) -> PlanExits:
     """Fit the exits of every plan."""
     return fitter.all(
         package.masks.tolist(),
@@ -70,7 +74,7 @@ def fitted(package: Package, fitter: PlanExitFitter) -> PlanExits:
         package.orders,
         package.fallbacks,
         np.full(len(ACCURACIES), 0.01),
-        PRICES.__getitem__,
+        prices.__getitem__,
         lambda row, goal, evaluator: pytest.fail("there is no schedule to time"),
         lambda done, left=None: None,
     )
@@ -110,6 +114,18 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(goal: ExitGoal) -> N
     assert (found.facts["calibrated"] > 0) == (goal.confidence is not None)
 
 
+def test_what_is_saved_is_a_share_whatever_prices_round_to() -> None:
+    index, fitter = fitter_of(ExitGoal(0.0))
+    assert index.package is not None
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        steps = draw.uniform(1e-6, 1e-3, 3).cumsum()
+        prices = {0: 0.0, 1: steps[0], 3: steps[1], 7: steps[2]}
+        for facts in fitted(index.package, fitter, prices).facts["plans"]:
+            assert 0 <= facts["saved"] <= 1
+            assert facts["early"] or facts["saved"] == 0
+
+
 def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path / "mails", count=400, project=WITH_EXITS)
     index = build(
@@ -123,6 +139,12 @@ def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> N
     facts = facts_of(index)["build"]["exits"]
     assert (facts["alpha"], facts["confidence"]) == (0.1, 0.9)
     assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
+    said = describe_index(index).exits
+    assert (said is not None) == some
+    if said is not None:
+        assert [plan.saved for plan in said.plans] == [
+            plan["saved"] for plan in facts["plans"]
+        ]
 
 
 def test_with_folds_exits_are_fitted_on_all_items(tmp_path: Path) -> None:
