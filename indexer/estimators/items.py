@@ -144,7 +144,7 @@ def _cells(column: NDArray[Any], where: str) -> Cells:
             f"{where} holds {type(odd).__name__}; numbers or strings are needed"
         ) from None
     except OverflowError:
-        raise BadInput(f"{where} holds a whole number over {LARGEST:.0e}") from None
+        raise BadInput(f"{where} holds a whole number over {LARGEST:.1e}") from None
     return Numbers(narrow(np.array(numbers, np.float64)))
 
 

@@ -16,7 +16,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SERVER = "127.0.0.1"
 OWN_SCHEMES = ("data", "blob")
 WAIT_MS = 15_000
