@@ -13,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test compiled clusters interpreted times coverage check install browser dist lowest clean
+.PHONY: demo test check-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check install browser dist lowest clean
 
 # A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed
@@ -24,10 +24,14 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet --no-compile --editable '.[dask,grpc,image,parquet,plot,ray]' --group dev
 	touch $@
 
-# Pages are tested in a browser: one that is here, or else Debian's where it can be had.
+# Pages are tested in a browser: Chromium without a screen takes half of the processor time; else one that is here, or Debian's.
+APT = apt-get install -y --no-install-recommends fonts-liberation
+
 browser:
-	@{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || \
-		{ apt-get update && apt-get install -y --no-install-recommends chromium fonts-liberation; } >/dev/null 2>&1 || \
+	@command -v chromium-headless-shell >/dev/null || \
+		{ apt-get update && $(APT) chromium-headless-shell; } >/dev/null 2>&1 || \
+		{ command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null || \
+		$(APT) chromium >/dev/null 2>&1 || \
 		echo "no Chromium here, and apt-get gave none: tests of the pages will be skipped, and fail where CI=true"
 
 # Build an index from real images, serve it, ask it at several budgets.
@@ -37,9 +41,17 @@ demo: install
 # Everything that must hold before a change lands.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 check interpreted
-	$(MAKE) -j2 compiled clusters
+	$(MAKE) -j2 check-then-clusters interpreted-then-compiled
 	$(MAKE) times
+
+# Neither core waits for the other's part.
+check-then-clusters:
+	$(MAKE) check
+	$(MAKE) clusters
+
+interpreted-then-compiled:
+	$(MAKE) interpreted
+	$(MAKE) compiled
 
 # Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
