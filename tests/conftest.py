@@ -50,11 +50,13 @@ def pytest_runtest_logfinish() -> None:
 
 # Folders whose tests share what takes seconds to start: a browser, two clusters.
 WHOLE = ("tests/browser/", "tests/cluster/")
+# Folders with files that take longest.
+LONG = ("tests/system/", "tests/tutorials/", "tests/benchmarks/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that all processes end together."""
-    items.sort(key=lambda item: not item.nodeid.startswith((*WHOLE, "tests/system/")))
+    items.sort(key=lambda item: not item.nodeid.startswith((*WHOLE, *LONG)))
 
 
 @pytest.hookimpl(optionalhook=True)
