@@ -1,6 +1,8 @@
 """Build an index of digits, serve it, and ask it at several budgets.
 
-python docs/demo/demo.py [FOLDER]    leaves the server up; FOLDER gets the index
+python docs/demo/demo.py [FOLDER]    leaves the server up
+
+FOLDER gets the index, and the digits that it was not built of, for `polydom evaluate`.
 """
 
 import http.client
@@ -43,6 +45,7 @@ def main(folder: Path) -> int:
     index = Index.load(path)
     server = serve(path, folder / "server.log")
     items, labels = held_out(Project.load(HERE / "PROJECT.toml"))
+    keep(items, labels, folder / "held-out")
     answers = [ask(item, GENEROUS_MS) for item in items]
     floor_ms = max(own_ms(answer) for answer in sorted(answers, key=own_ms)[:-2])
     table = Table(
@@ -121,6 +124,14 @@ def held_out(project: Project) -> tuple[list[Item], list[str]]:
         [dataset.items[row] for row in rows],
         [dataset.labels[dataset.codes[row]] for row in rows],
     )
+
+
+def keep(items: list[Item], labels: list[str], folder: Path) -> None:
+    """Write items to a folder for each label."""
+    for number, (item, label) in enumerate(zip(items, labels, strict=True)):
+        path = folder / label / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(item.payload)
 
 
 def budgets(index: Index, floor_ms: float) -> list[float]:

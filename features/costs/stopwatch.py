@@ -34,7 +34,8 @@ class Load(NamedTuple):
     processors
         How many there are.
     timed_s
-        Seconds of the timed calls, of which `lost` is a share.
+        Seconds of the timed calls, of which `lost` is a share; 1 where times that were
+        kept do not say.
     """
 
     lost: float

@@ -23,8 +23,8 @@ class RecordAnswerer:
     buys the most accurate plan. Nothing is chosen, carried out step by step or handed
     on then: the model is asked, and one answer, always the same, is filled and
     encoded. Of anything else it says nothing but that it is for the ordinary way, which
-    answers these requests the same (`Translator.request`, `execution.begin`,
-    `Translator.answer`).
+    answers these requests the same (`Translator.request` and `weighed`,
+    `execution.begin`, `Translator.answer`).
 
     Only for the event loop: the answer that it fills is its only one.
 
