@@ -30,6 +30,7 @@ from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
+from ..index.pdx_file import sweep_unfinished
 from ..index.quality import Task
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
@@ -197,6 +198,7 @@ def open_cluster(
     data = [] if shared is None else project.data_places
     workers = checked(workers, project.feature_files, shared, data)
     folder = Path(cache or shared or project.path(FOLDER)).absolute()
+    sweep_unfinished(folder)
     return workers, Cache(folder, seen=shared is not None or workers.check is None)
 
 

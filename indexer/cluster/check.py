@@ -3,6 +3,7 @@
 import hashlib
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
@@ -74,8 +75,8 @@ class WorkerCheck(NamedTuple):
         if shared is not None:
             shared.mkdir(parents=True, exist_ok=True)
             seen = shared / SEEN
-            if not seen.exists():
-                seen.write_text(token_hex(16))
+            with suppress(FileExistsError), seen.open("x") as file:
+                file.write(token_hex(16))
             needed.append(seen)
         facts = describe(tuple(needed), tuple(data))
         return cls(tuple(needed), tuple(data), _digest_of(facts))

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from polydom.features.sizes import Size, is_size, read_size, show_size
 from .lookup import Lookup, SizeLookup
 from .machine_factors import MachineFactors, rescale_costs
 from .package import Package, check_choice, pack, unpack
-from .pdx_file import read_file, write_file
+from .pdx_file import read_file, sweep_unfinished, write_file
 from .size_pair_lookup import SizePairLookup
 
 
@@ -246,6 +247,7 @@ class Index:
             meta["package"], more = pack(self.package)
             arrays |= more
         write_file(path, meta, arrays)
+        sweep_unfinished(Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

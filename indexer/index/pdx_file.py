@@ -12,15 +12,19 @@ whoever cut it off would end the process.
 
 import contextlib
 import errno
+import glob
 import hashlib
 import math
 import mmap
 import os
+import shutil
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Annotated, Any
 
 import msgspec
@@ -43,6 +47,9 @@ MAX_CONTAINERS = 1 << 17
 MAX_ENTRIES = 1 << 19
 MAX_DIMENSIONS = 32
 MAX_SPAN = 1 << 48  # product of an empty array's other lengths
+# A file that nobody has written to for so long is nobody's: clocks of machines that
+# share a folder differ by less.
+ABANDONED_S = 24 * 3600.0
 DTYPES = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 
 # magic, format version, reserved (0), header bytes, file bytes; then the checksum
@@ -150,12 +157,15 @@ def read_file(
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes `path`'s place when the block ends without an error.
 
+    Until then its name is drawn: processes of several machines may write the same file
+    at a time, and the last one to end has its place.
+
     Raises
     ------
     CannotWrite
         If the system says so; nothing of the new file stays.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):
         try:
             with temporary.open("wb") as file:
@@ -171,6 +181,26 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def sweep_unfinished(place: Path) -> None:
+    """Remove what killed processes left of files that they were writing.
+
+    These, and folders for as long as a process lives, are called `.NAME.DRAWN.tmp`.
+
+    Parameters
+    ----------
+    place
+        A folder with all below it, or one such file.
+    """
+    if place.is_dir():
+        found = place.rglob(".*.tmp")
+    else:
+        found = place.parent.glob(f".{glob.escape(place.name)}.*.tmp")
+    for left in found:
+        with contextlib.suppress(OSError):  # it is gone, or not ours to remove
+            if time.time() - left.lstat().st_mtime > ABANDONED_S:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.errors import BadInput
+from polydom.indexer.index.pdx_file import replace_when_done
 
 from .assets import STATIC, fill, join_modules
 
@@ -47,16 +48,12 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
 
     Raises
     ------
-    OSError
-        If it cannot be written; nothing is left behind then.
+    CannotWrite
+        If the system says so; nothing is left behind then.
     """
     text = make_report(name, title, facts)
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replace_when_done(path) as file:
+        file.write(text.encode())
 
 
 def make_report(name: str, title: str, facts: Any) -> str:

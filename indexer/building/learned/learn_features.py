@@ -6,6 +6,7 @@ items are scored by the feature that is stored.
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import msgspec
@@ -264,8 +265,9 @@ class FeatureLearner:
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
         """Scores of each part, in order, by what the others teach at each strength."""
-        # the first of them are learned from where a strength is chosen
-        shared = self.cache.share(f"{entry}/{len(texts.parts)}", texts.arrays())
+        # removed at the end, while another build may learn the same there
+        name = f"{entry}/.{len(texts.parts)}.{token_hex(8)}.tmp"
+        shared = self.cache.share(name, texts.arrays())
         calls = ((shared, name, fitting, strengths) for name in names)
         try:
             yield from self.workers.run(score_part, calls, stage=STAGE)

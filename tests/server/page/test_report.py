@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, CannotWrite
 from polydom.indexer.index.index import Index
 from polydom.server.page.report import make_report, refuse_report, write_report
 from tests.support.commands import run
@@ -52,7 +52,7 @@ def test_report_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path.write_text("before")
     with pytest.raises(TypeError):
         write_report(path, "index_report", "x", {"name": object()})
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CannotWrite):
         write_report(tmp_path / "none" / "x.html", "index_report", "x", {})
     assert (path.read_text(), [*tmp_path.iterdir()]) == ("before", [path])
     write_report(path, "index_report", "x", {})
