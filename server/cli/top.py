@@ -6,6 +6,7 @@ import urllib.request
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -131,27 +132,42 @@ def top(
         raise typer.Exit from None
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the token is for the server that was named."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Say that there is no request to go on with."""
+
+
 def _looker(url: str, model: str | None, token: str | None) -> Callable[[], Counts]:
+    from ..client.messages import Address
+
+    Address(url, token)  # refuses what is none
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    try:
-        request = urllib.request.Request(f"{url.rstrip('/')}/metrics", headers=headers)
-    except ValueError as error:
-        raise BadInput(
-            f"{url!r} is no address such as http://127.0.0.1:8000"
-        ) from error
+    request = urllib.request.Request(f"{url.rstrip('/')}/metrics", headers=headers)
+    opener = urllib.request.build_opener(_NoRedirects)
 
     def look() -> Counts:
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+            with opener.open(request, timeout=PATIENCE_S) as reply:
                 text = reply.read().decode()
         except urllib.error.HTTPError as error:
-            needed = "; give --token-file" if error.code == 401 else ""
-            raise BadInput(f"{url}: {error.code} {error.reason}{needed}") from error
-        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"{url}: {_told(error)}") from error
+        except (OSError, HTTPException, ValueError) as error:
             raise BadInput(f"{url} does not answer: {error}") from error
         return read_counts(text, model, time.monotonic())
 
     return look
+
+
+def _told(error: urllib.error.HTTPError) -> str:
+    """Say what came instead of counts, and what may help."""
+    said = f"{error.code} {error.reason}"
+    if error.code == 401:
+        return f"{said}; give --token-file"
+    if where := error.headers.get("location"):
+        return f"{said}; it leads to {where}, which is not followed: name that address"
+    return said
 
 
 def read_counts(text: str, model: str | None, at_s: float) -> Counts:

@@ -56,12 +56,18 @@ class Address:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadInput(f"{url!r} is no address such as http://127.0.0.1:8000")
+        refused = BadInput(f"{url!r} is no address such as http://127.0.0.1:8000")
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as error:  # an open bracket, or a port that cannot be
+            raise refused from error
+        broken = not url.isprintable() or " " in url  # which would break the request
+        if parts.scheme not in ("http", "https") or not host or broken:
+            raise refused
         secure = parts.scheme == "https"
-        self.host = parts.hostname
-        self.port = parts.port or (443 if secure else 80)
+        self.host = host
+        self.port = port or (443 if secure else 80)
         self.tls = ssl.create_default_context() if secure else None
         self._path = parts.path.rstrip("/")
         shown = f"[{self.host}]" if ":" in self.host else self.host

@@ -1,11 +1,13 @@
 """`polydom top` shows what a real server counted, and says why it cannot."""
 
 import contextlib
+import http.server
 import os
 import pty
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -107,6 +109,45 @@ def test_what_is_wrong_is_said(
     assert (code, "is no address such as" in err) == (1, True)
     code, _, err = run(capsys, "top", "http://127.0.0.1:9")
     assert (code, "http://127.0.0.1:9 does not answer" in err) == (1, True)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_token_follows_a_redirect(
+    tokens: list[str], capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers["authorization"]))
+            self.send_response(status)
+            self.send_header("location", f"http://localhost:{port}/elsewhere")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    port = server.server_port
+    threading.Thread(target=server.serve_forever).start()
+    try:
+        code, _, err = run(capsys, "top", f"http://127.0.0.1:{port}", *tokens)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert asked == [("/metrics", f"Bearer {TOKEN}")]
+    assert code == 1
+    assert f"it leads to http://localhost:{port}/elsewhere" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("url", ["file:///etc", "ftp://127.0.0.1", "data:x", ""])
+def test_what_is_no_address_of_a_server_is_refused(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    code, _, err = run(capsys, "top", url)
+    assert (code, "is no address such as" in err) == (1, True)
 
 
 def test_a_server_of_another_kind_is_told_apart() -> None:

@@ -199,6 +199,8 @@ def replies(text: bytes, count: int = 1) -> str:
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "closed before"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "no answer of polydom"),
         (b"HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\n<>", "status 502"),
+        # nobody goes there with the token
+        (b"HTTP/1.1 307 R\r\nlocation: //x\r\ncontent-length: 0\r\n\r\n", "307"),
     ],
 )
 def test_client_says_what_is_no_answer(reply: bytes, message: str) -> None:
