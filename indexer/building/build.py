@@ -30,7 +30,7 @@ from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
-from ..index.pdx_file import sweep_unfinished
+from ..index.pdx_file import refuse_index, sweep_unfinished
 from ..index.quality import Task
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
@@ -111,7 +111,8 @@ def build(
     dataset
         The labelled items, if the project does not say where they are.
     output
-        Where to save the index; it appears there whole or not at all.
+        Where to save the index; it appears there whole or not at all, and replaces
+        nothing but an index.
     cache
         Folder for finished work, made if it is not there; None for `.polydom-cache`
         in the project's folder, or the shared folder of its cluster. What is kept is
@@ -132,6 +133,8 @@ def build(
 
     Raises
     ------
+    BadInput
+        If something else is at `output`, or nothing can be written there.
     BadProject
         If the project or its data cannot be used.
     BadFeature
@@ -141,6 +144,8 @@ def build(
     LacksTimes
         If costs are to be measured later, and have not been yet; what is done is kept.
     """
+    if output is not None:
+        refuse_index(Path(output))
     if not isinstance(project, Project):
         project = Project.load(project)
     project.check_source(given=dataset is not None)

@@ -10,6 +10,7 @@ from polydom.features.errors import BadProject, LacksWork, Unfinished
 
 from ..cluster.workers import Workers
 from ..index.index import Index
+from ..index.pdx_file import refuse_index
 from ..progress import Progress, Silence
 from .build import Builder
 from .cache import Array, Cache
@@ -42,12 +43,16 @@ def measure_project(
 
     Raises
     ------
+    BadInput
+        If something else is at `output`, or nothing can be written there.
     BadProject
         If it does not say `[costs] measured = "later"`: then a build measures itself.
         Or if the build had other libraries than there are here.
     LacksWork
         If a build is to go on first. Times that could be taken are kept.
     """
+    if output is not None:
+        refuse_index(Path(output))
     if not isinstance(project, Project):
         project = Project.load(project)
     if project.costs.measured != "later":

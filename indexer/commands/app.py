@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polydom.features.errors import BadProject, Unfinished
+from polydom.features.outputs import refuse_place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +85,7 @@ def init(
     """Write a commented project file to start from."""
     from ..building.template import template
 
-    _refuse_place(path)
+    refuse_place(path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(template(kind.value))
@@ -139,9 +140,6 @@ def build(
     from .progress_bars import ProgressBars, show_times
     from .report import facts_of
 
-    _refuse_place(output)
-    if output.is_dir():
-        raise BadProject(f"{output} is a folder; name a file: {output / 'my.pdx'}")
     plan = Project.load(project)
     places = {"on": on, "shared": None if shared is None else str(shared.absolute())}
     named = {key: place for key, place in places.items() if place is not None}
@@ -188,12 +186,13 @@ def select(
 
     from ..building.build import Builder, open_cluster
     from ..building.project import Project
+    from .picture_file import refuse_picture
     from .progress_bars import ProgressBars
     from .report import plot_race, show_race
 
     find_strategy(strategy)
     if plot is not None:
-        _refuse_place(plot)
+        refuse_picture(plot)
     bars = ProgressBars()
     plan = Project.load(project)
     with _resumable(), prints_to_stderr():
@@ -255,8 +254,6 @@ def measure(
     open, for [costs] measured = "later". The index is written when nothing else lacks;
     else the exit code is 3, and `polydom build` is to go on.
     """
-    if output is not None:
-        _refuse_place(output)
     if not _is_index(what):
         _refuse_options({"--data": data, "--features": files}, "INDEX")
         return _measure_project(what, output, cache, anew, verbose, as_json)
@@ -269,12 +266,11 @@ def measure(
 
 def _is_index(path: Path) -> bool:
     """Tell an index from a project by how the file begins, or else by its name."""
-    from ..index.pdx_file import MAGIC
+    from ..index.pdx_file import is_index
 
     if path.suffix == ".pdx" or not path.is_file():
         return path.suffix != ".toml"
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return is_index(path)
 
 
 def _refuse_options(given: dict[str, Any], of: str) -> None:
@@ -324,9 +320,11 @@ def _measure_index(
     from ..building.project import Project
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
+    from ..index.pdx_file import refuse_index
     from .progress_bars import ProgressBars
     from .report import facts_of, show_measured, show_times_of
 
+    refuse_index(output)
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with prints_to_stderr():
@@ -426,14 +424,6 @@ def _told(feature: "Feature") -> tuple[str, str, list[str], str]:
     """Name of a feature, the kind of its items, its steps, and what it is."""
     what = (feature.function.__doc__ or "").strip().split("\n")[0]
     return feature.name, feature.kind, [step.name for step in feature.needs], what
-
-
-def _refuse_place(path: Path) -> None:
-    """Refuse a file to be that is in no folder, before anything is computed for it."""
-    if not path.parent.is_dir():
-        raise BadProject(f"{path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK):
-        raise BadProject(f"{path}: nothing may be written to {path.parent}")
 
 
 @contextmanager

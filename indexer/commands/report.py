@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.errors import BadInput, printable
+from polydom.features.errors import printable
 from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.sizes import Size, read_size, show_size
 
 from ..index.index import Index
 from ..index.mean_costs import mean_costs
 from ..index.quality import name_quality, task_of
+from .picture_file import import_figure
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -503,13 +504,7 @@ def show_race(race: dict[str, Any], console: "Console") -> None:
 
 def plot_race(race: dict[str, Any], path: Path) -> None:
     """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise BadInput(
-            "drawing needs matplotlib: pip install 'polydom[plot]'"
-        ) from error
-    figure = Figure(figsize=(11, 6), layout="constrained")
+    figure = import_figure()(figsize=(11, 6), layout="constrained")
     left, right = figure.subplots(1, 2)
     ranked = sorted(race["curves"].items(), key=_standing)
     best = sorted(race["curves"], key=lambda learner: -race["curves"][learner][-1][1])

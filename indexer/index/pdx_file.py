@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput, CannotWrite
+from polydom.features.outputs import head_of, refuse_output
 
 Array = NDArray[Any]
 
@@ -151,6 +152,19 @@ def read_file(
         raise BadIndexFile(f"{os.fspath(path)}: does not fit into memory") from error
     except BadIndexFile as error:
         raise BadIndexFile(f"{os.fspath(path)}: {error}") from error
+
+
+def refuse_index(path: Path) -> None:
+    """Refuse a file for an index to be that holds something else, or cannot be written.
+
+    To be called before what takes long; errors are those of `refuse_output`.
+    """
+    refuse_output(path, "an index", is_index, example="my.pdx")
+
+
+def is_index(path: Path) -> bool:
+    """Whether a file begins as an index does."""
+    return head_of(path).startswith(MAGIC)
 
 
 @contextlib.contextmanager

@@ -111,9 +111,10 @@ def evaluate(
     time they take, and estimators of your own. All are asked item by item in turn.
     Interrupt with Ctrl-C at any time: what is done until then is shown.
     """
+    from polydom.indexer.commands.picture_file import refuse_picture
     from polydom.indexer.commands.progress_bars import ProgressBars
 
-    from ..evaluation.figure import draw, refuse_figure
+    from ..evaluation.figure import draw
     from ..evaluation.run import EvaluationRun
     from ..page.report import refuse_report, write_report
 
@@ -123,7 +124,7 @@ def evaluate(
         raise BadInput(f"--confusion {chosen:g} is none of --budgets {budgets}")
     server = read_server(url, model, token_file)
     if plot is not None:
-        refuse_figure(plot)
+        refuse_picture(plot)
     if html is not None:
         refuse_report(html)
     with prints_to_stderr():

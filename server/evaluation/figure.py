@@ -3,36 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from polydom.features.errors import BadInput, printable
+from polydom.features.errors import printable
+from polydom.indexer.commands.picture_file import import_figure
 from polydom.indexer.index.quality import name_quality
 
 from .facts import Beside, Evaluation, Judged
 
-ENDINGS = (".png", ".svg", ".pdf")
 MARKS = "osD^vP*Xhd"
 INDEX = "polydom, within the budget"
 OWN, OTHERS = "C0", [f"C{number}" for number in range(1, 10)]
 
 
-def refuse_figure(path: Path) -> None:
-    """Refuse a picture that could not be drawn, before anything is computed for it.
-
-    Raises
-    ------
-    BadInput
-        If the ending is none of those known, there is no such folder, or matplotlib is
-        not installed.
-    """
-    if path.suffix.lower() not in ENDINGS:
-        raise BadInput(f"--plot {path}: one of {', '.join(ENDINGS)} is needed")
-    if not path.parent.is_dir():
-        raise BadInput(f"--plot {path}: there is no folder {path.parent}")
-    _import_figure()
-
-
 def draw(found: Evaluation, path: Path) -> None:
-    """Draw to a file; errors as `refuse_figure`."""
-    figure = _import_figure()(figsize=(7.5, 6), layout="constrained")
+    """Draw to a file; errors as `refuse_picture`."""
+    figure = import_figure()(figsize=(7.5, 6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.2, 1])
     _draw_quality(above, found)
     _draw_inside(below, found)
@@ -45,16 +29,6 @@ def draw(found: Evaluation, path: Path) -> None:
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
-
-
-def _import_figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise BadInput(
-            "drawing needs matplotlib: pip install 'polydom[plot]'"
-        ) from error
-    return Figure
 
 
 def _draw_quality(panel: Any, found: Evaluation) -> None:

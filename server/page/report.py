@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from polydom.features.errors import BadInput
+from polydom.features.outputs import head_of, refuse_output
 from polydom.indexer.index.pdx_file import replace_when_done
 
 from .assets import STATIC, fill, join_modules
 
 CHARTS = "uplot/uPlot.iife.min.js"
+MARK = b'<meta name="generator" content="polydom">'
 STYLES = ("uplot/uPlot.min.css", "style.css")
 
 
@@ -25,13 +25,13 @@ def refuse_report(path: Path) -> None:
     Raises
     ------
     BadInput
-        If it is a folder, or in none that may be written to.
+        As `refuse_output`; another report may be replaced.
     """
-    if path.is_dir():
-        raise BadInput(f"--html {path}: this is a folder; name a file in it")
-    if not os.access(path.parent, os.W_OK):
-        why = "nothing may be written to" if path.parent.is_dir() else "there is no"
-        raise BadInput(f"--html {path}: {why} folder {path.parent}")
+    refuse_output(path, "a report", _is_own, example="report.html", option="--html")
+
+
+def _is_own(path: Path) -> bool:
+    return MARK in head_of(path)
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:

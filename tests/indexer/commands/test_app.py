@@ -306,3 +306,43 @@ def test_output_goes_back_to_where_it_went(capfd: pytest.CaptureFixture[str]) ->
     captured = capfd.readouterr()
     assert captured.out == "before\nbetween\nafter\n"
     assert captured.err == "meanwhile\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["build", "PROJECT.toml", "-o", "mails.jsonl"], "a text that begins '{\"text"),
+        (["build", "PROJECT.toml", "-o", "PROJECT.toml"], "a text that begins 'seed"),
+        (["build", "PROJECT.toml", "-o", "photo.pdx"], "a PNG image"),
+        (["measure", "PROJECT.toml", "-o", "mails.jsonl"], "a text that begins"),
+        (["measure", "my.pdx", "-o", "PROJECT.toml"], "a text that begins"),
+        (["select", "PROJECT.toml", "--plot", "photo.png"], "a PNG image"),
+    ],
+)
+def test_no_command_replaces_what_it_did_not_write(
+    command: list[str],
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(projects.texts(tmp_path))
+    served.make_index().save("my.pdx")
+    for name in ("photo.pdx", "photo.png"):
+        (tmp_path / name).write_bytes(b"\x89PNG\r\n\x1a\n....")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert f"as it is {what}" in error
+    assert len(error.splitlines()) == 1
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_index_is_replaced_by_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(projects.texts(tmp_path))
+    served.make_index().save("my.pdx")
+    before = (tmp_path / "my.pdx").read_bytes()
+    assert main(["build", "PROJECT.toml", "-o", "my.pdx"]) == 0
+    assert (tmp_path / "my.pdx").read_bytes() != before

@@ -2,14 +2,12 @@
 
 import io
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from polydom.features.errors import BadInput
 from polydom.server.evaluation.facts import (
     AtBudget,
     Beside,
@@ -18,7 +16,7 @@ from polydom.server.evaluation.facts import (
     Evaluation,
     Pair,
 )
-from polydom.server.evaluation.figure import draw, refuse_figure
+from polydom.server.evaluation.figure import draw
 from polydom.server.evaluation.report import show
 
 JUDGED: dict[str, Any] = {
@@ -147,7 +145,6 @@ def test_money_has_its_own_column() -> None:
 def test_a_picture_is_drawn(tmp_path: Path, unit: str) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "figure.svg"
-    refuse_figure(path)
     draw(evaluation(unit), path)
     texts = re.findall("<!-- (.*?) -->", path.read_text().replace(r"\$", "$"))
     of, what = ("ms", "median time") if unit == "s" else ("usd", "mean cost")
@@ -158,17 +155,3 @@ def test_a_picture_is_drawn(tmp_path: Path, unit: str) -> None:
     assert {*legend, f"budget of one item, {of}", "accuracy", "0.5", "2", "100%"} <= {
         *texts
     }
-
-
-def test_what_cannot_be_drawn_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for path, message in (
-        (tmp_path / "x.txt", r"one of \.png, \.svg, \.pdf is needed"),
-        (tmp_path / "no" / "x.png", "there is no folder"),
-    ):
-        with pytest.raises(BadInput, match=message):
-            refuse_figure(path)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(BadInput, match=r"pip install 'polydom\[plot\]'"):
-        refuse_figure(tmp_path / "x.png")

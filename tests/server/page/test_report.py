@@ -75,6 +75,24 @@ def test_places_that_cannot_be_written_are_refused_first(
     assert (code, "there is no folder" in err) == (1, True)
 
 
+def test_a_report_replaces_another_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, own = save_index(tmp_path), tmp_path / "own.html"
+    own.write_text("<!doctype html>\n<title>mine</title>")
+    for path in (index, own):
+        before = path.read_bytes()
+        code, _, err = run(capsys, "inspect", index, "--html", path)
+        assert (code, "is not replaced by a report" in err) == (1, True)
+        options = ["--budgets", "1", "--html", path]
+        code, _, err = run(capsys, "evaluate", index, "test", *options)
+        assert (code, "is not replaced by a report" in err) == (1, True)
+        assert path.read_bytes() == before
+    for _ in range(2):
+        code, *_ = run(capsys, "inspect", index, "--html", tmp_path / "new.html")
+        assert code == 0
+
+
 def test_inspect_prints_as_before_and_writes_the_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
