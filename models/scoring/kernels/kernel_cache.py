@@ -4,10 +4,19 @@ numba takes a file for fresh while the source file of its kernel is the same. Bu
 constants and kernels that a kernel imports are in its code too, and so are the checks
 that `NUMBA_BOUNDSCHECK` asks for. Where sources lie and when they were written does not
 matter here, so what is compiled stays of use where they are installed again.
+
+Each file is sealed with a checksum, and nothing of it is unpickled or linked before
+that fits: an empty file, as a power cut leaves it, or a byte that has changed, costs
+another compilation and no more. The checksum finds accidents, not forgery. Whoever may
+write to the folder can run code as whoever uses it, as with Python's own `.pyc` files:
+`NUMBA_CACHE_DIR` must name no folder that others may write to.
 """
 
 import functools
 import hashlib
+import logging
+import os
+import pickle
 import re
 import sys
 import tempfile
@@ -21,8 +30,14 @@ from typing import Any
 import numba
 from filelock import FileLock
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+log = logging.getLogger("polydom")
+
+_SEAL = hashlib.sha256
+_SEAL_BYTES = _SEAL().digest_size
+_TOLD: set[Path] = set()  # folders in which something is damaged
 # At the beginning of a line: what is imported for types alone is indented.
 _IMPORT = re.compile(rb"^from ([.\w]+) import", re.MULTILINE)
 _OWN = __name__.partition(".")[0]
@@ -37,7 +52,7 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
         self._py_file = file  # which numba names in warnings
         self._digest = digest(function.__module__)
         folders = _folders(Path(file))
-        name = f"{Path(file).stem}.{function.__qualname__}-{self._digest}.*nbi"
+        name = f"{Path(file).stem}.{function.__qualname__}-{self._digest}.*nbc"
         kept = [folder for folder in folders if any(folder.glob(name))]
         self._folder = next(iter(kept or filter(_is_writable, folders)), None)
 
@@ -60,8 +75,73 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
         return self._digest
 
 
-class _Files(CompileResultCacheImpl):  # type: ignore[misc]
+class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = [_BySources]  # noqa: RUF012  numba's
+
+
+class _Files:
+    """What one kernel was compiled to: a sealed file for each signature and processor.
+
+    A key says which; it is part of the file's name, and the name of what is sealed, so
+    that no file does in another's place.
+    """
+
+    def __init__(self, folder: Path, base: str) -> None:
+        self._folder = folder
+        self._base = base
+
+    def load(self, key: Any) -> Any:
+        """Give what was saved; None where that is not there, or damaged."""
+        content = self.read(key)
+        return None if content is None else pickle.loads(content)
+
+    def read(self, key: Any) -> bytes | None:
+        """Give the bytes of what was saved, once their seal was found to fit."""
+        path = self._path(key)
+        try:
+            sealed = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError:  # a folder in its place, a file that may not be read
+            sealed = b""
+        content = sealed[_SEAL_BYTES:]
+        if sealed[:_SEAL_BYTES] == _seal(path.name, content):
+            return content
+        _say_damaged(path)
+        return None
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep what a kernel was compiled to, whole or not at all, instead of the last.
+
+        OSError is raised where that cannot be.
+        """
+        path, content = self._path(key), dumps(data)
+        temporary = path.with_name(f"{path.name}.tmp.{os.urandom(8).hex()}")
+        try:
+            with temporary.open("wb") as file:
+                file.write(_seal(path.name, content) + content)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.is_dir():
+                path.rmdir()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _path(self, key: Any) -> Path:
+        told_apart = _SEAL(repr(key).encode()).hexdigest()[:16]
+        return self._folder / f"{self._base}.{told_apart}.nbc"
+
+
+def _seal(name: str, content: bytes) -> bytes:
+    return _SEAL(name.encode() + b"\0" + content).digest()
+
+
+def _say_damaged(path: Path) -> None:
+    """Say so once a folder: after a power cut much of it may be."""
+    if path.parent not in _TOLD:
+        _TOLD.add(path.parent)
+        log.warning("a compiled kernel is damaged, and compiled again: %s", path)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
@@ -77,12 +157,16 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         If it can be kept nowhere.
     """
 
-    _impl_class = _Files
+    _impl_class = _Impl
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        self._cache_file = _Files(Path(self._cache_path), self._impl.filename_base)
 
     def holds(self, signature: Any, target: Any) -> bool:
         """Whether there is code for this signature and this processor."""
         key = self._index_key(signature, target.codegen())
-        return key in self._cache_file._load_index()
+        return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep code; where that cannot be, as on a full disk, it is compiled again."""
@@ -95,7 +179,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
         Where no file can be locked all compile.
         """
-        lock = _lock_of(self._cache_path)
+        lock = _lock_of(self._cache_path, os.getpid())
         try:
             lock.acquire()
         except OSError:
@@ -116,8 +200,11 @@ def _folders(file: Path) -> list[Path]:
 
 
 @functools.cache
-def _lock_of(folder: str) -> FileLock:
-    """Give the one lock of a folder, which its holder may take again."""
+def _lock_of(folder: str, process: int) -> FileLock:
+    """Give a process's one lock of a folder, which its holder may take again.
+
+    A lock that was made before this process was forked is the other's.
+    """
     return FileLock(Path(folder, "kernels.lock"))
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +58,20 @@ reload_config()  # numba was imported where this process was forked
 from kept.outer import double
 
 print(double(1), sum(double.stats.cache_hits.values()))
+"""
+# compiles one kernel, then another in a process that is forked
+FORK = """\
+import os
+
+from kept.inner import add
+
+print(add(1), flush=True)
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+from kept.outer import double
+
+print(double(1), flush=True)
 """
 
 
@@ -122,7 +137,109 @@ def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same(
         assert answer(folder, f"NUMBA_CACHE_DIR={file}") == (14, False)
     assert answer(folder, f"NUMBA_CACHE_DIR={folder / 'own'}") == (14, False)
     assert answer(folder, f"NUMBA_CACHE_DIR={folder / 'own'}") == (14, True)
-    assert any((folder / "own" / "polydom").glob("outer.double-*.nbi"))
+    assert any((folder / "own" / "polydom").glob("outer.double-*.nbc"))
+
+
+@pytest.mark.jit
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_from_one_that_compiled_compiles_too(folder: Path) -> None:
+    (folder / "fork.py").write_text(FORK)
+    done = run_forked(["python", str(folder / "fork.py")])
+    assert (done.returncode, done.stdout) == (0, "7\n14\n"), done.stderr
+
+
+@pytest.mark.jit
+def test_what_is_kept_and_damaged_is_compiled_again_and_replaced(
+    folder: Path,
+) -> None:
+    own = f"NUMBA_CACHE_DIR={folder / 'own'}"
+    assert answer(folder, own) == (14, False)
+    kept = [*(folder / "own" / "polydom").glob("*.nbc")]
+    assert len(kept) == 2
+    kept[0].write_bytes(b"")
+    assert answer(folder, own) == (14, kept[0].name.startswith("inner."))
+    assert answer(folder, own) == (14, True)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def write_more(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"\0")
+
+
+def turn_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 4
+    file.write_bytes(content)
+
+
+def fill_with_zeros(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def take_another(file: Path) -> None:
+    """Put what was saved under another key in this file's place."""
+    (other,) = (f for f in file.parent.glob("*.nbc") if f != file)
+    shutil.copy(other, file)
+
+
+def make_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def make_unreadable(file: Path) -> None:
+    file.chmod(0)
+    if os.access(file, os.R_OK):  # this user may read everything
+        file.write_bytes(b"")
+
+
+DAMAGES = [
+    *(empty, cut_short, write_more, turn_a_bit, fill_with_zeros),
+    *(take_another, make_a_folder, make_unreadable),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_damaged_file_is_unpickled_and_one_line_says_so(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], None],
+) -> None:
+    files = kernel_cache._Files(tmp_path, "kernel-0")
+    files.save("one", {"number": 1})
+    (file,) = tmp_path.iterdir()
+    files.save("other", {"number": 2})
+    damage(file)
+    for _ in range(2):
+        assert files.load("one") is None
+    (line,) = caplog.messages
+    assert line == f"a compiled kernel is damaged, and compiled again: {file}"
+    files.save("one", {"number": 3})
+    assert [files.load(key) for key in ("one", "other", "no")] == [
+        *({"number": 3}, {"number": 2}),
+        None,
+    ]
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_a_folder_with_files_in_it_stays_in_the_place_of_a_kernel(
+    tmp_path: Path,
+) -> None:
+    files = kernel_cache._Files(tmp_path, "kernel-0")
+    files.save("one", 1)
+    (file,) = tmp_path.iterdir()
+    make_a_folder(file)
+    (file / "mine").touch()
+    with pytest.raises(OSError, match=file.name):
+        files.save("one", 1)
+    assert [*tmp_path.iterdir()] == [file]
 
 
 @pytest.mark.jit

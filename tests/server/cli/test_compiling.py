@@ -27,17 +27,20 @@ def test_a_notice_comes_at_once_and_then_now_and_then(
     assert said.endswith(f"{still}2 kernels are done\n{still}4 kernels are done\n")
 
 
-def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) -> None:
+def test_warm_compiles_what_an_index_needs_and_again_what_is_damaged(
+    tmp_path: Path,
+) -> None:
     index, text = save_index(tmp_path), tmp_path / "a.txt"
     text.write_text("win a prize")
     features = ["--features", str(FEATURES_FILE)]
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-    said = []
-    for command in (
-        ["warm", str(index), *features],
-        ["warm", str(index), *features],
-        ["predict", str(index), str(text), *features],
-    ):
+    warm = ["warm", str(index), *features]
+    predict = ["predict", str(index), str(text), *features]
+    said, answers = [], []
+    for command in (warm, warm, predict, predict, predict):
+        if len(said) == 3:
+            for file in (tmp_path / "kept" / "polydom").glob("*.nbc"):
+                file.write_bytes(b"")  # as a power cut leaves it
         done = subprocess.run(
             [sys.executable, "-m", "polydom", *command],
             env=env,
@@ -46,9 +49,13 @@ def test_warm_compiles_what_an_index_needs_and_predict_finds_it(tmp_path: Path) 
             timeout=300,
             check=True,
         )
+        lines = done.stderr.splitlines()
+        assert len([line for line in lines if "is damaged" in line]) == (len(said) == 3)
         said.append("compiling for this processor" in done.stderr)
-    assert said == [True, False, False]
-    assert "ready after" not in done.stdout
+        answers.append(done.stdout.partition(")")[0])
+    assert said == [True, False, False, True, False]
+    assert len({*answers[2:]}) == 1
+    assert "a.txt: spam" in answers[-1] or "a.txt: ham" in answers[-1]
 
 
 def test_warm_compiles_everything_where_no_index_is_named(
