@@ -145,13 +145,14 @@ def image_item(
     Raises
     ------
     BadItem
-        If `data` is no such image, or has more than `max_pixels` pixels.
+        If `data` is no such image, has more than `max_pixels` pixels, or more pieces
+        than images have.
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
-    from .ready_made.picture import bytes_of_pixel, open_picture
+    from .ready_made.picture import bytes_of_pixel, read_header
 
-    picture = open_picture(data)
+    picture, dearer = read_header(data)
     width, height = picture.size
     if not 0 < width * height <= max_pixels:
         raise BadItem(
@@ -164,7 +165,7 @@ def image_item(
             f"the image has {width} x {height} pixels of {decoded} bytes = "
             f"{width * height * decoded:,} bytes; up to {max_decoded:,} are accepted"
         )
-    dearer = max(1.0, decoded / USUAL_BYTES)
+    dearer = max(dearer, decoded / USUAL_BYTES)
     if pair:
         return Item("image", data, (width * dearer, float(height)))
     return Item("image", data, width * height * dearer)

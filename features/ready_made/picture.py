@@ -11,6 +11,7 @@ from PIL import Image, WebPImagePlugin
 from PIL.ImageFile import ImageFile
 
 from ..errors import BadItem
+from .image_pieces import header_of, pixels_of
 
 Image.preinit()  # JPEG, PNG, GIF and BMP; Pillow would load them at the first image
 FORMATS = ("JPEG", "PNG", "GIF", "BMP") + ("WEBP",) * WebPImagePlugin.SUPPORTED
@@ -19,16 +20,34 @@ MIN_SIDE = 16
 SMALL_SIDE = 64
 
 
-def open_picture(data: bytes) -> ImageFile:
-    """Read the header of an encoded image; nothing is decoded.
+def read_header(data: bytes) -> tuple[ImageFile, float]:
+    """Read what an encoded image says of itself; it cannot be decoded from this.
+
+    Returns
+    -------
+    What was read, and how many times as long as usual a pixel takes, at least 1.
 
     Raises
     ------
     BadItem
-        If the bytes are no image in one of FORMATS, or ask for absurd dimensions.
+        If the bytes are no image in one of FORMATS, ask for absurd dimensions, or have
+        more pieces than images have.
     """
+    start, dearer = header_of(data)
+    return _opened(start, data), dearer
+
+
+def open_picture(data: bytes) -> ImageFile:
+    """Read the header of an encoded image that may be decoded next; as `read_header`.
+
+    What says nothing of its pixels is left out, such as comments and EXIF.
+    """
+    return _opened(pixels_of(data), data)
+
+
+def _opened(kept: bytes, data: bytes) -> ImageFile:
     try:
-        return Image.open(io.BytesIO(data), formats=FORMATS)
+        return Image.open(io.BytesIO(kept), formats=FORMATS)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BadItem(f"{describe(data)} ask for far too many pixels") from error
     except Exception as error:  # broken headers raise nearly anything inside Pillow

@@ -1,0 +1,288 @@
+"""What of an encoded image says how its pixels are, and what is left out unread.
+
+A file may have millions of pieces that say nothing of the pixels: comments, profiles,
+empty blocks. Pillow reads each in Python, and some as far as millions of numbers. So
+the pieces are counted here, and only those that a decoder needs are handed on.
+"""
+
+import re
+from typing import NamedTuple
+
+from ..errors import BadItem
+
+# Pieces of a file that are looked at before its pixels. Large profiles and the notes of
+# cameras and editors take some hundreds.
+MOST_PIECES = 2048
+# Pieces before the pixels that a decoder needs, such as tables and a palette; and their
+# bytes.
+MOST_TABLES, MOST_TABLE_BYTES = 256, 1 << 17
+# Bytes between such pieces that belong to none.
+MOST_BETWEEN = 1 << 16
+# Times that a progressive JPEG goes over its pixels: usually, and at most.
+USUAL_SCANS, MOST_SCANS = 10, 100
+# Bytes of the pixels that say how they are encoded.
+FIRST_PIXELS = 1024
+# Pieces that the pixels of a PNG come in; encoders write some kilobytes at a time.
+MOST_PIXEL_PIECES = 1 << 14
+# Pillow decodes run-length BMPs byte by byte in Python.
+MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
+
+# Markers of a JPEG whose pieces its pixels depend on: frames, tables and restarts.
+_JPEG_TABLES = {*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD} - {0xC8}
+# Notes that say what colours are meant.
+_JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
+_JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
+_PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
+_JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
+# A marker also behind compressed pixels: neither a 255 of theirs nor a restart.
+_JPEG_NEXT = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+_GIF_NEXT = re.compile(rb"[!,;]")
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_TABLES = {b"IHDR", b"PLTE", b"tRNS"}
+_PNG_END = b"\0\0\0\0IEND\xae\x42\x60\x82"
+
+
+class Pieces(NamedTuple):
+    """What a decoder needs of an encoded image: `head`, and the file from `pixels` on.
+
+    Attributes
+    ----------
+    head
+        The file's beginning, without pieces that say nothing of the pixels.
+    pixels
+        Where in the file the pixels begin.
+    progressive
+        Whether it is a JPEG whose decoder goes over the pixels several times.
+    """
+
+    head: bytes
+    pixels: int
+    progressive: bool = False
+
+
+def find_pieces(data: bytes) -> Pieces:
+    """Find what comes before the pixels; no pixel is looked at.
+
+    What is no such image, or cut off, is left to whoever decodes it.
+
+    Raises
+    ------
+    BadItem
+        If there are more pieces, or longer tables, than images have.
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        return _jpeg_pieces(data)
+    if data.startswith(_PNG):
+        return _png_pieces(data)
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return _gif_pieces(data)
+    if data.startswith(b"BM"):
+        _check_bmp(data)
+    elif data.startswith(b"RIFF"):
+        _check_webp(data)
+    return Pieces(data, len(data))
+
+
+class Header(NamedTuple):
+    """What tells the size of an encoded image.
+
+    Attributes
+    ----------
+    start
+        Its beginning, as `find_pieces` leaves it; of formats that a library reads as
+        fast as it can be read the whole file.
+    dearer
+        How many times as long as usual its pixels take, at least 1.
+    """
+
+    start: bytes
+    dearer: float
+
+
+def header_of(data: bytes) -> Header:
+    """Find what tells the size of an encoded image; errors as `find_pieces`."""
+    head, pixels, progressive = find_pieces(data)
+    scans = data.count(_SCAN, pixels) if progressive else 0
+    start = head + data[pixels : pixels + FIRST_PIXELS]
+    return Header(start, max(1.0, min(scans, MOST_SCANS) / USUAL_SCANS))
+
+
+def pixels_of(data: bytes) -> bytes:
+    """Return an encoded image without what says nothing of its pixels.
+
+    Raises
+    ------
+    BadItem
+        As `find_pieces`; also if its pixels come in too many pieces.
+    """
+    head, pixels, progressive = find_pieces(data)
+    if progressive:
+        _check_scans(data, pixels)
+    if data.startswith(_PNG):
+        return head + data[pixels : _end_of_pixels(data, pixels)] + _PNG_END
+    return head + data[pixels:]
+
+
+class _Tables:
+    """Counts the pieces that are looked at, and keeps those that a decoder needs."""
+
+    def __init__(self, name: str, start: bytes) -> None:
+        self._name = name
+        self._left, self._left_between = MOST_PIECES, MOST_BETWEEN
+        self._kept = [start]
+        self._size = len(start)
+        self.progressive = False
+
+    def next(
+        self, pattern: re.Pattern[bytes], data: bytes, place: int
+    ) -> re.Match[bytes] | None:
+        """Find where the next piece begins; None where there is none."""
+        found = pattern.search(data, place, place + self._left_between + 2)
+        self._left_between -= (found.start() if found else len(data)) - place
+        self.count()
+        if self._left_between < 0:
+            raise BadItem(
+                f"the {self._name} has more than {MOST_BETWEEN:,} bytes between the "
+                "pieces before its pixels that belong to none"
+            )
+        return found
+
+    def count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise BadItem(
+                f"the {self._name} has more than {MOST_PIECES:,} pieces before its "
+                "pixels; save it anew without its notes"
+            )
+
+    def keep(self, piece: bytes) -> None:
+        self._kept.append(piece)
+        self._size += len(piece)
+        if len(self._kept) > MOST_TABLES or self._size > MOST_TABLE_BYTES:
+            raise BadItem(
+                f"the {self._name} has more than {MOST_TABLES} tables before its "
+                f"pixels, or more than {MOST_TABLE_BYTES:,} bytes of them"
+            )
+
+    def pieces(self, pixels: int) -> Pieces:
+        return Pieces(b"".join(self._kept), pixels, self.progressive)
+
+
+def _jpeg_pieces(data: bytes) -> Pieces:
+    tables, place = _Tables("JPEG", data[:2]), 2
+    while (found := tables.next(_JPEG_NEXT, data, place)) is not None:
+        start, place, code = found.start(), found.end(), data[found.start() + 1]
+        if code == _JPEG_SCAN:
+            return tables.pieces(start)
+        if code in _JPEG_ALONE:
+            continue
+        said = _JPEG_NOTES.get(code)
+        is_said = said is not None and data.startswith(said, place + 2)
+        place += max(int.from_bytes(data[place : place + 2], "big"), 2)
+        if place > len(data):
+            break
+        if code in _JPEG_TABLES or is_said:
+            tables.keep(data[start:place])
+            tables.progressive = tables.progressive or code in _PROGRESSIVE
+    return tables.pieces(len(data))
+
+
+def _check_scans(data: bytes, place: int) -> None:
+    """Refuse a JPEG that goes over its pixels too often."""
+    if data.count(_SCAN, place) <= MOST_SCANS:
+        return
+    scans = 0  # behind its end there may be anything, such as a film
+    while (found := _JPEG_NEXT.search(data, place)) is not None:
+        place, code = found.end(), data[found.start() + 1]
+        if code == _JPEG_END:
+            return
+        scans += code == _JPEG_SCAN
+        if scans > MOST_SCANS:
+            raise BadItem(f"the JPEG goes over its pixels more than {MOST_SCANS} times")
+        if code not in _JPEG_ALONE:
+            place += int.from_bytes(data[place : place + 2], "big")
+
+
+def _png_pieces(data: bytes) -> Pieces:
+    tables, place = _Tables("PNG", data[:8]), 8
+    while place + 8 <= len(data):
+        kind, end = _png_piece(data, place)
+        if kind in (b"IDAT", b"IEND") or end > len(data):
+            break
+        tables.count()
+        if kind in _PNG_TABLES:
+            tables.keep(data[place:end])
+        place = end
+    return tables.pieces(place)
+
+
+def _png_piece(data: bytes, place: int) -> tuple[bytes, int]:
+    """Return what a piece of a PNG is, and where it ends."""
+    length = int.from_bytes(data[place : place + 4], "big")
+    return data[place + 4 : place + 8], place + length + 12
+
+
+def _end_of_pixels(data: bytes, place: int) -> int:
+    """Return where the pixels of a PNG end."""
+    for _ in range(MOST_PIXEL_PIECES):
+        kind, end = _png_piece(data, place)
+        if kind != b"IDAT":
+            return place
+        if end > len(data):
+            return len(data)
+        place = end
+    raise BadItem(f"the PNG has its pixels in more than {MOST_PIXEL_PIECES:,} pieces")
+
+
+def _gif_pieces(data: bytes) -> Pieces:
+    flags = data[10] if len(data) > 10 else 0
+    place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
+    tables, transparent = _Tables("GIF", data[:place]), b""
+    while (found := tables.next(_GIF_NEXT, data, place)) is not None:
+        place = found.start()
+        if not data.startswith(b"!", place):
+            break
+        # what lies around the first frame has the colour that this names
+        control = data[place : place + 8]
+        if control.startswith(b"!\xf9\x04") and control[3:4] > b"" and control[3] & 1:
+            transparent = control
+        place = _end_of_blocks(data, place + 2, tables)
+    tables.keep(transparent)
+    return tables.pieces(place if found else len(data))
+
+
+def _end_of_blocks(data: bytes, place: int, tables: _Tables) -> int:
+    """Return where the blocks of a GIF end that begin at a place."""
+    while place < len(data) and (length := data[place]):
+        tables.count()
+        place += length + 1
+    return place + 1
+
+
+def _check_bmp(data: bytes) -> None:
+    """Refuse a palette, or run lengths, that Python would be long at."""
+    if int.from_bytes(data[14:18], "little") < 40:
+        return
+    width, height, bits, compression, colours = (
+        int.from_bytes(data[start:end], "little")
+        for start, end in ((18, 22), (22, 26), (28, 30), (30, 34), (46, 50))
+    )
+    if bits <= 8 and colours > 256:
+        raise BadItem(f"the BMP says that {bits} bits a pixel are {colours:,} colours")
+    height = min(height, 2**32 - height)  # below zero it counts from the top
+    is_large = len(data) > MOST_RUN_BYTES or width * height > MOST_RUN_PIXELS
+    if compression in (1, 2) and is_large:
+        raise BadItem(
+            f"the BMP of {len(data):,} bytes and {width} x {height} pixels is "
+            f"compressed by run lengths; up to {MOST_RUN_BYTES:,} bytes and "
+            f"{MOST_RUN_PIXELS:,} pixels are read so: save it as PNG"
+        )
+
+
+def _check_webp(data: bytes) -> None:
+    tables, place = _Tables("WebP image", b""), 12
+    while place + 8 <= len(data):
+        tables.count()
+        length = int.from_bytes(data[place + 4 : place + 8], "little")
+        is_frame = data.startswith(b"ANMF", place)  # which has pieces of its own
+        place += 24 if is_frame else 8 + length + length % 2
