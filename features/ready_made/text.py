@@ -1,9 +1,10 @@
 """Ready-made features of texts, of very different cost and power.
 
 Characters are counted as UTF-8 bytes by compiled code; no loop over characters is
-written in Python. Hashes are CRC-32 or multiplicative, never Python's own, which
-differs from run to run. Everything is finite on every string, also on the empty one
-and on lone surrogates.
+written in Python. Long texts are gone through in pieces, between which others run; a
+run of 65,536 characters without a space may be cut. Hashes are CRC-32 or
+multiplicative, never Python's own, which differs from run to run. Everything is finite
+on every string, also on the empty one and on lone surrogates.
 """
 
 import re
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..feature import feature, step
+from .text_pieces import PIECE, VALUES, count_each, gather, pieces
 
 Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
@@ -74,12 +76,17 @@ CLASSES = np.array(
 @step(kind="text")
 def encoded(text: str) -> bytes:
     """Encode as UTF-8, lone surrogates too."""
-    return text.encode("utf-8", "surrogatepass")
+    return b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces(text))
 
 
 @step(kind="text")
 def lowered(text: str) -> bytes:
     """Encode in lower case, with a space for punctuation outside ASCII."""
+    return b"".join(map(lowered_piece, pieces(text)))
+
+
+def lowered_piece(text: str) -> bytes:
+    """Do so with a piece of a text."""
     data = text.lower().encode("utf-8", "surrogatepass")
     return data if data.isascii() else UNICODE_PUNCTUATION.sub(b" ", data)
 
@@ -87,19 +94,22 @@ def lowered(text: str) -> bytes:
 @step(needs=[encoded])
 def byte_counts(encoded: bytes) -> NDArray[np.intp]:
     """Count each of the 256 bytes."""
-    return np.bincount(np.frombuffer(encoded, np.uint8), minlength=256)
+    return count_each(np.frombuffer(encoded, np.uint8), 256)
 
 
 @step(needs=[lowered])
 def words(lowered: bytes) -> list[bytes]:
     """Split into runs of letters and digits."""
-    return lowered.translate(SEPARATORS).split()
+    found: list[bytes] = []
+    for piece in pieces(lowered):
+        found += piece.translate(SEPARATORS).split()
+    return found
 
 
 @step(needs=[words])
 def word_hashes(words: list[bytes]) -> NDArray[np.uint32]:
     """CRC-32 of each word."""
-    return np.fromiter(map(zlib.crc32, words), np.uint32, len(words))
+    return gather(map(zlib.crc32, words), len(words), np.uint32)
 
 
 @feature(kind="text")
@@ -132,17 +142,40 @@ def casing(encoded: bytes) -> Doubles:
     capitals that follow a small letter, and letters among characters; ASCII only.
     """
     data = np.frombuffer(b" " + encoded + b" ", np.uint8)
-    letter, upper = LETTER[data], UPPER[data]
-    start = letter[1:-1] & ~letter[:-2]
-    letters, begun = letter.sum(), start.sum()
+    counts = np.zeros(6)
+    for start in range(0, len(encoded), PIECE):
+        counts += count_cases(data[start : start + PIECE + 2])
+    letters, uppers, begun, first, two, within = counts
     return np.array(
         [
-            upper.sum() / max(letters, 1),
-            (start & upper[1:-1]).sum() / max(begun, 1),
-            (start & upper[1:-1] & upper[2:]).sum() / max(begun, 1),
-            (upper[1:] & letter[:-1] & ~upper[:-1]).sum() / max(letters, 1),
+            uppers / max(letters, 1),
+            first / max(begun, 1),
+            two / max(begun, 1),
+            within / max(letters, 1),
             letters / len(data),
         ]
+    )
+
+
+def count_cases(data: Bytes) -> Doubles:
+    """Count capitals of bytes (n + 2,), of which the first and the last stand beside.
+
+    Letters, capitals, words, words that begin with a capital and with two, and capitals
+    that follow a small letter.
+    """
+    letter, upper = LETTER[data], UPPER[data]
+    here, capital = letter[1:-1], upper[1:-1]
+    start = here & ~letter[:-2]
+    return np.array(
+        [
+            here.sum(),
+            capital.sum(),
+            start.sum(),
+            (start & capital).sum(),
+            (start & capital & upper[2:]).sum(),
+            (capital & letter[:-2] & ~upper[:-2]).sum(),
+        ],
+        np.float64,
     )
 
 
@@ -153,8 +186,11 @@ def urls_numbers(encoded: bytes) -> Doubles:
     Links, mail addresses, numbers, long numbers, dates or decimals, percentages,
     currencies, hashtags, mentions, exclamations, repeated characters, tags.
     """
-    data = b" " + encoded
-    return np.log1p([sum(1 for _ in found.finditer(data)) for found in PATTERNS])
+    counts = np.zeros(len(PATTERNS))
+    for piece in pieces(encoded):
+        data = b" " + piece
+        counts += [sum(1 for _ in found.finditer(data)) for found in PATTERNS]
+    return np.log1p(counts)
 
 
 @feature(needs=[encoded])
@@ -172,9 +208,11 @@ def type_token(words: list[bytes]) -> Doubles:
     (Guiraud), words used once, share of the most frequent and of the five most
     frequent, entropy in bits, mean and deviation of the words' bytes, words of over 6.
     """
-    total = max(len(words), 1)
-    counts = np.sort(np.fromiter(Counter(words).values(), np.float64))[::-1]
-    lengths = np.fromiter(map(len, words), np.float64, len(words))
+    total, each = max(len(words), 1), Counter[bytes]()
+    for start in range(0, len(words), VALUES):
+        each.update(words[start : start + VALUES])
+    counts = np.sort(gather(each.values(), len(each), np.float64))[::-1]
+    lengths = gather(map(len, words), len(words), np.float64)
     shares = counts / total
     return np.array(
         [
@@ -267,7 +305,7 @@ def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
     """Count hashes by their high bits: logarithms, scaled to a vector of length 1."""
     shift = np.uint32(33 - count.bit_length())
-    weights = np.log1p(np.bincount(hashes >> shift, minlength=count))
+    weights = np.log1p(count_each(hashes >> shift, count))
     return weights / max(float(np.linalg.norm(weights)), 1.0)
 
 
