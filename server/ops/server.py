@@ -23,6 +23,7 @@ from ..runtime.repository import Repository
 from ..runtime.threads import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
 from .file_watch import POLL_S, Watch
+from .signal_socket import survive_strays
 
 BACKLOG = 2048
 
@@ -73,7 +74,8 @@ def free_port(host: str, port: int) -> int:
 def run(
     app: FastAPI, listener: socket.socket, options: ServeOptions = ServeOptions()
 ) -> None:
-    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return."""
+    """Serve at a socket until SIGTERM, SIGINT or SIGQUIT, then finish and return."""
+    survive_strays()
     ReloadingServer(app, options).run_at(listener)
 
 
@@ -142,6 +144,10 @@ class ReloadingServer(uvicorn.Server):
                 stack.callback(loop.remove_signal_handler, signal.SIGHUP)
                 reloading = asyncio.create_task(self._reload_when_told(told))
                 stack.callback(reloading.cancel)
+            if hasattr(signal, "SIGQUIT"):  # as SIGTERM, of which uvicorn knows
+                stop = partial(self.handle_exit, signal.SIGTERM, None)
+                loop.add_signal_handler(signal.SIGQUIT, stop)
+                stack.callback(loop.remove_signal_handler, signal.SIGQUIT)
             if self.options.watch is not None:
                 watching = self._reload_replaced(self.options.watch)
                 stack.callback(asyncio.create_task(watching).cancel)

@@ -1,10 +1,16 @@
-"""Signals that are heard between two pieces of work, not in the middle of one."""
+"""Signals that are heard between two pieces of work, and those that mean nothing."""
 
 import contextlib
+import re
 import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
+
+# What stops a server once it has answered all that came; Windows has no SIGQUIT.
+STOPS = tuple(s for s in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, s))
+# What would end a process that does not expect it, and tells of no fault of its own.
+_STRAYS = re.compile("SIG(USR[12]|ALRM|VTALRM|PROF|IO|POLL|PWR|STKFLT|RTM(IN|AX))")
 
 
 class SignalSocket:
@@ -71,6 +77,20 @@ class SignalSocket:
 
 class _GiveUp(BaseException):
     """Somebody wants the process to stop."""
+
+
+def survive_strays() -> None:
+    """Do nothing where a signal comes that means nothing here, instead of ending.
+
+    What somebody has set stays. Programs that are started have the usual again, as they
+    would not where signals were ignored.
+    """
+    named = {number for number in signal.Signals if _STRAYS.fullmatch(number.name)}
+    if hasattr(signal, "SIGRTMIN"):  # those between have no names
+        named |= {*range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
+    for number in named:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda *_: None)
 
 
 def signals_of(names: Iterable[str]) -> set[signal.Signals]:

@@ -28,14 +28,14 @@ from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
 from .server import ReloadingServer, ServeOptions, run
-from .signal_socket import SignalSocket, signals_of
+from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0
 # Longest that all files may take those who try them.
 TRIAL_S = 120.0
-_TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
+_TOLD = (*STOPS, "SIGHUP", "SIGCHLD")
 # What workers hear, beside the others, where a trial ended badly.
 _TRIAL_FAILED = "SIGUSR1"
 
@@ -45,7 +45,7 @@ log = logging.getLogger("polydom")
 def run_workers(
     app: FastAPI, listener: socket.socket, options: ServeOptions, count: int
 ) -> None:
-    """Serve with `count` processes until SIGINT or SIGTERM; SIGHUP makes all reload.
+    """Serve with `count` processes until told to stop; SIGHUP makes all reload.
 
     With one there is no other beside it that keeps it running.
 
@@ -59,6 +59,7 @@ def run_workers(
         return
     if not hasattr(os, "fork"):
         raise BadInput("--workers above 1 needs a system that can fork")
+    survive_strays()
     with tempfile.TemporaryDirectory(prefix="polydom-") as folder:
         Workers(app, listener, options, count, Path(folder)).run()
 
@@ -132,9 +133,10 @@ class Workers:
 
     def _handle_signals(self, told: set[int]) -> None:
         """Do what signals say, however often each of them came."""
-        if signal.SIGTERM in told or signal.SIGINT in told:
+        if told & signals_of(STOPS):
             self._stopping_s = self._stopping_s or time.monotonic()
             self._signal_workers(signal.SIGTERM)
+            self._signal_workers(signal.SIGCONT)  # who is stopped hears nothing else
             self._end_trial()
         elif signal.SIGHUP in told:
             self._reload_due = True
@@ -181,7 +183,7 @@ class Workers:
         Whoever wants the process to stop is not kept waiting: the signal gives up the
         loading, once, and is obeyed then.
         """
-        self._signals.run_interruptible(("SIGTERM", "SIGINT"), self._load)
+        self._signals.run_interruptible(STOPS, self._load)
 
     def _load(self) -> None:
         self._server.repository.reopen()
@@ -296,7 +298,8 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 def _stop_as_others_do() -> None:
     """Drop the parent's handlers: until it serves, a worker stops once it is told."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in signals_of(STOPS) - {signal.SIGINT}:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _blocked() -> set[signal.Signals]:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import urllib.request
@@ -12,7 +13,15 @@ import pytest
 
 from polydom.server.__main__ import main
 from tests.support.served import FEATURES_FILE, SPAM, save
-from tests.support.servers import ADMIN, POLYDOM, ask, reload, serving, version_of
+from tests.support.servers import (
+    ADMIN,
+    POLYDOM,
+    ask,
+    complaints,
+    reload,
+    serving,
+    version_of,
+)
 from tests.support.waiting import wait_until
 
 OWN = f"--features={FEATURES_FILE}"
@@ -70,6 +79,48 @@ def test_server_has_no_way_to_reload_for_who_has_no_token(tmp_path: Path) -> Non
         assert reload(port, ADMIN)[0] == 404
     with serving(path, OWN, f"--admin-token-file={tmp_path}/admin") as (_, port):
         assert reload(port, ADMIN[:-1])[0] == 401
+
+
+# Signals that a server cannot or should not survive: it is killed, or has a fault.
+FATAL = {"KILL", "ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS", "XCPU"}
+# Those that end nobody, or are to end the server, or make it reload.
+OTHERS = {
+    *("CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"),
+    *("TERM", "INT", "QUIT", "HUP"),
+}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGQUIT"), reason="needs POSIX signals")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_server_survives_signals_that_mean_nothing_and_drains_on_sigquit(
+    tmp_path: Path, workers: int
+) -> None:
+    named = {getattr(signal, f"SIG{name}", None) for name in FATAL | OTHERS}
+    strays = sorted(signal.valid_signals() - named)
+    assert {signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM} < {*strays}
+    path = save(tmp_path / "tiny.pdx")
+    with serving(path, OWN, f"--workers={workers}") as (process, port):
+        for number in strays:
+            process.send_signal(number)
+        wait_until(lambda: ask(port, "GET", "/readyz")[0] == 200, process)
+        with connection(port) as idle, connection(port) as way:
+            idle.sendall(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert idle.recv(1000).startswith(b"HTTP/1.1 200")
+            way.sendall(
+                b"POST /v1/predict HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n"
+                b"content-type: text/plain\r\ncontent-length: 1\r\n\r\n"
+            )
+            assert way.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            process.send_signal(signal.SIGQUIT)
+            assert idle.recv(1000) == b""
+            way.sendall(b"x")  # what has begun is answered
+            assert way.recv(1000).startswith(b"HTTP/1.1 200")
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, complaints(err)) == (0, "")
+
+
+def connection(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
 def test_server_that_leaves_says_so_and_still_answers(tmp_path: Path) -> None:

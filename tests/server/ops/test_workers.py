@@ -3,12 +3,14 @@
 import os
 import signal
 import subprocess
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from prometheus_client import parser
 
+from polydom.server.settings import DRAIN_S
 from tests.support.forked_process import ForkedProcess
 from tests.support.served import FEATURES_FILE, HAM, save
 from tests.support.servers import ADMIN, ask, complaints, reload, serving, version_of
@@ -75,6 +77,19 @@ def test_workers_are_replaced_when_they_die_and_end_with_their_parent(
         )
         assert process.stderr is not None
         assert "ended with -9" in process.stderr.read()
+
+
+def test_a_worker_that_was_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    with serving(path, OWN, f"--workers={COUNT}") as (process, port):
+        wait_until(lambda: bool(answers(port)), process)
+        os.kill(children(process)[0], signal.SIGSTOP)
+        began_s = time.monotonic()
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        took_s = time.monotonic() - began_s
+    assert (process.returncode, complaints(err)) == (0, "")
+    assert took_s < DRAIN_S
 
 
 def test_workers_survive_the_end_of_what_features_started(tmp_path: Path) -> None:
