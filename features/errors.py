@@ -1,5 +1,7 @@
 """Every error that polydom raises on purpose, below one root."""
 
+from typing import TypeVar
+
 from .figures import show_us
 from .sizes import Size, show_size
 
@@ -21,6 +23,21 @@ class PolydomError(Exception):
     def __str__(self) -> str:
         """Give the message, escaped and cut."""
         return printable(super().__str__())
+
+
+AnyError = TypeVar("AnyError", bound=BaseException)
+
+
+def without_frames(error: AnyError) -> AnyError:
+    """Let an error that is kept, and those it came of, forget where they were raised.
+
+    Each frame there holds its variables: a whole request and all that was made of it.
+    """
+    one: BaseException | None = error
+    while one is not None:
+        one.__traceback__ = None
+        one = one.__cause__ or one.__context__
+    return error
 
 
 def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.errors import BadFeature, BadItem, PolydomError
+from polydom.features.errors import BadFeature, BadItem, PolydomError, without_frames
 from polydom.features.items import Item
 
 from ..engine.budget import Allowance
@@ -369,5 +369,5 @@ def try_each(
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)
         except (BadFeature, BadItem) as error:
-            outcome = error
+            outcome = without_frames(error)
         yield outcome

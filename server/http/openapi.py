@@ -22,6 +22,8 @@ def document(
 ) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of some paths, which refer to `structs`."""
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
+    for schema in schemas.values():
+        _describe_pairs(schema)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -32,6 +34,18 @@ def document(
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _describe_pairs(schema: Any) -> None:
+    """Describe tuples of one type as lists of a length, which more tools understand."""
+    if isinstance(schema, dict):
+        each = schema.get("prefixItems", [])
+        if each and all(one == each[0] for one in each):
+            del schema["prefixItems"]
+            schema["items"] = each[0]
+    for inner in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(inner, dict | list):
+            _describe_pairs(inner)
 
 
 def ref(struct: type[msgspec.Struct]) -> Schema:

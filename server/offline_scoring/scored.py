@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from polydom.features.errors import BadInput, BadItem, PolydomError
+from polydom.features.errors import BadInput, BadItem, PolydomError, without_frames
 from polydom.features.items import Gaps, Item
 
 from ..batch.ledger import Failed, Result
@@ -122,4 +122,4 @@ def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
     try:
         return translator.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
-        return error
+        return without_frames(error)

@@ -13,9 +13,9 @@ from polydom.features.wording import describe_decode_error
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..schema.bounds import LARGE, check_record
-from ..schema.json_keys import decode_record
+from ..schema.bounds import LARGE, USUAL_COLUMNS, check_record
 from ..schema.predict import Answer, PredictRequest
+from ..schema.record import decode_record
 from .metadata import TensorFacts
 from .tensors import BYTES, Tensor
 
@@ -185,8 +185,9 @@ class Items:
         if names == [RECORD] and RECORD not in self._columns.names:
             if inputs[0].datatype != BYTES:
                 return self._rows_of(inputs[0])
-            elements, known = enumerate(_one_each(inputs[0])), len(self._columns.names)
-            return [_record(element, i, known) for i, element in elements]
+            most = len(self._columns.names) or USUAL_COLUMNS
+            elements = enumerate(_one_each(inputs[0]))
+            return [_record(element, i, most) for i, element in elements]
         columns = {tensor.name: _one_each(tensor) for tensor in inputs}
         if len({len(column) for column in columns.values()}) > 1:
             lengths = {name[:40]: len(column) for name, column in columns.items()}
@@ -259,11 +260,11 @@ def _image(element: str | bytes | None, i: int) -> bytes:
         raise BadItem(f"image {i} is a JSON string, but not base64") from error
 
 
-def _record(element: str | bytes | None, i: int, known: int) -> Any:
+def _record(element: str | bytes | None, i: int, columns: int) -> Record:
     try:
         if element is not None and len(element) > LARGE // 4:
             raw = element.encode() if isinstance(element, str) else element
-            check_record(raw, columns=known)
+            check_record(raw, columns=columns)
         return decode_record(element or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadItem(

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
-from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
 from .parameters import Parameter
@@ -21,6 +21,8 @@ from .service import InferRequest, InferResponse
 from .tensors import Declared, Tensor, to_raw
 
 ParameterMap = dict[str, Parameter]
+# Bytes that an input says of itself, at most.
+_LONGEST_NAMES = 1024
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -150,7 +152,14 @@ def decode_infer(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {describe_decode_error(error)}") from error
     if document.count(b":") > _keys_given(read):
-        refuse_twice("body", Twice(twice_in_json(document).any))
+        datas: list[Any] = [given.data for given in read.inputs]
+        said = outside(document, [data for data in datas if isinstance(data, Raw)])
+        if len(said) > (most := _LONGEST_NAMES * (widest + 64)):
+            raise BadInput(
+                f"the body has {len(said):,} bytes beside its data; up to {most:,} are "
+                "read"
+            )
+        refuse_twice("body", Twice(twice_in_json(said).any))
     parameters = read.parameters or {}
     all_ = parameters.get("binary_data_output", False)
     if not isinstance(all_, bool):

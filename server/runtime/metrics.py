@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.errors import without_frames
+
 from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
@@ -253,9 +255,13 @@ class Metrics:
     def failed(
         self, error: Exception, what: str = "a request failed"
     ) -> tuple[int, Failure]:
-        """Count an error; HTTP's status and body. What nobody expected is logged."""
+        """Count an error; HTTP's status and body. What nobody expected is logged.
+
+        Nothing of the request stays with the error, wherever that is kept.
+        """
         status, failure = describe(error)
         self.errors[failure.code] += 1
         if failure is UNEXPECTED:
             log.error(what, exc_info=error)
+        without_frames(error)
         return status, failure

@@ -14,6 +14,7 @@ from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printab
 
 from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
+from ..schema.bounds import USUAL_COLUMNS
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
 from .held_bytes import HeldBytes
@@ -117,6 +118,12 @@ class Repository:
     def ready(self) -> bool:
         """Whether every index that is loaded answers, and will for a while."""
         return not self.leaving and all(served.ready for served in self._served())
+
+    @property
+    def columns(self) -> int:
+        """Most columns that a record for any of the indexes may have."""
+        each = (served.translator.columns or USUAL_COLUMNS for served in self._served())
+        return max(each, default=USUAL_COLUMNS)
 
     def names(self) -> tuple[str, ...]:
         """Every name, the default one first, whether it answers now or not."""

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .predict import Answer, PredictRequest, Record
+from .predict import Answer, PredictRequest
+from .record import Record
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -24,7 +25,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One item of a batch; in msgpack `image_base64` holds the image's own bytes."""
 
     text: str | None = None
-    record: Record = None
+    record: Record | None = None
     image_base64: bytes | None = None
 
     def ask(self) -> PredictRequest:

@@ -1,25 +1,17 @@
 """What goes over the wire with one item: its request and its answer; times in us."""
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from polydom.features.items import Gaps
 
+from .record import Record
+
 OnInfeasible = Literal["prior", "cheapest", "error"]
 Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
 
-# What it holds is looked at by `Translator.read`, which is the same for every entrance.
-Record = Annotated[
-    Any,
-    msgspec.Meta(
-        extra_json_schema={
-            "type": ["object", "null"],
-            "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
-        }
-    ),
-]
 MSGPACK = ("application/msgpack", "application/x-msgpack")
 
 
@@ -41,7 +33,7 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     """
 
     text: str | None = None
-    record: Record = None
+    record: Record | None = None
     image_base64: bytes | None = None
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from polydom.features.errors import BadInput, PolydomError
+from polydom.features.errors import BadInput, PolydomError, without_frames
 from polydom.features.items import Item
 
 from ..batch.ledger import Answered, Failed, Ledger
@@ -23,7 +23,7 @@ from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..runtime.metrics import AnswerKind
 from ..runtime.repository import Repository
 from ..schema.batch import BatchTerms
-from ..schema.bounds import check_item
+from ..schema.bounds import USUAL_COLUMNS
 from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 
@@ -195,11 +195,10 @@ class Batch:
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
             translator, packed = self._served.translator, self._reply.packed
-            kind, columns = translator.planner.package.kind, translator.columns
-            check_item(raw, packed=packed, kind=kind, columns=columns)
-            return translator.item(read_item(raw, packed=packed))
+            columns = translator.columns or USUAL_COLUMNS
+            return translator.item(read_item(raw, packed=packed, columns=columns))
         except PolydomError as error:
-            return error
+            return without_frames(error)
 
     def _encoded(self, result: Answered, read_s: float) -> bytes:
         budget = Allowance(result.outcome.predicted)

@@ -19,10 +19,12 @@ from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.held_bytes import HeldBody
+from ..runtime.threads import run_off_loop
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
-from ..schema.bounds import LARGE
-from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.bounds import LARGE, TERMS, USUAL_COLUMNS, check_body
+from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest
+from ..schema.record import refuse_column
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .decode import refuse_keys
 
@@ -70,7 +72,8 @@ async def read_batch(
     if kind in JSON_LINES:
         return terms, reader.chunks(JsonLines(limit))
     if kind in (JSON, ""):
-        body = read_object(await reader.whole(limit))
+        whole = await reader.whole(limit)
+        body = await run_off_loop(read_object, whole, size=len(whole))
         _merge(body, terms)
         body.count = len(body.items)
         return body, cut(body.items)
@@ -221,22 +224,30 @@ class _Object(msgspec.Struct):
 
 _decode_outer = msgspec.json.Decoder(_Outer).decode
 _decode_objects = msgspec.json.Decoder(list[_Object]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_item = msgspec.json.Decoder(BatchItem).decode
 _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
-_decode_object = msgspec.json.Decoder(BatchBody).decode
 
 
 def read_object(body: bytes) -> BatchBody:
     """Read a small batch that came as one JSON object; BadInput if it is none."""
     try:
+        outer = _decode_outer(body)
         if len(body) > LARGE:
-            _refuse_many(bytes(_decode_outer(body).items))
-        read = _decode_object(body)
+            _refuse_many(bytes(outer.items))
+        read = BatchBody(
+            items=_decode_items(outer.items),
+            **{name: getattr(outer, name) for name in BatchTerms.__struct_fields__},
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {describe_decode_error(error, BatchBody)}") from error
-    inside = sum(bytes(item).count(b":") for item in read.items)
-    if body.count(b":") - inside > 1:  # there are terms, or items are given twice
-        refuse_twice("body", Twice(twice_in_json(body).outside))
+    terms = outside(body, [outer.items])
+    if len(terms) > TERMS:
+        raise BadInput(
+            f"the body has {len(terms):,} bytes beside the items; up to {TERMS:,} are "
+            "read"
+        )
+    refuse_twice("body", Twice(twice_in_json(terms).outside))
     return read
 
 
@@ -254,11 +265,25 @@ def _refuse_many(items: bytes) -> None:
         _decode_objects(items)
 
 
-def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
-    """Read one item of a batch, in msgpack where it is `packed`; or raise BadInput."""
+def read_item(
+    raw: Raw, *, packed: bool = False, columns: int = USUAL_COLUMNS
+) -> PredictRequest:
+    """Read one item of a batch, in msgpack where it is `packed`.
+
+    `columns` are as for `check_body`.
+
+    Raises
+    ------
+    BadInput
+        If it is malformed, or has a key twice.
+    BadItem
+        If a column of a record holds what none can.
+    """
+    check_body(raw, packed=packed, columns=columns)
     try:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_column(raw, packed=packed, error=error)
         raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
     refuse_keys(ask, bytes(raw), where="item", packed=packed)
     return ask

@@ -8,10 +8,11 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 
-from ..http.headers import Headers, content_type_in, read_query, type_and_budget_in
-from ..schema.bounds import check_item
+from ..http.headers import Headers, read_query, type_and_budget_in
+from ..schema.bounds import USUAL_COLUMNS, check_body
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
+from ..schema.record import refuse_column
 
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
@@ -19,22 +20,16 @@ _UNSAID = ("", "application/x-www-form-urlencoded")
 _DEFAULTS = {
     name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
 }
-
-
-class _Named(msgspec.Struct):
-    """A body of which everything but this is skipped."""
-
-    model: str | None = None
-
-
-_named_json = msgspec.json.Decoder(_Named).decode
-_named_msgpack = msgspec.msgpack.Decoder(_Named).decode
 _decode_json = msgspec.json.Decoder(PredictRequest).decode
 _decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
 
 
 def decode_request(
-    headers: Headers, query: bytes, body: bytes, kind: Kind | None
+    headers: Headers,
+    query: bytes,
+    body: bytes,
+    kind: Kind | None,
+    columns: int = USUAL_COLUMNS,
 ) -> PredictRequest:
     """Read one request of `POST /v1/predict`.
 
@@ -48,26 +43,21 @@ def decode_request(
     kind
         What the index classifies; decides what `application/octet-stream` holds. None
         where only the body may say which index that is.
+    columns
+        How many a record may have.
 
     Raises
     ------
     BadInput
         If the request is malformed or its body empty, or its terms are given twice.
     BadItem
-        If a text is not UTF-8.
+        If a text is not UTF-8, or a column of a record holds what none can.
     """
     content_type, header_budget = type_and_budget_in(headers)
-    ask = _decode_body(content_type, body, kind)
+    ask = _decode_body(content_type, body, kind, columns)
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)
     return ask
-
-
-def check_request(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
-    """Refuse a long body by what it holds, before it is decoded; as `check_item`."""
-    packed = _packed(content_type_in(headers), body)
-    if packed is not None:
-        check_item(body, packed=packed, kind=kind, columns=columns)
 
 
 def _packed(content_type: str, body: bytes) -> bool | None:
@@ -78,30 +68,14 @@ def _packed(content_type: str, body: bytes) -> bool | None:
     return False if is_form or content_type == "application/json" else None
 
 
-def model_in_body(headers: Headers, body: bytes) -> str | None:
-    """Return which model a body names, if it does, without decoding its item."""
-    packed = _packed(content_type_in(headers), body)
-    if packed is None:
-        return None
-    try:
-        return (_named_msgpack if packed else _named_json)(body).model
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # whoever reads the body says what is wrong with it
-
-
-def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRequest:
+def _decode_body(
+    content_type: str, body: bytes, kind: Kind | None, columns: int
+) -> PredictRequest:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
     packed = _packed(content_type, body)
     if packed is not None:
-        try:
-            ask = (_decode_msgpack if packed else _decode_json)(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(
-                f"body: {describe_decode_error(error, PredictRequest)}"
-            ) from error
-        refuse_keys(ask, body, packed=packed)
-        return ask
+        return _decode_object(body, packed, columns)
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
     if content_type.startswith("image/"):
@@ -118,6 +92,19 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRe
         "application/msgpack, or the item itself as image/*, text/plain or "
         "application/octet-stream"
     )
+
+
+def _decode_object(body: bytes, packed: bool, columns: int) -> PredictRequest:
+    check_body(body, packed=packed, columns=columns)
+    try:
+        ask = (_decode_msgpack if packed else _decode_json)(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refuse_column(body, packed=packed, error=error)
+        raise BadInput(
+            f"body: {describe_decode_error(error, PredictRequest)}"
+        ) from error
+    refuse_keys(ask, body, packed=packed)
+    return ask
 
 
 def refuse_keys(

@@ -14,16 +14,16 @@ from polydom.features.items import Item
 
 from ..errors import NotReady
 from ..http.body import arrival, coding_of, read_body
-from ..http.headers import Headers, model_in, type_and_budget_in
+from ..http.headers import model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.held_bytes import HeldBody
 from ..runtime.record_decoder import RecordDecoder, record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
-from ..schema.bounds import LARGE
-from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
-from .decode import check_request, decode_request, model_in_body
+from ..runtime.threads import run_off_loop
+from ..schema.predict import MSGPACK, Terms, encode, encode_msgpack
+from .decode import decode_request
 
 PREDICT = "/v1/predict"
 # Bytes of the longest body that is read on the event loop without a look beforehand.
@@ -75,8 +75,10 @@ class Predict:
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
-            served = self._served(headers, query, body)
-            ask = _decode(served, headers, query, body)
+            served = self._served(query)
+            kind = None if served is None else served.planner.package.kind
+            given = headers, query, body, kind, repository.columns
+            ask = await run_off_loop(decode_request, *given, size=len(body))
             if served is None or ask.model is not None:
                 served = None
                 served = repository.get(ask.model)
@@ -94,30 +96,12 @@ class Predict:
         count = partial(served.sent, request, outcome)
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
-    def _served(
-        self, headers: Headers, query: bytes, body: bytes
-    ) -> ServedModel | None:
+    def _served(self, query: bytes) -> ServedModel | None:
         """Find what answers, before the body is decoded; None if only that can say."""
-        name = model_in(query) if query else None
-        if name is None and len(body) > LARGE:
-            name = model_in_body(headers, body)
         try:
-            return self._repository.get(name)
+            return self._repository.get(model_in(query) if query else None)
         except NotReady:  # the body may name one that is
-            if len(body) > LARGE:
-                raise
             return None
-
-
-def _decode(
-    served: ServedModel | None, headers: Headers, query: bytes, body: bytes
-) -> PredictRequest:
-    if served is None:
-        return decode_request(headers, query, body, None)
-    kind = served.planner.package.kind
-    if len(body) > LARGE:
-        check_request(headers, body, kind, served.translator.columns)
-    return decode_request(headers, query, body, kind)
 
 
 def _is_bare(request: RawRequest) -> bool | None:

@@ -165,7 +165,13 @@ def test_decoder_refuses_to_be_told_twice_whether_scores_are_needed(
             ((b"content-type", b"text/html"),), b"", b"<", "text/html", id="html"
         ),
         pytest.param(JSON, b"", b"[" * 100_000, "body: ", id="deep arrays"),
-        pytest.param(JSON, b"", b'{"record":' * 100_000, "body: ", id="deep objects"),
+        pytest.param(
+            JSON,
+            b"",
+            b'{"record":' * 100_000,
+            "more names and texts",
+            id="deep objects",
+        ),
     ],
 )
 def test_decoder_refuses_with_what_and_where(
