@@ -1,5 +1,6 @@
 """One run of `polydom score` into a folder: parts spread over workers, one total."""
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,18 +8,22 @@ from functools import cached_property
 from pathlib import Path
 
 from polydom.features.errors import BadInput
+from polydom.features.wording import listed
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import OnProgress
 
 from ..batch.batch_plan import BatchPlan, PlanFinder
 from ..engine.loading import load_index
-from .journal import Journal
+from .journal import NAME, Journal
 from .opened_index import IndexFile
-from .part_scoring import PartJob, PartScored, read_scored, score_part
+from .output import refuse_among
+from .part_scoring import PartJob, PartScored, digest_of, score_part
 from .parts import Part, check_columns, divide
 from .scored import OF_PLAN, check_kept, columns_of
 from .size_sample import SizeSample
 from .spending import Spending
+
+log = logging.getLogger("polydom")
 
 CURE = "use fewer workers; parts that are done stay for `--resume`"
 
@@ -110,6 +115,7 @@ class BatchRun:
         WorkerLost
             If workers are lost again and again.
         """
+        refuse_among(folder, self.items)
         facts = {
             "index": self._file.version,
             "items": str(self.items.resolve()),
@@ -121,7 +127,7 @@ class BatchRun:
         spending = Spending(self._finder, self._sample, self.parts, total)
         job = PartJob(self._file, str(folder.absolute()), tuple(self.keep), stops)
         with Journal(folder, facts, resume=resume) as journal:
-            left = self._skip_done(folder, spending)
+            left = self._skip_done(folder, journal, spending)
             calls = self._begin_each(job, left, journal, spending)
             done = sum(part.rows for part in self.scored)
             on_progress(done)
@@ -133,22 +139,35 @@ class BatchRun:
                 doing=lambda job, part, plan: f"scoring part {part.number}",
                 cure=CURE,
             ):
+                journal.end(scored)
                 spending.end(scored)
                 self.scored.append(scored)
                 done += scored.rows
                 on_progress(done)
             journal.sweep()
 
-    def _skip_done(self, folder: Path, spending: Spending) -> list[Part]:
-        """Book the parts that are there; the others."""
-        left = []
+    def _skip_done(
+        self, folder: Path, journal: Journal, spending: Spending
+    ) -> list[Part]:
+        """Book the parts that are there as they were written; the others."""
+        left, doubtful = [], []
         for part in self.parts:
-            if (folder / part.name).exists():
-                scored = read_scored(folder / part.name)
+            path, scored = folder / part.name, journal.scored.get(part.number)
+            if scored is not None and scored.digest == digest_of(path) != "":
                 spending.skip(part, scored)
                 self.scored.append(scored)
-            else:
-                left.append(part)
+                continue
+            left.append(part)
+            if path.exists():
+                doubtful.append(part.name)
+        if doubtful:
+            log.warning(
+                "%s: parts that are not what %s says, or of which it says nothing, are "
+                "scored again: %s",
+                folder,
+                NAME,
+                listed(doubtful),
+            )
         return left
 
     def _begin_each(

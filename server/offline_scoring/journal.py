@@ -7,31 +7,32 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from filelock import FileLock, Timeout
 
 from polydom.features.errors import BadInput
 from polydom.indexer.index.pdx_file import naming
 
 from ..batch.batch_plan import BatchPlan
-from .part_scoring import UNFINISHED
+from .part_scoring import UNFINISHED, PartScored
+from .sole_writer import SoleWriter
 
 # Readers of folders leave out names that begin like these.
 NAME, LOCK = "_batch.jsonl", "_lock"
 
 
-class _Begun(msgspec.Struct):
-    """A line: a part, and what it is scored by."""
+class _Line(msgspec.Struct, omit_defaults=True):
+    """A line: a part, and what it is scored by, or what became of it."""
 
     part: int
-    plan: BatchPlan
+    plan: BatchPlan | None = None
+    scored: PartScored | None = None
 
 
 class Journal:
     """The journal of a folder; for one process at a time.
 
-    The first line says what the parts belong to, each other by which plan one of them
-    was begun, before it was: so that whoever tries it again gives the same answers. A
-    line that was cut off by whatever ended the process is none.
+    The first line says what the parts belong to. Each other says by which plan one of
+    them is scored, before it is: so that whoever tries it again gives the same answers;
+    or what became of it. A line that was cut off by whatever ended the process is none.
 
     Parameters
     ----------
@@ -44,8 +45,8 @@ class Journal:
 
     Attributes
     ----------
-    plans
-        By part.
+    plans, scored
+        By part: what it was begun with, and what became of it.
 
     Raises
     ------
@@ -58,18 +59,20 @@ class Journal:
 
     def __init__(self, folder: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
         self.plans: dict[int, BatchPlan] = {}
+        self.scored: dict[int, PartScored] = {}
         self._path = folder / NAME
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(
+                f"{folder}: this is a file; name a folder, or a .parquet, .jsonl or "
+                ".csv file"
+            )
         with naming(folder):
             folder.mkdir(exist_ok=True)
-            self._lock = FileLock(folder / LOCK)
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout as error:
-                raise BadInput(f"{folder}: another run is writing there") from error
+        self._writer = SoleWriter(folder / LOCK, folder)
         try:
             self._begin(folder, facts, resume)
         except BaseException:
-            self._lock.release()
+            self._writer.end()
             raise
 
     def _begin(self, folder: Path, facts: Mapping[str, Any], resume: bool) -> None:
@@ -88,10 +91,10 @@ class Journal:
         if not lines and any(folder.glob("part-*")):
             raise BadInput(f"{folder} holds parts of something else; name a new folder")
         try:
-            begun = [msgspec.json.decode(line, type=_Begun) for line in lines[1:]]
+            for line in lines[1:]:
+                self._note(msgspec.json.decode(line, type=_Line))
         except msgspec.DecodeError as error:
             raise BadInput(f"{self._path} is damaged: {error}") from error
-        self.plans.update((one.part, one.plan) for one in begun)
         with naming(self._path):
             self._file = self._path.open("ab")
             self._file.truncate(sum(map(len, lines)))
@@ -103,7 +106,7 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        self._lock.release()
+        self._writer.end()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
         """Write down, for good, by what a part is scored.
@@ -113,14 +116,27 @@ class Journal:
         CannotWrite
             If the disk is full, or for another such reason.
         """
-        self.plans[part] = plan
-        with naming(self._path):
-            self._write(msgspec.json.encode(_Begun(part, plan)) + b"\n")
+        self._add(_Line(part, plan))
+
+    def end(self, scored: PartScored) -> None:
+        """Write down, for good, what became of a part; errors as `begin`."""
+        self._add(_Line(scored.number, scored=scored))
 
     def sweep(self) -> None:
         """Remove what processes left that were killed amid a part."""
         for left in self._path.parent.glob(f"{UNFINISHED}*"):
             left.unlink(missing_ok=True)
+
+    def _note(self, line: _Line) -> None:
+        if line.plan is not None:
+            self.plans[line.part] = line.plan
+        if line.scored is not None:
+            self.scored[line.part] = line.scored
+
+    def _add(self, line: _Line) -> None:
+        self._note(line)
+        with naming(self._path):
+            self._write(msgspec.json.encode(line) + b"\n")
 
     def _lines(self) -> list[bytes]:
         """Read the lines that are whole."""

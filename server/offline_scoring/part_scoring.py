@@ -1,5 +1,6 @@
 """One part scored, by whichever process has it: its items in, one file out."""
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,8 +22,6 @@ from .opened_index import IndexFile, OpenedIndex
 from .parts import ROWS, Part, Rows
 from .scored import OF_PLAN, Scored, as_item, columns_of, row_of
 
-# What a file with answers says of itself, as JSON under this name.
-FACTS = b"polydom"
 UNFINISHED = "_unfinished-"  # readers of folders leave such files out
 
 
@@ -44,6 +43,8 @@ class PartScored(msgspec.Struct):
         Sum of what is expected of its answers.
     is_first
         Whether its process had scored none before.
+    digest
+        Of its file, by `digest_of`.
     """
 
     number: int
@@ -55,6 +56,7 @@ class PartScored(msgspec.Struct):
     measured_s: float = 0.0
     quality: float = 0.0
     is_first: bool = False
+    digest: str = ""
 
 
 class PartJob(msgspec.Struct, frozen=True):
@@ -97,19 +99,13 @@ def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
         return _PartScoring(job, part, plan, opened).run()
 
 
-def read_scored(path: Path) -> PartScored:
-    """Read what a file with answers says of itself; BadInput if it is none."""
-    parquet = import_parquet(path)
+def digest_of(path: Path) -> str:
+    """Identify what a file holds; nothing where it cannot be read."""
     try:
-        facts = parquet.read_metadata(path).metadata[FACTS]
-        return msgspec.json.decode(facts, type=PartScored)
-    except (
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:  # Arrow's are ValueErrors
-        raise BadInput(f"{path}: these are no answers of a batch: {error}") from error
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 class _PartScoring:
@@ -140,6 +136,7 @@ class _PartScoring:
         try:
             with naming(path):
                 self._write(path, began_s)
+                self._found.digest = digest_of(path)
                 path.replace(folder / self._part.name)
         finally:
             path.unlink(missing_ok=True)
@@ -161,7 +158,6 @@ class _PartScoring:
                     f"{self._part.count}: they changed meanwhile"
                 )
             self._sum_up(self._planner.busy() - began_s)
-            writer.add_key_value_metadata({FACTS: msgspec.json.encode(self._found)})
         finally:
             if writer is not None:
                 writer.close()

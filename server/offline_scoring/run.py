@@ -10,7 +10,7 @@ from polydom.indexer.progress import OnProgress
 
 from ..batch.ledger import CHUNK
 from ..engine.loading import load_index
-from .output import PartialOutput
+from .output import PartialOutput, refuse_answers
 from .score_items import score_items
 from .scored import ScorableItem, Scored
 from .sources import read_items
@@ -51,6 +51,7 @@ class ScoreRun:
 
     def __post_init__(self) -> None:
         """Read the index, and find the items."""
+        refuse_answers(self.output, [self.index, self.items, *self.features])
         label, top = self.label, self.top
         index, package = load_index(self.index)
         if (label is None) != (top is None):

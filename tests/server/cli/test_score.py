@@ -1,6 +1,7 @@
 """`polydom score` as it is typed, and interrupted."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from polydom.server.__main__ import main
+from tests.support.forked_process import ForkedProcess
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import POLYDOM
+from tests.support.waiting import wait_until
 
 OWN = ["--features", str(FEATURES_FILE)]
 
@@ -78,13 +81,65 @@ def test_score_goes_on_where_it_was_interrupted(index: Path) -> None:
     assert process.returncode == 130
     assert "--resume goes on" in err
     assert not out.exists()
-    done = partial.read_bytes()
+    _, *done = partial.read_bytes().splitlines()
     assert score(index, "-b", "10s", "--resume") == 0
-    written = out.read_bytes()
-    assert written.startswith(done.split(b"\n", 1)[1])
+    before = b"\n".join(line.partition(b"\t")[0] for line in done)
+    assert out.read_bytes().startswith(before)
     found = rows(index)
     assert [row["item"] for row in found] == [str(k) for k in range(30_000)]
     assert not partial.exists()
+
+
+def test_a_second_run_is_refused_until_the_first_is_killed(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts, out = index.parent / "texts.jsonl", index.parent / "out.jsonl"
+    texts.write_text(lines([HAM, SPAM] * 5000))
+    command = ["score", str(index), str(texts), "-o", str(out), *OWN, "-b", "1h"]
+    first = ForkedProcess(["polydom", *command])
+    partial = out.with_name("out.jsonl.partial")
+    try:
+        wait_until(lambda: partial.exists() and partial.stat().st_size, first)
+        first.send_signal(signal.SIGSTOP)
+        for resume in ([], ["--resume"]):
+            assert score(index, "-b", "9s", *resume) == 1
+            error = capsys.readouterr().err.splitlines()[-1]
+            assert error == f"polydom: {out}: another run is writing there"
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.communicate(timeout=20)
+    assert score(index, "-b", "1s", "--resume") == 0
+    assert [row["item"] for row in rows(index)] == [str(k) for k in range(10_000)]
+    assert {path.name for path in index.parent.glob("*out*")} == {"out.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("texts.jsonl", "texts.jsonl: this file is read here"),
+        ("table.csv", "is not replaced by answers, as it is a text that begins 'a,b'"),
+        ("table.parquet", "is not replaced by answers, as it is something else"),
+        ("pipe.csv", "this is a pipe or a device"),
+        ("link.jsonl", "this is a link to none, which is not there"),
+        ("file", "file: this is a file; name a folder, or a .parquet, .jsonl or .csv"),
+    ],
+)
+def test_score_replaces_nothing_but_answers(
+    index: Path, capsys: pytest.CaptureFixture[str], output: str, message: str
+) -> None:
+    folder = index.parent
+    (folder / "table.csv").write_text("a,b\n1,2\n")
+    (folder / "table.parquet").write_bytes(b"\0")
+    (folder / "file").write_text("mine")
+    (folder / "link.jsonl").symlink_to("none")
+    os.mkfifo(folder / "pipe.csv")
+    before = sorted(folder.iterdir()), (folder / "texts.jsonl").read_bytes()
+    command = ["score", index, folder / "texts.jsonl", "-o", folder / output, *OWN]
+    budget = ["--total-cpu" if output == "file" else "-b", "9s"]
+    assert main([str(option) for option in [*command, *budget]]) == 1
+    assert message in capsys.readouterr().err
+    assert (sorted(folder.iterdir()), (folder / "texts.jsonl").read_bytes()) == before
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A batch in parts, by processes of this machine: one total, every item once."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.indexer.cluster.workers import Workers
 from polydom.server.offline_scoring.batch_run import BatchRun
-from polydom.server.offline_scoring.journal import LOCK, NAME, Journal
-from polydom.server.offline_scoring.part_scoring import UNFINISHED, read_scored
+from polydom.server.offline_scoring.journal import NAME, Journal
+from polydom.server.offline_scoring.part_scoring import UNFINISHED, digest_of
 from tests.support.batches import assert_once, rows_in, texts, write_lines
 from tests.support.served import FEATURES_FILE, HAM, save, save_index
 
@@ -81,7 +82,7 @@ def test_rows_say_which_item_they_are_and_how_they_were_answered(
     (scored,) = run.scored
     assert (scored.rows, scored.errors) == (3, 1)
     (part,) = (tmp_path / "out").glob("part-*")
-    assert read_scored(part) == scored
+    assert scored.digest == digest_of(part)
 
 
 def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
@@ -118,9 +119,95 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
     assert parquet.read_table(out / last).equals(before)
     for name in set(done) - {last}:
         assert (out / name).read_bytes() == done[name]
-    assert {path.name for path in out.iterdir() if path.name[0] == "_"} <= {NAME, LOCK}
+    assert {path.name for path in out.iterdir() if path.name[0] == "_"} == {NAME}
     again = BatchRun(index, lines, OWN, ["id"])
     assert carry_out(again, out, total, resume=True) == pytest.approx(spent)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def other_part(path: Path) -> None:
+    path.write_bytes(path.with_name("part-00002.parquet").read_bytes())
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def untold(path: Path) -> None:
+    """As if the run had been killed when the part had its name, and no line."""
+    journal = path.with_name(NAME)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kept = (x for x in lines if not x.startswith(b'{"part":1,"scored"'))
+    journal.write_bytes(b"".join(kept))
+
+
+def older(path: Path) -> None:
+    """As a run of an earlier version left the folder: no line tells what parts are."""
+    journal = path.with_name(NAME)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(x for x in lines if b'"scored"' not in x))
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        *((one, "part-00001.parquet\n") for one in (flip, other_part, cut, empty)),
+        (untold, "part-00001.parquet\n"),
+        (older, "part-00000.parquet, part-00001.parquet, "),
+        (gone, ""),
+    ],
+)
+def test_parts_that_are_not_as_they_were_written_are_scored_again(
+    index: Path,
+    lines: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[Path], None],
+    said: str,
+) -> None:
+    out, total = tmp_path / "out", 0.3
+    write_lines(lines, texts(200))
+    spent = carry_out(BatchRun(index, lines, OWN, ["id"]), out, total)
+    answers = [parquet.read_table(path) for path in sorted(out.glob("part-*"))]
+    prices = [table["price"][0] for table in answers]
+    assert len(set(prices)) > 1
+    change(out / "part-00001.parquet")
+    run = BatchRun(index, lines, OWN, ["id"])
+    assert carry_out(run, out, total, resume=True) == pytest.approx(spent)
+    again = [parquet.read_table(path) for path in sorted(out.glob("part-*"))]
+    assert all(one.equals(other) for one, other in zip(answers, again, strict=True))
+    assert_once(rows_in(out), 200)
+    assert (said in caplog.text) if said else not caplog.text
+    caplog.clear()
+    carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, resume=True)
+    assert not caplog.text
+
+
+def test_a_folder_of_items_gets_no_parts(
+    index: Path, lines: Path, tmp_path: Path
+) -> None:
+    table, folder = tmp_path / "rows.parquet", tmp_path / "texts"
+    for place in (table, folder):
+        place.mkdir()
+    parquet.write_table(pa.table({"text": [HAM]}), table / "0.parquet")
+    (folder / "0.txt").write_text(HAM)
+    for items, out in ((table, table), (table, table / "out"), (folder, folder)):
+        with pytest.raises(BadInput, match="the items are read from"):
+            carry_out(BatchRun(index, items, OWN), out, 1.0)
+    carry_out(BatchRun(index, folder, OWN), folder / "out", 1.0)
 
 
 def test_other_items_options_and_indexes_do_not_go_on(

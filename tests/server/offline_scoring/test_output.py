@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.offline_scoring.output import PartialOutput
+from polydom.server.offline_scoring.output import PartialOutput, refuse_answers
 from polydom.server.offline_scoring.scored import Scored
 
 FACTS = {"index": "abc", "items": "x"}
@@ -138,4 +138,94 @@ def test_rows_that_never_came_leave_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out.xls", "none/out.csv"])
 def test_an_output_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"\.parquet|no folder"):
-        PartialOutput(tmp_path / name, FACTS, resume=False)
+        refuse_answers(tmp_path / name, [])
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("numeric", [False, True])
+def test_answers_are_replaced_by_answers_alone(
+    tmp_path: Path, ending: str, numeric: bool
+) -> None:
+    if ending == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+    path, table = tmp_path / f"out{ending}", tmp_path / f"table{ending}"
+    refuse_answers(path, [table])
+    with PartialOutput(path, FACTS, resume=False, numeric=numeric) as partial:
+        partial.add(Scored('a "long"\\ name\n'))
+        partial.finish()
+    refuse_answers(path, [table])
+    with pytest.raises(BadInput, match="this file is read here"):
+        refuse_answers(path, [table, path])
+    if ending == ".parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(pa.table({"item": ["0"], "price": [1.0]}), table)
+    else:
+        table.write_text({".csv": "item,price\n", ".jsonl": '{"item":"0"}\n'}[ending])
+    with pytest.raises(BadInput, match="is not replaced by answers, as it is a"):
+        refuse_answers(table, [])
+
+
+def test_answers_are_not_put_among_the_files_of_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "rows.parquet"
+    table.mkdir()
+    with pytest.raises(BadInput, match="the items are read from"):
+        refuse_answers(table / "out.parquet", [table])
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("place", [10, -12, -4, -1])
+def test_rows_after_a_damaged_one_are_scored_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, at: int, place: int
+) -> None:
+    """One byte of a row, of its checksum, or its end, of a row in the middle or not."""
+    path = tmp_path / "out.jsonl"
+    rows = [*ROWS, EARLY]
+    lines = write(path, rows).path.read_bytes().splitlines(keepends=True)
+    line = bytearray(lines[1 + at])
+    line[place] ^= 1
+    lines[1 + at] = bytes(line)
+    path.with_name("out.jsonl.partial").write_bytes(b"".join(lines))
+    with PartialOutput(path, FACTS, resume=True) as partial:
+        assert partial.done == at
+        for row in rows[at:]:
+            partial.add(row)
+        partial.finish()
+    assert [row["item"] for row in rows_of(path)] == ["0", "1", "2"]
+    assert rows_of(path)[0]["label"] == "ham"
+    cut_off = (at, place) == (2, -1)  # as a process that was killed leaves it
+    said = "" if cut_off else f"is damaged from row {at} on: "
+    assert said in caplog.text
+    assert bool(caplog.text) != cut_off
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"null\n", b'{"item":"7"\n', b"\t\n"])
+def test_lines_that_are_no_rows_do_not_count(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "out.jsonl"
+    partial = write(path, ROWS).path
+    with partial.open("ab") as file:
+        file.write(line)
+    assert write(path, [], resume=True).done == 2
+
+
+def test_what_is_no_interrupted_run_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    other = path.with_name("out.jsonl.partial")
+    for content in (b"mine\n", b"mine", b'{"index": 1}\n', b"[]\n" * 9):
+        other.write_bytes(content)
+        for resume in (True, False):
+            with pytest.raises(BadInput, match="holds something else than the rows"):
+                PartialOutput(path, FACTS, resume=resume)
+        assert other.read_bytes() == content
+        assert [*tmp_path.iterdir()] == [other]
+
+
+def test_one_run_writes_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    for _ in range(2):
+        with (
+            PartialOutput(path, FACTS, resume=False),
+            pytest.raises(BadInput, match=r"out\.jsonl: another run is writing there"),
+        ):
+            PartialOutput(path, FACTS, resume=True)
+    assert not [*tmp_path.iterdir()]
