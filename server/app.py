@@ -27,9 +27,10 @@ from .oip.rest import routes_of
 from .oip.service import InferenceService
 from .page.routes import page_routes
 from .runtime.admission import Admission
+from .runtime.held_bytes import HeldBytes
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
-from .settings import GrpcAt, Settings
+from .settings import UNREAD_LIMIT, GrpcAt, Settings
 from .v1.admin import RELOAD, Admin
 from .v1.batch import BATCH, BatchEndpoint
 from .v1.info import (
@@ -249,6 +250,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "application": app,
         "admission": admission,
         "direct": direct,
+        "unread_bytes": HeldBytes(UNREAD_LIMIT),
         "replies": RawReplies(lambda: errors.update((Overloaded.code,))),
     }
 

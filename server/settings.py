@@ -11,6 +11,8 @@ from polydom.features.items import MAX_DECODED
 # Above the 60 s of usual proxies, which would else reuse what is being closed.
 KEEP_ALIVE_S = 65
 Shown = Literal["nobody", "here", "everybody"]
+# Bytes of requests that came behind others, which are not looked at yet.
+UNREAD_LIMIT = 64 << 20
 # Longest wait for requests that are under way when the server stops.
 DRAIN_S = 30
 

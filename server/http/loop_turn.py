@@ -1,8 +1,13 @@
-"""When a turn of the event loop began, and what is to be done at its end."""
+"""When a turn of the event loop began, what is done at its end, and in later ones."""
 
 import asyncio
+import time
+from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
+
+# Seconds of a turn for what was left for later, but for the last that is called.
+LATER_S = 0.004
 
 
 class LoopTurn:
@@ -13,12 +18,14 @@ class LoopTurn:
     request's time begins to run: to wait for others' answers is part of it.
     """
 
-    __slots__ = ("_at_end", "_began_s", "_is_on")
+    __slots__ = ("_at_end", "_began_s", "_is_on", "_later", "_later_is_due")
 
     def __init__(self) -> None:
         self._began_s = 0.0
         self._is_on = False
         self._at_end: list[Callable[[], object]] = []
+        self._later = deque[Callable[[], object]]()
+        self._later_is_due = False
 
     def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
         """Return when this turn began: `now_s` for what is read first in it."""
@@ -35,6 +42,31 @@ class LoopTurn:
         if not (self._is_on or self._at_end):
             asyncio.get_running_loop().call_soon(self._end)
         self._at_end.append(call)
+
+    def later(self, call: Callable[[], object]) -> None:
+        """Call something in a turn to come, each in its turn.
+
+        So no turn is long, however many connections have much to be looked at.
+        """
+        self._later.append(call)
+        self._call_later_ones()
+
+    def _call_later_ones(self) -> None:
+        if self._later and not self._later_is_due:
+            self._later_is_due = True
+            asyncio.get_running_loop().call_soon(self._have_them_called)
+
+    def _have_them_called(self) -> None:
+        """Call those that are there, each once, for as long as a turn may do so."""
+        self._later_is_due = False
+        until_s = time.monotonic() + LATER_S
+        try:
+            for _ in range(len(self._later)):
+                self._later.popleft()()
+                if time.monotonic() > until_s:
+                    break
+        finally:
+            self._call_later_ones()
 
     def _end(self) -> None:
         self._is_on = False

@@ -1,6 +1,7 @@
 """HTTP/1.1 by uvicorn, with the time at which each request's first byte was read."""
 
 import asyncio
+import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -8,13 +9,26 @@ from enum import Enum, auto
 from typing import Any, ClassVar
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..engine.request import Caller
-from ..errors import Failure
+from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission
+from ..runtime.held_bytes import HeldBytes
 from .loop_turn import turn_of
-from .raw_request import GET, Direct, RawRequest, framing_of, is_probe
+from .raw_request import (
+    END,
+    GET,
+    LONGEST_HEAD,
+    Direct,
+    RawRequest,
+    framing_of,
+    is_probe,
+    is_the_only_one,
+    length_in,
+    with_host_of,
+)
 from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
@@ -22,13 +36,19 @@ from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
 # Headers that say how the connection goes on.
 _SAYING = (b"expect", b"connection")
+_EMPTY_LINES = re.compile(rb"[\r\n]*")
+_LINE_END = re.compile(rb"\r?\n")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0
+# Bytes of a head, or of a body in chunks, that are parsed at a time: a thousand chunks
+# or headers, each of which calls a function here.
+PIECE = 4096
+# Pieces of a body are parsed one after the other for so long, then in another turn.
+PIECES_S = 0.0005
 
 
-def _without_offer(data: bytes) -> bytes:
-    """Take an offer of another protocol out of a head, if all of that is there."""
-    end = data.find(b"\r\n\r\n")
+def _without_offer(data: bytes, end: int) -> bytes:
+    """Take an offer of another protocol out of a head that ends there, if it does."""
     if end > 0 and (
         data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
     ):
@@ -50,6 +70,21 @@ class Next(Enum):
 REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
+class _Flow(FlowControl):
+    """Does not go on reading while there is more than is looked at."""
+
+    full = False
+
+    def resume_reading(self) -> None:
+        """Go on, unless bytes wait here."""
+        if not self.full:
+            super().resume_reading()
+
+
+class _Refused(Exception):
+    """Raised where the parser called: a request that cannot be read, and why."""
+
+
 class HttpProtocol(HttpToolsProtocol):
     """Adds `arrived_s` and `caller` to the state in every request's ASGI scope.
 
@@ -59,21 +94,31 @@ class HttpProtocol(HttpToolsProtocol):
     of several requests in one read (pipelining), or of several connections, each has
     the same, and none has the time at which the one before it was answered.
 
-    What the application offers as `direct` in its state is asked first, where an answer
-    would be the next thing on the wire; so is its `admission` before a request begins.
+    What the application offers as `direct` in its state is asked first; so is its
+    `admission` before a request begins.
+
+    Of a connection's requests one at a time is parsed and answered. What comes behind
+    it stays as it came: of one read here, and what is not read in the kernel. Each is
+    let in by the admission when its turn comes.
 
     Attributes
     ----------
     receive_s
         Seconds that a request may take to come in, and a new connection to begin one.
+    unread_s
+        Seconds after which a caller who takes nothing of what is sent is cut off.
     head_limit
         Bytes of the longest request line and headers.
+    header_limit
+        Headers that a request may have.
     connection_limit
         Connections open at once; the next is told to come back and closed.
     """
 
     receive_s: ClassVar[float] = 10.0
+    unread_s: ClassVar[float] = 60.0
     head_limit: ClassVar[int] = 64 << 10
+    header_limit: ClassVar[int] = 256
     connection_limit: ClassVar[int] = 4096
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -86,6 +131,8 @@ class HttpProtocol(HttpToolsProtocol):
         state = self.app_state if ours else {}
         self._admission: Admission | None = state.get("admission")
         self._replies: RawReplies | None = state.get("replies")
+        held_bytes: HeldBytes | None = state.get("unread_bytes")
+        self._unread_bytes = None if held_bytes is None else held_bytes.body()
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._direct = {}
@@ -94,30 +141,34 @@ class HttpProtocol(HttpToolsProtocol):
         self._waited_s = 0.0
         self._held = b""  # while WAITING
         self._skip = 0  # bytes, while REFUSED
-        self._last_words = b""  # once requests before are answered, while NOTHING
+        # what came and is not looked at, and from where on it is not
+        self._unread, self._at = b"", 0
+        self._queued = False  # whether that is gone on with in a turn to come
+        self._behind_s = 0.0  # since when its first request waits to be let in
+        self._leaving = False  # once that is done
         # what may answer the request that is read, and its body so far
         self._answerer: Direct | None = None
         self._query = b""
         self._says_connection = False  # the request that is read
         self._head: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
+        self._body_bytes = 0  # that an ASGI cycle got
         self._arrived_s = 0.0
-        self._answered_in_read = False
-        # of the head, or between pieces of a body
-        self._head_bytes = 0
-        self._read_bytes = 0
-        self._first_in_read = True
+        self._head_bytes = 0  # of the head, or between pieces of a body
+        self._may_begin = True  # whether a request may, in what is parsed
+        self._behind = False  # whether one would have
         self._patience: asyncio.TimerHandle | None = None
         self._untimed = False
+        self._reader_timer: asyncio.TimerHandle | None = None
         self._idle_since_s = 0.0
         self._closes_unread = False
-        self._earlier: list[Any] = []
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
     ) -> None:
         """Take the connection, or turn it away where there are too many."""
         super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
         if self._admission is not None:
             self._waited_s = self._admission.accept()
         if len(self.connections) > self.connection_limit:
@@ -131,73 +182,222 @@ class HttpProtocol(HttpToolsProtocol):
         if self._answerer is not None:
             self._begin_cycle()
         self._next, self._held = NOTHING, b""
+        self._forget_unread()
         self._stop_timer()
-        for cycle in self._earlier:  # uvicorn tells only the latest
-            cycle.disconnected = True
-            cycle.message_event.set()
+        self._stop_reader_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take the time; then read a request, unless it is put off or refused."""
-        if self._next is not REQUEST:
-            data = self._set_aside(data)
-            if not data:
-                return
+        if self._next is not REQUEST or self._unread or not self._is_idle():
+            self._take(data)
+            return
         now_s = time.monotonic()
         self.read_s = self._turn.began_s(now_s, self.loop)
-        if self._next is REQUEST:
-            self.caller.read_s = now_s
-            admission = self._admission
-            if admission is not None and not (data[0] == GET and is_probe(data)):
-                if not admission.enter(now_s, self._waited_s):
-                    self._put_off(admission, data, now_s)
-                    return
-                self._waited_s = 0.0
-        self._read(data)
+        end = data.find(END)
+        if (data.find(END, end + 4) >= 0 or len(data) > PIECE) and not is_the_only_one(
+            data, end, PIECE
+        ):
+            self._keep(data)
+            return
+        self.caller.read_s = now_s
+        admission = self._admission
+        if admission is not None and not (data[0] == GET and is_probe(data)):
+            if not admission.enter(now_s, self._waited_s):
+                self._put_off(admission, data, now_s)
+                return
+            self._waited_s = 0.0
+        self._read(data, end)
 
-    def _read(self, data: bytes) -> None:
-        """Parse; what is whole then is answered, or being answered."""
-        self._first_in_read = self._next is REQUEST
-        if self._first_in_read:
-            data = _without_offer(data)
-        self._answered_in_read = False
-        self._read_bytes = len(data)
-        self._head_bytes += len(data)
+    def _read(self, data: bytes, end: int = -1) -> None:
+        """Parse bytes in which no more than one request ends.
+
+        What is whole then is answered, or being answered. If a request begins there,
+        `end` is where its head does.
+        """
+        if self._next is REQUEST:
+            data, self._may_begin = _without_offer(data, end), True
+            self._head_bytes = end if end >= 0 else len(data)
+        else:
+            self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # an offer that is not taken up
-        except httptools.HttpParserError:
-            said = "Invalid HTTP request received."
-            self.logger.warning(said)
-            self._refuse(400, said)
-            return
+        except httptools.HttpParserUpgrade as offer:  # it is not taken up
+            if (rest := offer.args[0]) < len(data):
+                self._keep(data, rest)
+        except httptools.HttpParserError as error:
+            if self._behind:
+                self._put_back(data)
+            else:
+                why = error.__context__
+                said = "Invalid HTTP request received."
+                self.logger.warning(said)
+                self._refuse(400, str(why) if isinstance(why, _Refused) else said)
         if self._next is not REQUEST:
             self._await_rest()
+
+    def _put_back(self, data: bytes) -> None:
+        """Keep what would have begun another request, which was not let in."""
+        self._behind, self.parser = False, self._new_parser()
+        self._keep(data, data.find(END) + len(END) + (length_in(self._head) or 0))
 
     def _await_rest(self) -> None:
         """See to it that a request which is begun comes in whole, and is none too long.
 
         A body in several pieces is for the application, which counts what is held.
         """
+        if self._next is NOTHING:
+            return
         self._unset_keepalive_if_required()
         if self._untimed:
             self._untimed = False
             self._start_timer()
         if self._body:
             self._begin_cycle()
+        if why := self._too_long():
+            self._refuse(400, why)
+
+    def _too_long(self) -> str:
+        """Say what is over a limit in the headers so far; empty where nothing is."""
         if self._head_bytes > self.head_limit:
-            limit = f"{self.head_limit:,} bytes"
-            self._refuse(400, f"the headers are over the limit of {limit}")
+            return f"the headers are over the limit of {self.head_limit:,} bytes"
+        if len(self.headers) > self.header_limit:
+            return f"there are more than {self.header_limit} headers"
+        return ""
+
+    def _take(self, data: bytes) -> None:
+        """Read on in a request, or keep what cannot be looked at yet."""
+        now_s = time.monotonic()
+        if self._next is NOTHING:
+            return
+        if self._next is REFUSED:
+            skipped = min(self._skip, len(data))
+            self._skip -= skipped
+            if not self._skip:
+                self._next = REQUEST
+                self._stop_timer()
+            if skipped < len(data):
+                self.data_received(data[skipped:])
+            return
+        if not self._unread and self._next is not WAITING:
+            self.read_s = self._turn.began_s(now_s, self.loop)
+            if self._next is BODY and len(data) <= (self._missing() or 0):
+                self._read(data)
+                return
+        self._keep(data)
+
+    def _keep(self, data: bytes, start: int = 0) -> None:
+        """Look at what begins there later, and read no more until then."""
+        if self._unread:
+            data, start = self._unread[self._at :] + data[start:], 0
+        self._unread, self._at = data, start
+        self._flow.pause_reading()
+        self._flow.full = True
+        try:
+            if self._unread_bytes is not None:
+                self._unread_bytes.hold(len(data))
+            self._go_on_soon()
+        except Overloaded:
+            assert self._replies is not None  # it comes with the limit
+            default = self.server_state.default_headers
+            self._close_saying(self._replies.refusal(default, keeps=False))
+
+    def _forget_unread(self) -> None:
+        """Read on: all that was unread has been looked at, or is not wanted."""
+        self._unread, self._at = b"", 0
+        self._flow.full = False
+        if self._unread_bytes is not None:
+            self._unread_bytes.hold(0)
+        if not self.transport.is_closing():
+            self._flow.resume_reading()
+
+    def _go_on_soon(self) -> None:
+        """Look at what is unread in a turn to come."""
+        if not self._queued:
+            self._queued = True
+            self._turn.later(self._go_on)
+
+    def _go_on(self) -> None:
+        """Begin with one request of those that are unread, or go on with it."""
+        self._queued = False
+        if self.transport.is_closing():
+            self._forget_unread()
+        elif self._unread and self._next is not WAITING:
+            now_s = time.monotonic()
+            if self._next is not REQUEST or self._is_let_in(now_s):
+                self._parse_pieces(now_s + PIECES_S)
+            if self._unread and (self._next is not REQUEST or self._is_idle()):
+                self._go_on_soon()
+        if self._leaving and not self._unread:
+            self.shutdown()
+
+    def _is_let_in(self, now_s: float) -> bool:
+        """Say whether a request that is unread begins; else it waits, or is refused.
+
+        For no longer than others would: then who is behind others is refused too.
+        """
+        if not self._is_idle():
+            return False
+        lines = _EMPTY_LINES.match(self._unread, self._at)
+        self._at = lines.end() if lines else self._at
+        if self._at == len(self._unread):
+            self._forget_unread()
+            return False
+        admission, self._waited_s = self._admission, 0.0
+        self.caller.read_s = now_s
+        if admission is None or admission.enter_behind(now_s):
+            self._behind_s = 0.0
+            return True
+        self._behind_s = self._behind_s or now_s
+        if admission.is_full and now_s - self._behind_s > admission.patience_s:
+            self._behind_s = 0.0
+            self._shed(self._unread, self._at)
+            admission.refused(now_s)
+        return False
+
+    def _parse_pieces(self, until_s: float) -> None:
+        """Parse what is unread up to a request's end, or until it has taken so long."""
+        while self._unread:
+            data, start = self._unread, self._at
+            end = self._end_of_piece(data, start)
+            if end < len(data):
+                self._at = end
+            else:
+                self._forget_unread()
+            piece = data[start:end]
+            self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
+            if self._next in (REQUEST, NOTHING) or time.monotonic() > until_s:
+                return
+
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Find the end of some bytes with which at most one request ends.
+
+        Heads end with an empty line, and so do bodies in chunks; it may have begun
+        before.
+        """
+        missing = self._missing() if self._next is BODY else None
+        if missing is not None:
+            return min(start + missing, len(data))
+        if self._next is not REQUEST and (line := _LINE_END.match(data, start)):
+            return line.end()
+        end = data.find(END, start, start + PIECE)
+        return min(start + PIECE, len(data)) if end < 0 else end + len(END)
+
+    def _missing(self) -> int | None:
+        """Bytes of a body that did not come yet; None where only its chunks say so."""
+        length = length_in(self._head)
+        got = 0 if self._answerer is not None else self._body_bytes
+        return None if length is None else max(length - got, 1)
 
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
+        if not self._may_begin:
+            self._behind = True
+            raise _Refused("this is behind another request")
+        self._may_begin = False
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._says_connection = False
         self._next, self._untimed = HEAD, True
-        # where it begins within a read, behind others, only the parser knows
-        self._head_bytes = self._read_bytes if self._first_in_read else 0
-        self._first_in_read = False
         self._arrived_s = self.read_s
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -210,58 +410,47 @@ class HttpProtocol(HttpToolsProtocol):
                 self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or to wait: for the body, or for the answers before."""
-        if (
-            self._head_bytes + self._read_bytes > self.head_limit
-            and self._size_of_head() > self.head_limit
-        ):
-            raise ValueError("the headers are over the limit")
-        if self.parser.should_upgrade() and self._has_body():
+        """Begin to answer, or wait for the body."""
+        if self._head_bytes > self.head_limit or len(self.headers) > self.header_limit:
+            raise _Refused(self._too_long())
+        parser = self.parser
+        offers = parser.should_upgrade()
+        if offers and self._has_body():
             # offered in pieces, so it was not taken out: the body would not be read
-            raise ValueError("an upgrade is offered with a body")
-        if self.transport.is_closing():
-            raise ValueError("this is behind a request that was to be the last")
+            raise _Refused("an upgrade is offered with a body")
+        self._head, self.headers = self.headers, []
         path, asks, query = self.url.partition(b"?")
-        answerer = self._direct.get((self.parser.get_method(), path))
-        if (
-            answerer is None
-            or self._answered_in_read
-            or self.expect_100_continue
-            or self.parser.should_upgrade()
-            or not self._is_idle()
-        ):
+        answerer = self._direct.get((parser.get_method(), path))
+        if answerer is None or self.expect_100_continue or offers:
             self._begin_cycle()
         else:
             self._query = httptools.parse_url(self.url).query or b"" if asks else query
-            self._answerer, self._head, self.headers = answerer, self.headers, []
+            self._answerer = answerer
         self._next = BODY
 
     def _begin_cycle(self) -> None:
-        """Have the application answer, once it has answered what came before."""
+        """Have the application answer."""
         self._unset_keepalive_if_required()
-        if self._answerer is not None:
-            self._answerer, self.headers = None, self._head
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        self._answerer = None
+        url, expects = self.url, self.expect_100_continue
+        if not url.startswith(b"/"):
+            self._head = with_host_of(url, self._head)
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
-        self.headers += headers  # as which the scope has them
+        self.headers += self._head  # as which the scope has them
         state = self.scope["state"]
         state["arrived_s"] = self._arrived_s
         state["caller"] = self.caller
         state["stop_timer"] = self._stop_timer
-        if self.cycle is None or self.cycle.response_complete:
-            self._earlier.clear()
-        else:
-            self._earlier.append(self.cycle)
         super().on_headers_complete()
         if expects and self.cycle.keep_alive:
             # answered before a body came: whether one follows, nobody can know
             self.cycle.keep_alive, self._closes_unread = False, True
         # Headers may come behind a body too, and must not pass for those before it.
         self.headers = []
-        pieces, self._body = self._body, []
+        pieces, self._body, self._body_bytes = self._body, [], 0
         for piece in pieces:
-            super().on_body(piece)
+            self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
         """Count what comes between two pieces of a body like headers."""
@@ -269,9 +458,14 @@ class HttpProtocol(HttpToolsProtocol):
         if self._answerer is not None:
             self._body.append(body)
             return
+        self._body_bytes += len(body)
+        self._keep_where_body_came()
+        super().on_body(body)
+
+    def _keep_where_body_came(self) -> None:
+        """Keep a connection whose caller sent a body before being told to go on."""
         if self._closes_unread and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unread = True, False
-        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting: the whole request is here."""
@@ -282,6 +476,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self._answered(self._answerer):
                 return
             self._begin_cycle()
+        self._keep_where_body_came()
         super().on_message_complete()
 
     def _answered(self, answerer: Direct) -> bool:
@@ -301,7 +496,6 @@ class HttpProtocol(HttpToolsProtocol):
         if answer is None:
             return False
         self._answerer, self._body = None, []
-        self._answered_in_read = True
         parser = self.parser
         keeps = parser.should_keep_alive()
         if keeps and self._says_connection:  # HTTP/1.0 may ask for it
@@ -315,11 +509,11 @@ class HttpProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         self.transport.write(said)
         if not keeps:
-            self.transport.close()
+            self._close()
             return
         # One timer for many answers: to cancel and set it anew for each takes longer
         # than to look at the time when it is up.
-        self._idle_since_s = self.read_s
+        self._idle_since_s = self.caller.read_s
         if self.timeout_keep_alive_task is None:
             self._close_in(self.timeout_keep_alive)
 
@@ -329,34 +523,46 @@ class HttpProtocol(HttpToolsProtocol):
         if left_s > 0:
             self._close_in(left_s)
         else:
-            super().timeout_keep_alive_handler()
+            self._close()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or say what is wrong with it."""
-        was_last = not self.pipeline
+        """Go on with the next request."""
         super().on_response_complete()
-        if was_last and self._next is NOTHING and not self.transport.is_closing():
-            self.transport.write(self._last_words)
-            self.transport.close()
+        if self.transport.is_closing():
+            self._watch_reader()
+        elif self._unread:
+            self._go_on_soon()
 
     def pause_writing(self) -> None:
         """Stop sending to a client that does not read, and know it for such."""
         self.caller.prompt = False
         super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on, also with what came meanwhile."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop_reader_timer()
+            if self._unread:
+                self._go_on_soon()
 
     def shutdown(self) -> None:
-        """Close once all is answered, also what waits for its turn."""
+        """Close once all is answered, also what waits for its turn or is unread."""
         self._resume()
+        self._leaving = bool(self._unread)
+        if self._leaving:
+            return
         if self._answerer is not None:
             self._begin_cycle()
         self._closes_unread = False
         super().shutdown()
+        self._watch_reader()
 
     def _is_idle(self) -> bool:
         """Say whether an answer would be the next thing on the wire, and be sent."""
         answered = self.cycle is None or self.cycle.response_complete
-        paused = self.flow.write_paused or self.transport.is_closing()
-        return answered and not self.pipeline and not paused
+        return answered and not (self.flow.write_paused or self.transport.is_closing())
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Have a request wait for its turn, or refuse it where it would be late."""
@@ -364,11 +570,9 @@ class HttpProtocol(HttpToolsProtocol):
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
             self._held, self._next = data, WAITING
-        elif self._replies is not None and self._is_idle():
-            self._shed(self._replies, data)
+        else:
+            self._shed(data)
             admission.refused(now_s)
-        else:  # it waits for the answer to one before
-            self._read(data)
 
     def _resume(self) -> None:
         """Begin with what waited; its time is still that at which it came."""
@@ -376,44 +580,29 @@ class HttpProtocol(HttpToolsProtocol):
             return
         data, self._held, self._next = self._held, b"", REQUEST
         if not self.transport.is_closing():
-            self.flow.resume_reading()
             self.caller.read_s = time.monotonic()
-            self._read(data)
+            self._read(data, data.find(END))
+            if self._unread:
+                self._go_on_soon()
 
-    def _set_aside(self, data: bytes) -> bytes:
-        """Throw away what was refused, and keep what waits; the rest is returned."""
-        if self._next is WAITING:
-            self._held += data
-            self.flow.pause_reading()
-        elif self._next is REFUSED:
-            skipped = min(self._skip, len(data))
-            self._skip -= skipped
-            if not self._skip:
-                self._next = REQUEST
-                self._stop_timer()
-            return data[skipped:]
-        elif self._next is not NOTHING:
-            return data
-        return b""
-
-    def _shed(self, replies: RawReplies, data: bytes) -> None:
-        """Refuse the requests that were read, without a look at what they ask for."""
-        default = self.server_state.default_headers
+    def _shed(self, data: bytes, start: int = 0) -> None:
+        """Refuse the request that begins there, without a look at what it asks for."""
+        assert self._replies is not None  # it comes with what says who is refused
+        end = data.find(END, start, start + LONGEST_HEAD + len(END))
+        framing = framing_of(data[start:end]) if end > start else None
+        length, keeps = (0, False) if framing is None else framing
         self._stop_timer()
-        while data:
-            end = data.find(b"\r\n\r\n")
-            framing = framing_of(data[:end]) if end > 0 else None
-            length, keeps = (0, False) if framing is None else framing
-            self._say(replies.refusal(default, keeps=keeps), keeps=True)
-            size = len(data) + 1 if framing is None else end + 4 + length
-            if not keeps:
-                self._leave(at_once=size <= len(data))
-                return
-            self._skip = max(size - len(data), 0)
-            data = data[size:]
-        if self._skip:
-            self._next = REFUSED
+        default = self.server_state.default_headers
+        self._say(self._replies.refusal(default, keeps=keeps), keeps=True)
+        self._forget_unread()
+        over = end + len(END) + length - len(data)  # what did not come yet
+        if not keeps:
+            self._leave(at_once=framing is not None and over <= 0)
+        elif over > 0:
+            self._skip, self._next = over, REFUSED
             self._start_timer(self._leave)
+        elif over < 0:
+            self._keep(data, over + len(data))
 
     def _leave(self, *, at_once: bool = False) -> None:
         """Close; not at once where the caller may still send.
@@ -423,7 +612,31 @@ class HttpProtocol(HttpToolsProtocol):
         self._next = NOTHING
         self._stop_timer()
         linger_s = 0.0 if at_once else LINGER_S
-        self._patience = self.loop.call_later(linger_s, self.transport.close)
+        self._patience = self.loop.call_later(linger_s, self._close)
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        """Cut a caller off who takes nothing of what is to be sent."""
+        size = self.transport.get_write_buffer_size()
+        if size and self._reader_timer is None:
+            self._reader_timer = self.loop.call_later(
+                self.unread_s, self._cut_off, size
+            )
+
+    def _cut_off(self, before: int) -> None:
+        self._reader_timer = None
+        if 0 < before <= self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _stop_reader_timer(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
     def _close_in(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
@@ -443,29 +656,33 @@ class HttpProtocol(HttpToolsProtocol):
         seconds = f"{self.receive_s:g} s"
         self._refuse(408, f"no whole request came within {seconds}", "receive_timeout")
 
-    def _size_of_head(self) -> int:
-        lines = sum(len(name) + len(value) + 4 for name, value in self.headers)
-        return len(self.url) + lines
-
     def _has_body(self) -> bool:
         names = {name for name, _ in self.headers}
         return not names.isdisjoint((b"content-length", b"transfer-encoding"))
 
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
-        """Say what is wrong in its turn, unless answered already, and close."""
+        """Say what is wrong, and close."""
+        failure = Failure(error, code)
+        self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
+
+    def _close_saying(self, said: bytes) -> None:
+        """Close with these words, unless there is an answer that they would be in."""
         if self.transport.is_closing():
             return
         if self._answerer is not None:
             self._begin_cycle()  # so that it is counted
-        said = reply_bytes(error_reply(status, Failure(error, code), CLOSE))
-        begun, self._next = self._next is BODY, NOTHING
-        if begun and self.pipeline:
-            self.pipeline.popleft()  # the request that is wrong; it waits for others
-            begun = False
-        if begun and self.cycle.response_started:
-            self.transport.close()
-        elif begun or self.cycle is None or self.cycle.response_complete:
+        cycle, begun, self._next = self.cycle, self._next is BODY, NOTHING
+        if (
+            cycle is None
+            or not cycle.response_started
+            or (cycle.response_complete and not begun)
+        ):
             self.transport.write(said)
-            self.transport.close()
-        else:
-            self._last_words = said
+        self._close()
+
+    def _new_parser(self) -> Any:
+        """Make a parser as uvicorn does."""
+        parser = httptools.HttpRequestParser(self)
+        with contextlib.suppress(AttributeError):  # httptools before 0.6.3
+            parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser

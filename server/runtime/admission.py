@@ -48,6 +48,8 @@ class Admission:
 
     Attributes
     ----------
+    patience_s
+        How long a request may wait before it is begun.
     cost_s
         What a request takes of the loop, by the last turns; with all that the loop did
         beside, but for refusing others.
@@ -63,8 +65,8 @@ class Admission:
         call_soon: Callable[[Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience_s = PATIENCE * budget_s
-        self._longest_s = min(TURN_S, self._patience_s)
+        self.patience_s = PATIENCE * budget_s
+        self._longest_s = min(TURN_S, self.patience_s)
         self._call_soon = call_soon
         self._now = now
         self._believe(FIRST_COST_S, FIRST_COST_S)
@@ -91,7 +93,7 @@ class Admission:
         `waited_s` is how long its connection had waited to be taken.
         """
         # none are left while others wait
-        if self._left <= 0 or waited_s > self._patience_s:
+        if self._left <= 0 or waited_s > self.patience_s:
             return False
         self._left -= 1
         begun = self._begun = self._begun + 1
@@ -101,12 +103,29 @@ class Admission:
             self._look(read_s)
         return True
 
+    def enter_behind(self, now_s: float) -> bool:
+        """Say the same of one that came behind another on its connection.
+
+        They may have half of a turn: else who sends many at a time would leave nothing
+        to those who send one. Whoever may not enter asks again in another turn.
+        """
+        if 2 * self._left > self._quota:
+            return self.enter(now_s)
+        if not self.is_full:
+            self._end_soon()  # few have begun, so nobody else would end it
+        return False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this turn has begun all that it may, or others wait for the next."""
+        return self._left <= 0
+
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
         """Have a request that may not enter begun in its turn; False if that is late.
 
         `begin` must not raise.
         """
-        if waited_s + len(self._held) * self.pace_s > self._patience_s:
+        if waited_s + len(self._held) * self.pace_s > self.patience_s:
             return False
         self._held.append(begin)
         return True

@@ -113,9 +113,14 @@ def test_a_caller_is_prompt_until_its_transport_is_full() -> None:
         def pause_writing(self) -> None:
             paused.append(True)
 
+    class Empty(asyncio.Transport):
+        def get_write_buffer_size(self) -> int:
+            return 0
+
     paused = list[bool]()
     protocol: Any = HttpProtocol.__new__(HttpProtocol)
     protocol.caller, protocol.flow = Caller(prompt=True), Flow()
+    protocol.transport = Empty()
     protocol.pause_writing()
     assert (protocol.caller.prompt, paused) == (False, [True])
     assert not Caller().prompt  # of another server nobody knows

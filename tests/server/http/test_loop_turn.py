@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from polydom.server.http.loop_turn import turn_of
+from polydom.server.http.loop_turn import LATER_S, turn_of
 from polydom.server.http.protocol import HttpProtocol
 from tests.support.served import FEATURES_FILE, HAM, make_index
 from tests.support.servers import ask, serving
@@ -104,3 +104,30 @@ def test_what_is_answered_between_turns_is_counted_in_the_same_one() -> None:
         return called
 
     assert asyncio.run(main()) == ["first", "second"]
+
+
+def test_what_is_left_for_later_has_a_small_part_of_each_turn() -> None:
+    """Three take half of what a turn has, each time, and each of them has its turns."""
+
+    async def main() -> list[list[str]]:
+        loop = asyncio.get_running_loop()
+        turn, turns, left = turn_of(loop), [list[str]()], {"a": 3, "b": 3, "c": 3}
+
+        def work(name: str) -> None:
+            turns[-1].append(name)
+            time.sleep(0.6 * LATER_S)
+            left[name] -= 1
+            if left[name]:
+                turn.later(lambda: work(name))
+
+        for name in left:
+            turn.later(lambda name=name: work(name))  # type: ignore[misc]
+        while any(left.values()):
+            turns.append([])
+            await asyncio.sleep(0)
+        return [names for names in turns if names]
+
+    turns = asyncio.run(main())
+    # a machine that stalls makes turns shorter, and changes no order
+    assert "".join(name for names in turns for name in names) == "abc" * 3
+    assert all(len(names) <= 2 for names in turns)

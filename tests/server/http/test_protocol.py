@@ -1,16 +1,26 @@
 """When a request is stamped, and who is told that its caller left; real sockets."""
 
 import asyncio
+import contextlib
 import json
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polydom.server.engine.request import Caller
-from polydom.server.http.protocol import HttpProtocol
+from polydom.server.http.protocol import PIECE, HttpProtocol
+from polydom.server.http.raw_request import RawRequest
+from polydom.server.http.reply import RawReplies
+from polydom.server.runtime.admission import Admission
+from polydom.server.runtime.held_bytes import HeldBytes
+from tests.support.examples import few
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
 Talk = Callable[[Any, Any, Any], Awaitable[Any]]
@@ -38,27 +48,45 @@ class Echo:
         await send({"type": "http.response.body", "body": body})
 
 
-async def talk(
-    app: Echo, ask: Talk, protocol: type[HttpProtocol] = HttpProtocol
-) -> Any:
-    """Run a server with `app`, connect to it and let `ask` do the talking."""
+@contextlib.asynccontextmanager
+async def running(
+    app: Any, protocol: type[HttpProtocol], state: dict[str, Any] | None = None
+) -> AsyncIterator[uvicorn.Server]:
+    """A server of `app`; `state` is what that offers the protocol."""
     config = uvicorn.Config(
         app, port=0, http=protocol, lifespan="off", log_level="critical"
     )
     server = uvicorn.Server(config)
     config.load()
     server.lifespan = config.lifespan_class(config)
+    server.lifespan.state.update({"application": app, **(state or {})})
     await server.startup()
-    connections = server.server_state.connections
     try:
-        port = server.servers[0].sockets[0].getsockname()[1]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            return await asyncio.wait_for(ask(reader, writer, connections), 20)
-        finally:
-            writer.close()
+        yield server
     finally:
         await server.shutdown()
+
+
+async def talk_to(server: uvicorn.Server, ask: Talk) -> Any:
+    """Connect and let `ask` do the talking."""
+    port = server.servers[0].sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        connections = server.server_state.connections
+        return await asyncio.wait_for(ask(reader, writer, connections), 20)
+    finally:
+        writer.close()
+
+
+async def talk(
+    app: Any,
+    ask: Talk,
+    protocol: type[HttpProtocol] = HttpProtocol,
+    state: dict[str, Any] | None = None,
+) -> Any:
+    """Run a server with `app`, connect to it and let `ask` do the talking."""
+    async with running(app, protocol, state) as server:
+        return await talk_to(server, ask)
 
 
 async def stamp(reader: asyncio.StreamReader) -> float:
@@ -263,3 +291,337 @@ def test_protocol_refuses_a_long_head_behind_any_number_of_requests(
     head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
     assert json.loads(body)["code"] == "bad_input"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_protocol_refuses_more_headers_than_anybody_needs(whole: bool) -> None:
+    limit = HttpProtocol.header_limit
+    more = b"".join(b"%d:\r\n" % number for number in range(limit))
+    end = b"\r\n" if whole else b""
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(GET[:-2] + more[: -len(b"255:\r\n")] + b"\r\n")
+        await stamp(reader)
+        # the parser tells of a header once something follows
+        writer.write(GET[:-2] + more + b"x:\r\n" + end)
+        return bytes(await reader.read())
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert json.loads(body)["error"] == f"there are more than {limit} headers"
+
+
+class Mirror:
+    """Answers with what was asked, some turns of the loop later."""
+
+    def __init__(self, turns: int = 0) -> None:
+        self.asked = 0
+        self.turns = turns
+
+    def direct(self, request: RawRequest) -> bytes | None:
+        self.asked += 1
+        return None if b"slow" in request.query else b"POST /quick " + request.body
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += 1
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        said = f"{scope['method']} {scope['path']} ".encode() + body
+        headers = [(b"content-length", b"%d" % len(said))]
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": said})
+
+    def state(self, budget_s: float = 60.0) -> dict[str, Any]:
+        """All that an application offers."""
+        call_soon = asyncio.get_running_loop().call_soon
+        return {
+            "admission": Admission(budget_s, call_soon),
+            "replies": RawReplies(bool),
+            "direct": {(b"POST", b"/quick"): self.direct},
+            "unread_bytes": HeldBytes(1 << 20),
+        }
+
+
+def in_chunks(body: bytes, size: int, trailer: bytes) -> bytes:
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    chunks = [b"%x;e=1\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    return b"".join(chunks) + b"0\r\n" + trailer + b"\r\n"
+
+
+texts = st.one_of(
+    st.binary(max_size=60),
+    st.lists(st.sampled_from([b"\r\n\r\n", GET, b"\n", b"0", b"a" * 900])).map(
+        b"".join
+    ),
+)
+paths = st.sampled_from(["/quick", "/quick?slow=1", "/x", "/quick?q=1"])
+
+
+LAST = b"GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n" + GET
+
+
+def mirrored(method: str, path: str) -> bytes:
+    """Begin an answer, without its headers."""
+    return f"HTTP/1.1 200 OK\r\n{method} {path.partition('?')[0]} ".encode()
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """One that keeps the connection, and the answer to it."""
+    lines, go_on = b"", b""
+    if draw(st.booleans()):
+        lines += b"X-Y: " + b"z" * draw(st.sampled_from([1, 9, PIECE, 5 * PIECE]))
+        lines += b"\r\n"
+    empty = b"\r\n" * draw(st.sampled_from([0, 0, 0, 1, 2]))
+    path = draw(paths)
+    kind = draw(st.sampled_from(["GET", "length", "chunks", "expect"]))
+    if kind == "GET":
+        start = f"GET {path} HTTP/1.1\r\nhost: x\r\n".encode()
+        return empty + start + lines + b"\r\n", mirrored("GET", path)
+    body = draw(texts)
+    start = f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode() + lines
+    if kind == "chunks":
+        trailer = draw(st.sampled_from([b"", b"a: b\r\n", b"a:\r\nb: c\r\n"]))
+        coded = in_chunks(body, draw(st.integers(1, 200)), trailer)
+        sent = start + b"Transfer-Encoding: chunked\r\n\r\n" + coded
+    else:
+        if kind == "expect":
+            start += b"expect: 100-continue\r\n"
+            go_on = b"HTTP/1.1 100 Continue\r\n\r\n"
+        sent = start + b"Content-Length:  %d \r\n\r\n%b" % (len(body), body)
+    return empty + sent, go_on + mirrored("POST", path) + body
+
+
+def test_any_split_of_any_requests_gives_the_same_answers() -> None:
+    """Each piece is a read, and the loop turns a few times before the next."""
+
+    @settings(max_examples=few(150), deadline=None)
+    @given(
+        st.lists(requests(), max_size=30),
+        st.lists(st.tuples(st.integers(1, 3 * PIECE), st.integers(0, 3)), min_size=1),
+        st.integers(0, 2),
+    )
+    def check(
+        asked: list[tuple[bytes, bytes]], splits: list[tuple[int, int]], turns: int
+    ) -> None:
+        data, app.turns = b"".join(sent for sent, _ in asked) + LAST, turns
+        got = runner.run(talk_to(server, partial(send_split, data, splits)))
+        # what begins an answer is not what the requests above are made of
+        got = re.sub(
+            rb"(HTTP/1\.1 200 OK\r\n)(?:[a-z-]+: [^\r\n]*\r\n)*\r\n", rb"\1", got
+        )
+        assert got == b"".join(answer for _, answer in asked) + mirrored("GET", "/last")
+
+    async def start() -> uvicorn.Server:
+        return await stack.enter_async_context(running(app, HttpProtocol, app.state()))
+
+    app, stack = Mirror(), contextlib.AsyncExitStack()
+    with asyncio.Runner() as runner:
+        server = runner.run(start())
+        check()
+        runner.run(stack.aclose())
+
+
+async def send_split(
+    data: bytes,
+    splits: list[tuple[int, int]],
+    reader: Any,
+    writer: Any,
+    connections: Any,
+) -> bytes:
+    """All that is answered to bytes that come in such pieces, with so many turns."""
+    while not connections:
+        await asyncio.sleep(0)
+    (connection,) = connections
+    at = number = 0
+    while at < len(data) and not connection.transport.is_closing():
+        size, pause = splits[number % len(splits)]
+        connection.data_received(data[at : at + size])
+        at, number = at + size, number + 1
+        for _ in range(pause):
+            await asyncio.sleep(0)
+    got = bytes(await reader.read())
+    while connections:
+        await asyncio.sleep(0)
+    return got
+
+
+def test_protocol_begins_a_request_once_those_before_are_answered() -> None:
+    class Counting(Admission):
+        entered = 0
+
+        def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
+            self.entered += 1
+            return super().enter(read_s, waited_s)
+
+    app, admission = Echo(), Counting(1.0, bool)
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> None:
+        writer.write((HEAD + b"{}") * 20_000)
+        await app.asked.wait()
+        (connection,) = connections
+        for _ in range(50):
+            await asyncio.sleep(0)
+        begun, entered = len(app.callers), admission.entered
+        unread, reads = len(connection._unread), connection.transport.is_reading()
+        app.may_answer.set()
+        assert (begun, entered, reads) == (1, 1, False)
+        assert 0 < unread < 300_000
+        for _ in range(100):
+            await stamp(reader)
+        assert len(app.callers) <= admission.entered
+
+    async def main() -> None:
+        nonlocal app, admission
+        app = Echo()
+        app.may_answer.clear()
+        admission = Counting(60.0, asyncio.get_running_loop().call_soon)
+        state = {"admission": admission, "replies": RawReplies(bool)}
+        await talk(app, ask, state=state)
+
+    asyncio.run(main())
+
+
+CHUNKED = HEAD.replace(b"content-length: 2", b"transfer-encoding: chunked")
+# What many callers send as fast as it is taken: first, then again and again.
+ATTACKS = {
+    "requests": (b"", GET),
+    "records": (b"", HEAD.replace(b"/", b"/quick", 1) + b"{}"),
+    "a request and a byte of the next": (b"G", GET[1:] + b"G"),
+    "tiny chunks": (CHUNKED, b"1\r\na\r\n"),
+    "empty lines in chunks": (CHUNKED, b"ff00\r\n" + b"\r\n" * 0x7F80 + b"\r\n"),
+    "extensions of chunks": (CHUNKED, b"1;eeee\r\na\r\n"),
+    "headers behind a body": (CHUNKED + b"0\r\n", b"a:\r\n"),
+    "headers": (GET[:-2], b"a:\r\n"),
+    "heads of many headers": (b"", GET[:-2] + b"a:\r\n" * 15_000 + b"\r\n"),
+    "empty lines": (b"", b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_protocol_takes_short_turns_whatever_many_callers_send(kind: str) -> None:
+    """The loop's own time counts, so no stalled machine does; nobody reads answers."""
+    first, then = ATTACKS[kind]
+    data = then * max(1, 100_000 // len(then))
+    longest_s = 0.0
+
+    async def attack(address: tuple[str, int]) -> None:
+        _, writer = await asyncio.open_connection(*address[:2])
+        writer.write(first)
+        try:
+            for _ in range(4):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass  # refused and cut off
+        finally:
+            writer.transport.abort()
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> None:
+        nonlocal longest_s
+        address = writer.get_extra_info("peername")
+        attacks = [asyncio.ensure_future(attack(address)) for _ in range(10)]
+        for number in range(100):
+            began_s = time.thread_time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.thread_time() - began_s)
+            if number % 10 == 0:
+                writer.write(GET)
+                await stamp_or_mirror(reader)
+        for task in attacks:
+            task.cancel()
+        await asyncio.gather(*attacks, return_exceptions=True)
+
+    async def stamp_or_mirror(reader: Any) -> None:
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert await reader.readexactly(len("GET / ")) == b"GET / "
+
+    async def main() -> None:
+        app = Mirror()
+        await talk(app, ask, state=app.state(0.05))
+
+    asyncio.run(main())
+    assert longest_s < 0.1
+
+
+def test_protocol_holds_so_many_bytes_behind_requests_and_no_more() -> None:
+    app, held, refused = Echo(), HeldBytes(0), list[int]()
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(HEAD + b"{}")
+        await app.asked.wait()
+        (connection,) = connections
+        connection.data_received(GET)
+        connection.data_received(b"x" * 1000)
+        app.may_answer.set()
+        said = bytes(await reader.read())
+        assert held.held == 0
+        return said
+
+    async def main() -> Any:
+        nonlocal app, held
+        app, held = Echo(), HeldBytes(1000)
+        app.may_answer.clear()
+        state = {"unread_bytes": held, "replies": RawReplies(lambda: refused.append(1))}
+        return await talk(app, ask, state=state)
+
+    assert asyncio.run(main()).startswith(b"HTTP/1.1 429")
+    assert refused == [1]
+
+
+def test_protocol_cuts_off_who_reads_nothing() -> None:
+    class Impatient(HttpProtocol):
+        unread_s = 0.1
+
+    class Long:
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            start = {"type": "http.response.start", "status": 200, "headers": []}
+            await send(start)
+            for _ in range(400):
+                body = {"type": "http.response.body", "body": b"x" * 100_000}
+                await send({**body, "more_body": True})
+            await send({"type": "http.response.body"})
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> None:
+        writer.write(GET)
+        while not connections:
+            await asyncio.sleep(0.01)
+        (connection,) = connections
+        while connections:
+            await asyncio.sleep(0.01)
+        assert connection.caller.gone
+
+    async def main() -> None:
+        await talk(Long(), ask, Impatient)
+
+    asyncio.run(main())
+
+
+def test_protocol_answers_what_came_before_it_stops() -> None:
+    count = 50
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(GET)
+        await stamp_of(reader)
+        (connection,) = connections
+        connection.data_received(GET * count)
+        connection.shutdown()
+        return bytes(await reader.read())
+
+    async def stamp_of(reader: Any) -> None:
+        await reader.readuntil(b"GET / ")
+
+    async def main() -> Any:
+        app = Mirror(2)
+        return await talk(app, ask, state=app.state())
+
+    assert asyncio.run(main()).count(b"HTTP/1.1 200 OK") == count

@@ -282,3 +282,29 @@ def test_admission_lets_others_than_connections_wait_and_refuses_them() -> None:
         assert all(task.done() for task in tasks)
 
     asyncio.run(main())
+
+
+def test_what_is_behind_others_has_half_of_a_turn() -> None:
+    world = World()
+    admission, quota = world.admission, int(TURN_S / FIRST_COST_S)
+    half = quota // 2
+    behind = [admission.enter_behind(world.now_s) for _ in range(quota)]
+    assert behind == [True] * half + [False] * (quota - half)
+    assert not admission.is_full
+    assert [admission.enter(world.now_s) for _ in range(half)] == [True] * half
+    assert admission.is_full
+    assert not admission.enter_behind(world.now_s)
+    world.turn()
+    world.turn()
+    assert admission.enter_behind(world.now_s)
+
+
+def test_a_turn_ends_that_only_few_behind_others_have_begun() -> None:
+    world = World()
+    # more than a turn's time for each, so as few are begun as there may be
+    admission = Admission(FIRST_COST_S, world.soon.append, lambda: world.now_s)
+    for _ in range(9):
+        assert [admission.enter_behind(world.now_s) for _ in range(LEAST)] == (
+            [True] * (LEAST // 2) + [False] * (LEAST // 2)
+        )
+        world.turn()

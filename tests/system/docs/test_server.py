@@ -6,7 +6,7 @@ import pytest
 
 from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
-from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
+from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, UNREAD_LIMIT, Settings
 from tests.support.commands import run
 from tests.support.pages import read
 from tests.support.places import ROOT
@@ -31,6 +31,9 @@ def test_options_and_limits_are_those_of_the_code(
         f"{protocol.receive_s:g} s |",
         f"{protocol.head_limit >> 10} KiB",
         f"{protocol.connection_limit:,} |",
+        f"| {protocol.header_limit} |",
+        f"{protocol.unread_s:g} s |",
+        f"{UNREAD_LIMIT >> 20} MiB |",
         f"{KEEP_ALIVE_S} s |",
         f"{DRAIN_S} s |",
     ):
