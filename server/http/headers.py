@@ -3,6 +3,7 @@
 What cannot be used raises BadInput.
 """
 
+import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import parse_qsl
@@ -10,6 +11,13 @@ from urllib.parse import parse_qsl
 from polydom.features.errors import BadInput
 
 Headers = Iterable[tuple[bytes, bytes]]
+# A name or an address, and perhaps a port (RFC 9110, 7.2), but for addresses that say
+# at which interface, and signs that are in names only where they are escaped.
+_HOST = re.compile(
+    r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(?::[0-9]{0,5})?"
+)
+# What a proxy adds.
+_VIA = (b"forwarded", b"via", b"x-real-ip")
 _IN_UTF8 = ("application/json", "text/plain")
 _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
@@ -74,9 +82,23 @@ def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
+def host_in(headers: Headers) -> str | None:
+    """Name or address that a request was sent to, without its port.
+
+    None where no header says so, or several do, or it is no host, or a proxy passed the
+    request on and may have said what it liked.
+    """
+    found = [value for name, value in headers if name == b"host"]
+    host = _HOST.fullmatch(found[0].decode("latin-1")) if len(found) == 1 else None
+    proxied = any(
+        name in _VIA or name.startswith(b"x-forwarded-") for name, _ in headers
+    )
+    return None if host is None or proxied else host[1].strip("[]")
+
+
 def is_this_machine(host: str) -> bool:
     """Whether a host is a name that leads to the machine that uses it alone."""
-    if host == "localhost":
+    if host.lower() == "localhost":
         return True
     try:
         return ip_address(host).is_loopback

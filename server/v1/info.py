@@ -3,7 +3,7 @@
 from fastapi import Request, Response
 
 from ..errors import NotReady, UnknownSample, describe, not_ready
-from ..http.headers import is_this_machine, only_model_in
+from ..http.headers import host_in, is_this_machine, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
@@ -48,7 +48,7 @@ def shows_items(request: Request) -> bool:
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples
     if shown == "here":
-        host = request.url.hostname
+        host = host_in(request.scope["headers"])
         return host is not None and is_this_machine(host)
     return shown == "everybody"
 

@@ -1,5 +1,7 @@
 """What is served is told; what single items hold only where the operator wants it."""
 
+import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,6 +157,72 @@ def test_a_name_of_somebody_else_that_leads_here_is_shown_no_items(
     assert bool(facts["samples"]) == bool(shown)
     assert sample.status_code == (200 if shown else 404)
     assert ("words" in facts["features"][1]["columns"][0]) == bool(shown)
+
+
+# What is sent to a server on this machine, and how many samples it then tells of.
+HEADS = {
+    "GET /v1/index HTTP/1.1\r\nHost: 127.0.0.1\r\n": 2,
+    "GET /v1/index HTTP/1.0\r\nHost: LocalHost:80\r\n": 2,
+    "GET http://localhost:80/v1/index HTTP/1.1\r\nHost: rebound.example\r\n": 2,
+    "GET http://rebound.example/v1/index HTTP/1.1\r\nHost: localhost\r\n": 0,
+    "GET http://rebound.example HTTP/1.1\r\nHost: localhost\r\n": None,
+    "GET http://a@localhost/v1/index HTTP/1.1\r\nHost: localhost\r\n": 0,
+    "GET /v1/index HTTP/1.0\r\n": 0,
+    "GET /v1/index HTTP/1.1\r\n": 0,
+    "GET /v1/index HTTP/1.1\r\nHost:\r\n": 0,
+    **{
+        f"GET /v1/index HTTP/1.1\r\nHost: {host}\r\n": 0
+        for host in (
+            "rebound.example@localhost",
+            "rebound.example:80@localhost:8000",
+            "localhost@rebound.example",
+            "{localhost}",
+            '"localhost"',
+            "'127.0.0.1'",
+            "local host",
+            "localhost/..",
+            "localhost:8000:8000",
+            "localhost:port",
+            "localhost:-1",
+            "localhost,rebound.example",
+            "localhost.",
+            "%6cocalhost",
+            "::1",
+            "[::1",
+            "[::1%25lo]",
+            "[fe80::1%lo]:80",
+            "[127.0.0.1]",
+            "[::1]x",
+            "127.1",
+            "0x7f.1",
+            "0x7f000001",
+            "2130706433",
+            "127.0.0.01",
+            "127.0.0.1.",
+            "\N{LATIN SMALL LETTER A WITH GRAVE}",
+            "localhost\r\nHost: localhost",
+            "localhost\r\nHost: rebound.example",
+            "rebound.example\r\nX-Forwarded-Host: localhost",
+            "localhost\r\nX-Forwarded-For: 10.0.0.7",
+            "localhost\r\nForwarded: for=10.0.0.7",
+            "localhost\r\nVia: 1.1 proxy",
+        )
+    },
+}
+
+
+def test_who_does_not_say_this_machines_name_alone_is_shown_no_items(
+    tmp_path: Path,
+) -> None:
+    own = ["--features", str(FEATURES_FILE)]
+    with serving(save_index(tmp_path), *own) as (_, port):
+        for head, count in HEADS.items():
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as way:
+                way.sendall(f"{head}Connection: close\r\n\r\n".encode("latin-1"))
+                with way.makefile("rb") as said:
+                    _, _, body = said.read().partition(b"\r\n\r\n")
+            facts = {} if count is None else json.loads(body)
+            assert facts.get("samples") == count, head
 
 
 @pytest.mark.parametrize(("option", "count"), [("--page", 2), ("--no-samples", 0)])
