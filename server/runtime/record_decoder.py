@@ -2,6 +2,7 @@
 
 import math
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
 from polydom.features.tables.columns import Codes, Columns
@@ -119,7 +121,8 @@ class RecordDecoder:
         Raises
         ------
         BadItem
-            If a string comes where a number is needed, or a number is too large.
+            If a string comes where a number is needed, or a number is too large: for
+            float32 in a column of numbers, for float64 in one of words.
         """
         row = np.empty(self._width, np.float32)
         values: list[Any] = [record.get(name) for name in self._names]
@@ -134,7 +137,7 @@ class RecordDecoder:
         except (struct.error, OverflowError):
             for function in self._features:  # one says which column is wrong
                 function.check(record)
-            raise
+            raise _too_large(record) from None
         if self.whole:
             return record_of(row, gaps)
         return Item("record", record, 1.0, gaps)
@@ -161,6 +164,8 @@ class RecordDecoder:
                 number = NAN
                 missing.add(name)
             elif code is not None and (number := code.get(value, NAN)) != number:
+                if type(value) is int:
+                    float(value)  # as for every other entrance
                 unknown[name] = None
             numbers.append(number)
         self._pack(row.data, 0, *numbers)
@@ -168,6 +173,13 @@ class RecordDecoder:
             raise OverflowError
         told = len(missing) if self.whole and 2 * len(missing) > self._columns else 0
         return Gaps(tuple(unknown), told) if unknown or told else None
+
+
+def _too_large(record: Mapping[str, Value]) -> BadItem:
+    """Name the column of words that holds an integer beyond all floats."""
+    most = sys.float_info.max
+    name = next(n for n, v in record.items() if type(v) is int and abs(v) > most)
+    return BadItem(f"column {name[:80]!r} holds an integer beyond float64's largest")
 
 
 def record_of(row: Row, gaps: Gaps | None) -> Item:

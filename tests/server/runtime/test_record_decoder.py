@@ -132,3 +132,15 @@ def test_features_that_are_functions_need_more_than_the_row() -> None:
         assert decoder.item(record) == Item("record", record, 1.0, gaps)
     with pytest.raises(BadItem, match="column 'a' holds 'one'"):
         decoder.item({"a": "one"})
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**70), 10**300])
+def test_an_integer_in_a_column_of_words_is_unknown(number: int) -> None:
+    item = RecordDecoder(EXTRACTOR).item({"a": 1, "b": number, "c": 2})
+    assert item.gaps == Gaps(("b",))
+
+
+def test_an_integer_beyond_all_floats_is_refused_in_every_column() -> None:
+    for name, most in (("a", "float32's largest"), ("b", "float64's largest")):
+        with pytest.raises(BadItem, match=f"column '{name}' holds .* beyond {most}"):
+            RecordDecoder(EXTRACTOR).item({"a": 1, "b": "no", "c": 2, name: 10**400})
