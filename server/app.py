@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,7 @@ def create_app(
     return app
 
 
+@cache
 def describe_routes() -> dict[str, Any]:
     """Return the OpenAPI document of every route."""
     paths = {**describe_v1(), **describe_oip()}
@@ -206,6 +208,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     repository: Repository = app.state.repository
+    app.state.metrics_due = None
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with one_thread():

@@ -1,6 +1,9 @@
 """What the server says of itself: probes, models, an index, metrics."""
 
+import asyncio
+
 from fastapi import Request, Response
+from starlette.datastructures import State
 
 from ..errors import NotReady, UnknownSample, describe, not_ready
 from ..http.headers import host_in, is_this_machine, only_model_in
@@ -91,12 +94,23 @@ async def show_models(request: Request) -> Response:
 
 
 async def show_metrics(request: Request) -> Response:
-    """Say what was counted, in Prometheus's text format."""
+    """Say what was counted, in Prometheus's text format.
+
+    Nobody is refused that, and it takes milliseconds: all who ask in one turn of the
+    event loop are given the same.
+    """
     from prometheus_client import CONTENT_TYPE_LATEST
 
+    state = request.app.state
+    if state.metrics_due is None:
+        state.metrics_due = asyncio.create_task(_render_metrics(state))
+    body = await asyncio.shield(state.metrics_due)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)
+
+
+async def _render_metrics(state: State) -> bytes:
     from ..http.prometheus import render
 
-    state = request.app.state
+    state.metrics_due = None  # who asks from now on may have seen more
     others = {} if state.others is None else await state.others()
-    body = render(state.repository, state.worker, others)
-    return Response(body, media_type=CONTENT_TYPE_LATEST)
+    return render(state.repository, state.worker, others)

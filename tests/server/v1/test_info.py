@@ -1,11 +1,14 @@
 """What is served is told; what single items hold only where the operator wants it."""
 
+import asyncio
 import json
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -233,3 +236,29 @@ def test_serve_shows_samples_by_default_and_not_where_told(
     with serving(save_index(tmp_path), *own) as (_, port):
         status, facts = ask(port, "GET", "/v1/index")
         assert (status, facts["samples"]) == (200, count)
+
+
+def test_metrics_are_written_down_once_for_all_who_ask_at_a_time(
+    tmp_path: Path,
+) -> None:
+    """It shows in the loop's own time, which no stalled machine makes longer."""
+
+    async def main() -> tuple[float, float]:
+        app = create_app(records.save_index(tmp_path))
+        transport = httpx2.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://x") as client,
+        ):
+            await client.get("/metrics")
+            start_s = time.thread_time()
+            for _ in range(20):
+                await client.get("/metrics")
+            between_s = time.thread_time()
+            replies = [client.get("/metrics") for _ in range(20)]
+            for reply in await asyncio.gather(*replies):
+                assert "polydom_ready" in reply.text
+            return between_s - start_s, time.thread_time() - between_s
+
+    one_by_one_s, together_s = asyncio.run(main())
+    assert together_s < one_by_one_s / 2
