@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -129,6 +130,28 @@ class ComputedValues(NamedTuple):
     seconds: float
 
 
+class _Kept(NamedTuple):
+    """An entry of the cache: runs of items, their values, those that are unusable."""
+
+    ranges: list[tuple[int, int]]
+    values: NDArray[np.float32]
+    bad: dict[int, str]
+
+
+def _read_kept(
+    shape: tuple[int, ...], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> _Kept:
+    """Read an entry, which must be of items and columns as there are."""
+    (count, width), values = shape, arrays["values"]
+    ranges = [(start, stop) for start, stop in arrays["ranges"].tolist()]
+    bad = {int(row): str(why) for row, why in meta["bad"].items()}
+    rows = sum(stop - start for start, stop in ranges)
+    inside = all(0 <= start < stop <= count for start, stop in ranges)
+    if not inside or values.shape != (rows, width) or not bad.keys() <= {*range(count)}:
+        raise BadProject(f"values of shape {values.shape} for items {ranges[:2]}")
+    return _Kept(ranges, values, bad)
+
+
 class KeptValues:
     """Values of N items that are known, and those of them that are kept in the cache.
 
@@ -171,17 +194,16 @@ class KeptValues:
         self.done = int(self._known.all(axis=0).sum())
 
     def _load(self, position: int, name: str) -> None:
-        stored = self.cache.load(name)
-        if stored is None:
-            return
-        meta, arrays = stored
         own = self._values[:, self._columns(position)]
+        found = self.cache.recall(name, partial(_read_kept, own.shape))
+        if found is None:
+            return
         begun = 0
-        for start, stop in arrays["ranges"].tolist():
-            own[start:stop] = arrays["values"][begun : begun + stop - start]
+        for start, stop in found.ranges:
+            own[start:stop] = found.values[begun : begun + stop - start]
             self._known[position, start:stop] = True
             begun += stop - start
-        self.bad |= {int(row): why for row, why in meta["bad"].items()}
+        self.bad |= found.bad
 
     def _columns(self, position: int) -> slice:
         return slice(self._starts[position], self._starts[position + 1])

@@ -4,7 +4,9 @@ They are fitted on items that no kept model was trained on, and calibrated on ot
 that nothing else of a build saw.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,12 +63,12 @@ class ScheduleFitter:
         if not can_stop(model):
             return None
         name = f"schedules/{self.key}/{mask:x}/{goal.alpha:g}-{goal.confidence or 0:g}"
-        stored = self.cache.load(name)
-        if stored is None:
-            fitted = self._fit(model, goal)
-            self.cache.store(name, {}, {} if fitted is None else fitted.arrays())
-            return fitted
-        return load_early_exit(model, stored[1]) if stored[1] else None
+        kept = self.cache.recall(name, partial(_read, model))
+        if kept is not None:
+            return kept[0]
+        fitted = self._fit(model, goal)
+        self.cache.store(name, {}, {} if fitted is None else fitted.arrays())
+        return fitted
 
     def _fit(self, model: Any, goal: ExitGoal) -> Evaluator | None:
         options: dict[str, Any] = {}
@@ -83,6 +85,13 @@ class ScheduleFitter:
         except AllAlike:
             return None
         return fitted if fitted.packed is not None else None
+
+
+def _read(
+    model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Evaluator | None]:
+    """Read what follows a model's schedule; None where it was found to have none."""
+    return (load_early_exit(model, arrays) if arrays else None,)
 
 
 def divide_aside(

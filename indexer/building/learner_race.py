@@ -1,6 +1,6 @@
 """`learner = "auto"`: a race between learners, on all features, before the search."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadInput
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
-from polydom.models.selection.race import Race
+from polydom.models.selection.race import Allocation, Race
 from polydom.models.selection.scores import Score
 from polydom.models.selection.select import Running, Selection, select
 
@@ -93,8 +94,6 @@ def choose_learner(
     BadInput
         If the strategy is unknown or every learner fails.
     """
-    stored = cache.load(name)
-    log = stored[0]["log"] if stored else ()
     task: Task = "classes" if judge.classes else "regression"
     settings = installed(task) if settings is None else settings
     learners = make_portfolio(settings, seed, task)
@@ -103,6 +102,7 @@ def choose_learner(
             name: Weighed(one, class_weights) if takes_weights(one) else one
             for name, one in learners.items()
         }
+    log = cache.recall(name, partial(_read_log, learners)) or []
     train, test = division
     with progress.stage("choosing a learner", None) as on_progress:
 
@@ -131,6 +131,17 @@ def choose_learner(
             ),
         )
     return LearnerChoice(settings[chosen.name], _facts(strategy, learners, chosen))
+
+
+def _read_log(
+    learners: Container[str], meta: Mapping[str, Any], _: object
+) -> list[dict[str, Any]]:
+    """Read the lines of a race between learners."""
+    lines = [Allocation.from_dict(line) for line in meta["log"]]
+    for line in lines:
+        if line.learner not in learners:
+            raise BadInput(f"no learner {line.learner!r} is in this race")
+    return [line.to_dict() for line in lines]
 
 
 def _score_of(judge: Judge) -> str | Score:

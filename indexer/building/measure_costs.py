@@ -32,7 +32,7 @@ from ..index.machine_times import (
     time_models,
 )
 from ..progress import OnProgress, Progress, skip
-from .cache import Cache
+from .cache import Cache, Read
 from .data.dataset import Dataset
 
 Seconds = NDArray[np.float64]
@@ -188,20 +188,25 @@ class Measurer:
         stage: str,
         total: int | None,
         take: Callable[[OnProgress], Times],
-    ) -> Times:
-        """Recall the times of that name, or take them and keep them, if it has any."""
+        read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
+    ) -> Read:
+        """Read the times of that name, or take them and keep them, if it has any."""
         cache = self.cache if name else None
-        if cache is not None and (stored := cache.load(name)) is not None:
+        if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
-            return stored
+            return found
         with self.progress.stage(stage, total) as on_progress:
             meta, arrays = take(on_progress)
         if cache is not None:
             cache.store(name, meta, arrays)
-        return meta, arrays
+        return read(meta, arrays)
 
-    def _recall(self, name: str) -> Times | None:
-        return None if self.cache is None else self.cache.load(name)
+    def _recall(
+        self,
+        name: str,
+        read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
+    ) -> Read | None:
+        return None if self.cache is None else self.cache.recall(name, read)
 
     def curves(
         self, items: Sequence[Item], repeats: int, seed: int, *, name: str = ""
@@ -232,15 +237,17 @@ class Measurer:
                 "overhead": overhead,
             }
 
-        meta, arrays = self._times(name, "measuring costs", planned, take)
-        features = [feature.name for feature in self.extractor.features]
-        steps = [step.name for step in self.extractor.steps]
-        return Curves(
-            self._fitted(features, arrays["features"], arrays, seed),
-            self._fitted(steps, arrays["steps"], arrays, seed),
-            self._overhead(items, np.asarray(arrays["overhead"])),
-            read_conditions(meta),
-        )
+        def read(meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Curves:
+            features = [feature.name for feature in self.extractor.features]
+            steps = [step.name for step in self.extractor.steps]
+            return Curves(
+                self._fitted(features, arrays["features"], arrays, seed),
+                self._fitted(steps, arrays["steps"], arrays, seed),
+                self._overhead(items, np.asarray(arrays["overhead"])),
+                read_conditions(meta),
+            )
+
+        return self._times(name, "measuring costs", planned, take, read)
 
     def _fitted(
         self,
@@ -276,20 +283,20 @@ class Measurer:
         They are called for one at a time: all of them may not fit into memory.
         """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-        seconds, measured = list[float](), list[Measured]()
-        stored = [self._recall(name) for name in models]
-        total = 0 if all(stored) else len(models)
+        found = [self._recall(name, _read_seconds) for name in models]
+        total = 0 if all(found) else len(models)
         with self.progress.stage("timing models", total) as on_progress:
-            for (name, make), entry in zip(models.items(), stored, strict=True):
-                if entry is None:
-                    watch = Stopwatch()
-                    taken_s = time_answer(make(), rows, self.quantile, watch)
-                    entry = {**conditions(watch), "seconds": taken_s}, {}
-                    if self.cache is not None:
-                        self.cache.store(name, *entry)
-                    on_progress(len(seconds) + 1)
-                seconds.append(float(entry[0]["seconds"]))
-                measured.append(read_conditions(entry[0]))
+            for place, (name, make) in enumerate(models.items()):
+                if found[place] is not None:
+                    continue
+                watch = Stopwatch()
+                taken_s = time_answer(make(), rows, self.quantile, watch)
+                meta = {**conditions(watch), "seconds": taken_s}
+                if self.cache is not None:
+                    self.cache.store(name, meta, {})
+                found[place] = _read_seconds(meta, {})
+                on_progress(place + 1)
+        seconds, measured = zip(*(one for one in found if one), strict=True)
         return np.array(seconds), reduce(Measured.joined, measured)
 
     def compare_answers(
@@ -305,9 +312,8 @@ class Measurer:
         And a high quantile of the latter. Both answer the same rows, spread evenly over
         the values (N, width), in turn.
         """
-        if (stored := self._recall(name)) is not None:
-            mean_s, early_s, high_s = stored[1]["seconds"].tolist()
-            return mean_s, early_s, high_s
+        if (kept := self._recall(name, _read_compared)) is not None:
+            return kept
         places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
         rows = [np.ascontiguousarray(values[int(place)]) for place in places]
         watch, seconds = Stopwatch(), np.empty((2, len(rows)))
@@ -317,10 +323,10 @@ class Measurer:
             for i, row in enumerate(rows):
                 seconds[:, i] = watch.time(whole, row), watch.time(early, row)
         high_s = steady_quantile(seconds[1], self.quantile)
-        found = np.array([*seconds.mean(axis=1), high_s])
+        arrays = {"seconds": np.array([*seconds.mean(axis=1), high_s])}
         if self.cache is not None:
-            self.cache.store(name, {}, {"seconds": found})
-        return float(found[0]), float(found[1]), float(found[2])
+            self.cache.store(name, {}, arrays)
+        return _read_compared({}, arrays)
 
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
@@ -340,13 +346,34 @@ class Measurer:
                 on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
-        _, arrays = self._times(name, "timing samples", None, take)
-        return medians_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
+        def read(_: object, arrays: Mapping[str, NDArray[Any]]) -> MachineTimes:
+            steps, parts = len(self.extractor.steps), arrays["parts"]
+            columns = 1 + steps + len(self.extractor.features)
+            if parts.shape[1:] != (len(items), columns):
+                raise ValueError(f"times of shape {parts.shape}")
+            return medians_of(parts, arrays["models"], steps)
+
+        return self._times(name, "timing samples", None, take, read)
 
 
 def conditions(watch: Stopwatch) -> dict[str, Any]:
     """Plain data of how busy this machine was meanwhile, and of which it is."""
     return {"load": list(watch.load), "machines": [list(Machine.here())]}
+
+
+def _read_seconds(
+    meta: dict[str, Any], _: Mapping[str, NDArray[Any]]
+) -> tuple[float, Measured]:
+    """Read what a model takes, and how busy the machine was."""
+    return float(meta["seconds"]), read_conditions(meta)
+
+
+def _read_compared(
+    _: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[float, float, float]:
+    """Read what `Measurer.compare_answers` gives."""
+    mean_s, early_s, high_s = arrays["seconds"].tolist()
+    return mean_s, early_s, high_s
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:

@@ -1,7 +1,7 @@
 """Measuring what a build elsewhere left open, and making its index if that is all."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from ..index.index import Index
 from ..index.pdx_file import refuse_index
 from ..progress import Progress, Silence
 from .build import Builder
-from .cache import Array, Cache
+from .cache import Array, Cache, Read
 from .data.dataset import Dataset
 from .measured_later import TIMES, BuildNote, await_work
 from .project import Project
@@ -109,9 +109,11 @@ class TimesAnew(Cache):
         super().__init__(folder)
         self._taken: set[str] = set()
 
-    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
-        """Return what this process stored under `name`."""
-        return super().load(name) if name in self._taken else None
+    def recall(
+        self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
+    ) -> Read | None:
+        """Return what this process stored under `name`, as `Cache.recall`."""
+        return super().recall(name, read) if name in self._taken else None
 
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]

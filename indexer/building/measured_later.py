@@ -43,10 +43,9 @@ class BuildNote(NamedTuple):
         BadProject
             If it had other versions of libraries, and so nothing of it would be found.
         """
-        stored = cache.load(_name(project))
-        if stored is None:
+        note = cache.recall(_name(project), lambda meta, _: cls(**meta))
+        if note is None:
             raise cache.lacks
-        note = cls(**stored[0])
         if differ := differences(versions(project.feature_files), note.versions):
             more = f" and {len(differ) - SHOWN} more" if differ[SHOWN:] else ""
             raise BadProject(

@@ -56,6 +56,7 @@ class SharedArrays(Mapping[str, Array]):
             for name, array in arrays.items():
                 with replace_when_done(folder / f"{name}.npy") as file:
                     np.save(file, array, allow_pickle=False)
+            _map.cache_clear()  # in this process, what was mapped under these names
         return cls(folder, arrays)
 
     def remove(self) -> None:

@@ -6,6 +6,7 @@ items are scored by the feature that is stored.
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadProject
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Item
 from polydom.features.ready_made.learned_text import recipes_by_name
@@ -178,7 +180,7 @@ class FeatureLearner:
             If a process is killed; features that were finished are kept.
         """
         names = [_name(recipe, lesson) for recipe in recipes]
-        found = [_read(self.cache.load(name)) for name in names]
+        found = [self.cache.recall(name, partial(_read, lesson)) for name in names]
         missing = [k for k, learned in enumerate(found) if learned is None]
         if not missing:
             skip(self.progress, STAGE)
@@ -344,10 +346,15 @@ def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
     return {"facts": facts}, arrays
 
 
-def _read(entry: tuple[dict[str, Any], dict[str, Array]] | None) -> Learned | None:
-    if entry is None:
-        return None
-    meta, arrays = entry
+def _read(lesson: Lesson, meta: dict[str, Any], arrays: dict[str, Array]) -> Learned:
+    """Read a feature that was learned in a lesson; its arrays may be mapped."""
+    arrays = {**arrays}
     rows, scores = arrays.pop("rows"), arrays.pop("scores")
     facts = msgspec.convert(meta["facts"], StoredTerms)
-    return Learned(TermWeights(**arrays), facts, rows, scores)
+    weights = TermWeights(**arrays)
+    weights.check()
+    if not np.isin(rows, lesson.rows).all() or len(scores) != len(rows):
+        raise BadProject(f"{len(scores)} scores for {len(rows)} items")
+    if scores.shape[1:] != weights.weights.shape[1:]:
+        raise BadProject(f"{scores.shape[1:]} scores of {weights.weights.shape[1:]}")
+    return Learned(weights, facts, rows, scores)

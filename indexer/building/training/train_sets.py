@@ -36,7 +36,6 @@ Rows = NDArray[np.int64]
 STAGE = "training sets"
 ROWS_AT_ONCE = 1 << 14
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-KEPT = frozenset({"quality", "seconds", "kind", "remarks"})  # of a trained set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,10 +220,41 @@ class Trainer:
         return type(self)(task, self._workers, self.cache, self.spent)
 
     def _trained(self, mask: int) -> tuple[float, float] | None:
-        entry = self.cache.load(self.task.name(mask))
-        if entry is None or not entry[0].keys() >= KEPT:  # or of an earlier version
-            return None
-        return float(entry[0]["quality"]), float(entry[0]["seconds"])
+        return self.cache.recall(self.task.name(mask), self._read)
+
+    def _read(
+        self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> tuple[float, float]:
+        """Read quality and seconds of a set, of which all else must be there, too."""
+        self._read_model(meta, arrays)
+        for name, shape in self._shapes().items():
+            if arrays[name].shape != shape:
+                raise BadProject(f"{name!r} is of shape {arrays[name].shape}")
+        if not all(isinstance(remark, str) for remark in meta["remarks"]):
+            raise BadProject("its remarks are no texts")
+        return float(meta["quality"]), float(meta["seconds"])
+
+    def _shapes(self) -> dict[str, tuple[int]]:
+        """Say what is kept of a set beside its model."""
+        if not self.task.splits:
+            return {}
+        count = len(self.tested)
+        if self.task.numbers is not None:
+            return {"residuals": (count,)}
+        shapes = {"right": (-(-count // 8),)}
+        if self.task.judge.measure != "accuracy":
+            shapes["parts"] = (count,)
+        return shapes
+
+    def _read_model(
+        self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> Model:
+        parts = {
+            name.removeprefix("model/"): array
+            for name, array in arrays.items()
+            if name.startswith("model/")
+        }
+        return load_model(meta["kind"], parts, width=self.task.starts[-1])
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[tuple[float, float]]:
         if masks:
@@ -239,13 +269,7 @@ class Trainer:
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
-        meta, arrays = self._entry(mask)
-        parts = {
-            name.removeprefix("model/"): array
-            for name, array in arrays.items()
-            if name.startswith("model/")
-        }
-        return load_model(meta["kind"], parts, width=self.task.starts[-1])
+        return self._read_model(*self._entry(mask))
 
     @property
     def tested(self) -> Rows:
@@ -294,18 +318,27 @@ class Trainer:
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
         """Margins and choices of sets for each fold's items, which are kept."""
         names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
-        known = {mask: self.cache.load(name) for mask, name in names.items()}
+        known = {
+            m: self.cache.recall(name, self._read_answers) for m, name in names.items()
+        }
 
         def keep(found: TrainedSet) -> None:
             self.cache.store(names[found.mask], found.meta, found.arrays)
 
-        calls = ((self.task, mask) for mask, entry in known.items() if entry is None)
+        calls = ((self.task, mask) for mask, one in known.items() if one is None)
         found = self._workers.run(
             _answer_by_fold, calls, stage="fitting exits", doing=_describe, keep=keep
         )
-        for entry in known.values():
-            arrays = next(found).arrays if entry is None else entry[1]
-            yield arrays["margins"], arrays["choices"]
+        for answers in known.values():
+            yield answers or self._read_answers({}, next(found).arrays)
+
+    def _read_answers(
+        self, _: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> tuple[Floats, Rows]:
+        margins, choices = arrays["margins"], arrays["choices"]
+        if not margins.shape == choices.shape == (len(self.tested),):
+            raise BadProject(f"answers of shapes {margins.shape} and {choices.shape}")
+        return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
         """Count what the learner warned of while training these sets."""

@@ -1,9 +1,15 @@
+"""What a build keeps is given back, or made again where it is not what it should be."""
+
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from polydom.indexer.building.cache import Cache, digest
+from polydom.indexer.building.build import build
+from polydom.indexer.building.cache import FOLDER, Cache, digest
+from polydom.indexer.index.pdx_file import write_file
+from tests.support import projects
 
 
 def test_cache_gives_back_what_it_keeps(tmp_path: Path) -> None:
@@ -26,6 +32,40 @@ def test_cache_entry_that_is_damaged_counts_as_absent(
     assert cache.load("a") is None
 
 
+def test_an_entry_under_another_name_counts_as_absent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = Cache(tmp_path)
+    for name in ("a", "b", "c"):
+        cache.store(name, {"name": name}, {})
+    assert cache.load("none") is None
+    assert not caplog.text
+    one, other = tmp_path / "a.pdx", tmp_path / "b.pdx"
+    contents = one.read_bytes(), other.read_bytes()
+    one.write_bytes(contents[1])
+    other.write_bytes(contents[0])
+    assert (cache.load("a"), cache.load("b")) == (None, None)
+    assert cache.load("c") == ({"name": "c"}, {})
+    (said,) = caplog.messages
+    assert said == (
+        f"{tmp_path} holds entries that are not what they should be, and are made "
+        "again; the first is a: it was kept as 'b'"
+    )
+
+
+def test_an_entry_that_its_reader_cannot_use_counts_as_absent(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.store("a", {"x": [1]}, {})
+    assert cache.recall("a", lambda meta, _: meta["x"]) == [1]
+    assert cache.recall("a", lambda meta, arrays: arrays["x"]) is None
+    assert cache.recall("a", lambda meta, _: meta["x"][1]) is None
+    assert cache.recall("a", lambda meta, _: float(meta["x"])) is None
+    cache.store("a", {"x": [2]}, {})
+    assert cache.recall("a", lambda meta, _: meta["x"]) == [2]
+    write_file(tmp_path / "old.pdx", {"x": 1}, {})  # of before entries had names
+    assert cache.load("old") is None
+
+
 def test_digest_tells_parts_apart() -> None:
     assert digest("a", "b") != digest("ab")
     assert digest({"x": 1, "y": 2}) == digest({"y": 2, "x": 1})
@@ -37,3 +77,83 @@ def test_shared_arrays_that_are_mapped_stay_as_they_were(tmp_path: Path) -> None
     mapped = cache.share("x", {"y": np.zeros(1000)})["y"]
     cache.share("x", {"y": np.ones(10)})
     assert (mapped == 0).all()
+
+
+PROJECT = """\
+seed = 1
+workers = 1
+
+[data]
+texts = "mails.jsonl"
+
+[features]
+use = ["text_length", "learned_words"]
+
+[costs]
+items = 8
+repeats = 2
+
+[learner]
+name = "forest"
+n_estimators = 5
+
+[search]
+method = "poly-dom"
+folds = 3
+
+[exits]
+alpha = 0.1
+confidence = 0
+"""
+
+
+def exchanged(folder: Path, files: dict[str, Path]) -> None:
+    """Every entry holds what another did."""
+    contents = [path.read_bytes() for path in files.values()]
+    for path, content in zip(files.values(), [*contents[1:], contents[0]], strict=True):
+        path.write_bytes(content)
+
+
+def emptied(folder: Path, files: dict[str, Path]) -> None:
+    """Every entry has its name, and holds nothing that a reader needs."""
+    for name, path in files.items():
+        write_file(path, {"name": name, "kept": {}}, {"x": np.arange(3)})
+
+
+def reshaped(folder: Path, files: dict[str, Path]) -> None:
+    """Every array of every entry lacks its first row."""
+    cache = Cache(folder)
+    for name in files:
+        meta, arrays = cache.load(name) or ({}, {})
+        cut = {key: array[1:] for key, array in arrays.items() if array.ndim}
+        cache.store(name, meta, {**arrays, **cut})
+
+
+@pytest.mark.parametrize("change", [exchanged, emptied, reshaped])
+def test_a_build_makes_again_what_does_not_fit(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[Path, dict[str, Path]], None],
+) -> None:
+    plan = projects.texts(tmp_path, 60, PROJECT) / "PROJECT.toml"
+    folder, first = tmp_path / FOLDER, build(plan)
+    files = {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for path in sorted(folder.rglob("*.pdx"))
+    }
+    groups = {name.split("/")[0] for name in files}
+    assert groups >= {"learned", "margins", "sets", "times", "values", "machine_times"}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".pdx":
+            path.write_bytes(path.read_bytes()[:-20])
+    change(folder, files)
+    caplog.clear()
+    again = build(plan)
+    assert again.package is not None
+    assert first.package is not None
+    assert again.package.labels == first.package.labels
+    told = [text for text in caplog.messages if "are made again" in text]
+    assert len(told) == 1
+    caplog.clear()
+    build(plan)
+    assert not [text for text in caplog.messages if "are made again" in text]
