@@ -1,5 +1,6 @@
 """Folders of files, each of which is an item."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,3 +20,16 @@ def files_of(folder: Path, kind: Kind) -> list[Path]:
         for path in folder.rglob("*")
         if path.suffix.lower() in ENDINGS[kind] and path.is_file()
     )
+
+
+def readable(path: str | bytes | os.PathLike[str]) -> str:
+    r"""Write out a path, or part of one, where no bytes but UTF-8 can go.
+
+    Names of files can have any on most systems. Those that are no UTF-8 become escapes.
+
+    Examples
+    --------
+    >>> readable(os.fsdecode(b"caf\xe9.txt"))
+    'caf\\xe9.txt'
+    """
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

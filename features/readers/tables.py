@@ -1,5 +1,6 @@
 """Rows of tables, read as they are needed: CSV, Parquet and JSON Lines."""
 
+import os
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,19 @@ def _open_parquet(path: Path) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's part for Parquet; BadInput where it is not installed."""
+    """Import pyarrow's part for Parquet, to read or write at a path.
+
+    Raises
+    ------
+    BadInput
+        Where it is not installed, or cannot open such a path.
+    """
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"{path}: pyarrow opens no path that is not in UTF-8; rename it"
+        ) from error
     try:
         from pyarrow import parquet
     except ImportError as error:

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from polydom.features.errors import BadInput
+from polydom.features.readers.folders import readable
 from polydom.indexer.commands.app import AsJson, IndexFile, prints_to_stderr
 
 from .options import Encoding, Exact, FeatureFiles, Separator
@@ -151,7 +152,8 @@ def evaluate(
     if plot is not None:
         draw(found, plot)
     if html is not None:
-        title = f"{index.name} on {found.items:,} items of {test.name}"
+        names = readable(index.name), readable(test.name)
+        title = f"{names[0]} on {found.items:,} items of {names[1]}"
         write_report(html, "evaluation_report", title, found)
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(found)))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polydom.features.readers.folders import readable
 from polydom.indexer.commands.app import AsJson, IndexFile, Verbose, show_index
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ def _write_html(loaded: "Index", facts: dict[str, Any], path: Path, html: Path) 
     from ..runtime.describe_index import describe_index
 
     package_of(loaded, path)
+    name = readable(path.name)
     described = {
-        "name": path.name,
+        "name": name,
         "index": describe_index(loaded),
         "curves": describe_curves(loaded),
         "lines": summary_lines(facts),
     }
-    write_report(html, "index_report", path.name, described)
+    write_report(html, "index_report", name, described)
     typer.echo(f"wrote {html}", err=True)

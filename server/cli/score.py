@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polydom.features.errors import BadInput
+from polydom.features.readers.folders import readable
 from polydom.indexer.commands.app import IndexFile
 
 from .amounts import read_amount, read_total
@@ -179,4 +180,5 @@ def _into_file(run: "ScoreRun", amount: float, on: str, stops: bool) -> None:
         errors = run.carry_out(amount, workers, stops, on_progress)
     for remark in run.source.remarks():
         typer.echo(remark, err=True)
-    typer.echo(f"wrote {run.output}: {run.rows:,} rows, {errors:,} of them errors")
+    output = readable(run.output)
+    typer.echo(f"wrote {output}: {run.rows:,} rows, {errors:,} of them errors")

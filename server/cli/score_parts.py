@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 
 from polydom.features.figures import show_accuracy, show_cost
+from polydom.features.readers.folders import readable
 from polydom.indexer.cluster.connect import checked, connect, workers_of
 from polydom.indexer.commands.progress_bars import ProgressBars
 
@@ -77,8 +78,8 @@ def _told(batch: BatchRun, folder: Path, total: float) -> str:
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)
     spent = sum(one.spent for one in scored)
     text = (
-        f"wrote {folder}: {rows:,} rows in {len(scored):,} parts, {errors:,} of them "
-        f"errors\nspent {_show(spent, unit)} of {_show(total, unit)}"
+        f"wrote {readable(folder)}: {rows:,} rows in {len(scored):,} parts, "
+        f"{errors:,} of them errors\nspent {_show(spent, unit)} of {_show(total, unit)}"
     )
     if rows > errors:
         quality = sum(one.quality for one in scored) / (rows - errors)

@@ -11,6 +11,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import make_item
+from polydom.features.readers.folders import readable
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
 from polydom.indexer.index.index import Index
@@ -171,8 +172,8 @@ def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
 def _files(folder: Path, files: Iterable[Path], package: Package) -> Iterator[Row]:
     for path in files:
         name = path.relative_to(folder)
-        label = name.parts[0] if len(name.parts) > 1 else None
-        yield Row(str(name), read_file(path, package.kind), label)
+        label = readable(name.parts[0]) if len(name.parts) > 1 else None
+        yield Row(readable(name), read_file(path, package.kind), label)
 
 
 def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:

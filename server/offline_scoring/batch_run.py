@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from polydom.features.errors import BadInput
+from polydom.features.readers.tables import import_parquet
 from polydom.features.wording import listed
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import OnProgress
@@ -116,6 +117,7 @@ class BatchRun:
             If workers are lost again and again.
         """
         refuse_among(folder, self.items)
+        import_parquet(folder)  # which refuses what Arrow cannot write
         facts = {
             "index": self._file.version,
             "items": str(self.items.resolve()),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from polydom.features.errors import BadInput
+from polydom.features.readers.folders import readable
 from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
@@ -93,7 +94,7 @@ class FilesPart(Part, frozen=True, tag="files"):
         for start in range(0, len(self.files), rows):
             names = list(self.files[start : start + rows])
             items = [read_file(folder / name, package.kind) for name in names]
-            yield Rows(names, items, [])
+            yield Rows([*map(readable, names)], items, [])
 
 
 class ParquetPart(Part, frozen=True, tag="parquet"):

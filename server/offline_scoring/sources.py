@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.readers.csv_file import read_decimal_comma
-from polydom.features.readers.folders import ENDINGS, files_of
+from polydom.features.readers.folders import ENDINGS, files_of, readable
 from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
@@ -23,7 +23,8 @@ from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..schema.json_keys import decode_record, twice_in_json, twice_in_record
+from ..schema.json_keys import twice_in_json, twice_in_record
+from ..schema.record import decode_record
 from .scored import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
@@ -97,7 +98,7 @@ def read_items(
     kind = package.kind
     if is_folder(path):
         files = files_in(path, kind)
-        named = ((str(f.relative_to(path)), read_file(f, kind)) for f in files)
+        named = ((readable(f.relative_to(path)), read_file(f, kind)) for f in files)
         return ItemSource(named, len(files))
     source = read_rows(path, package, separator, encoding)
     items = ((row.name, row.item) for row in source.rows)

@@ -42,7 +42,7 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
     name
         Of its body and script: `index_report` or `evaluation_report`.
     title
-        What it is of, in words.
+        What it is of, in words; names of files by `readable`.
     facts
         What the script shows: plain data or structs.
 

@@ -3,6 +3,7 @@
 import importlib
 import logging
 import math
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.items import Kind, make_item
-from polydom.features.readers.folders import ENDINGS, files_of
+from polydom.features.readers.folders import ENDINGS, files_of, readable
 from polydom.features.readers.tables import (
     count_json_lines,
     open_table,
@@ -267,7 +268,7 @@ def _files(folder: Path, kind: Kind) -> list[Path]:
 
 def _folder_place(folder: Path, data: Data) -> Place:
     encoding = None if data.images is not None else data.encoding or "utf-8-sig"
-    return Place("file", str(folder.absolute()), text=encoding)
+    return Place("file", os.fsencode(folder.absolute()), text=encoding)
 
 
 def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
@@ -279,7 +280,8 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
             f"{path}: no label; put the {kind} of each class in a folder of their own, "
             "named after the class, or name a file of labels with [data] labels"
         )
-    return _with_content(Row(Reference(place, own_name=str(name)), path, name.parts[0]))
+    reference, label = Reference(place, own_name=str(name)), readable(name.parts[0])
+    return _with_content(Row(reference, path, label))
 
 
 def _with_content(row: Row) -> Row:
@@ -361,10 +363,10 @@ def _listed_row(
 
 
 def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
-    shown = f"{path.name}, line "
-    place = Place("line", str(path.absolute()), shown, data.text)
+    shown = f"{readable(path.name)}, line "
+    place = Place("line", os.fsencode(path.absolute()), shown, data.text)
     if data.encoding is not None:  # bytes of lines are not told by what decodes them
-        place = Place("piece", str(pieces), shown)
+        place = Place("piece", os.fsencode(pieces), shown)
     for number, document, row, offset in read_json_lines(path, data.encoding):
         where = f"{path.name}, line {number}"
         if isinstance(row, BadItem):
@@ -383,7 +385,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:
     pairs: Iterable[tuple[Any, ...]] = import_function(folder, target)()
-    place = Place("piece", str(pieces), f"{target}, item ")
+    place = Place("piece", os.fsencode(pieces), f"{target}, item ")
     for number, pair in enumerate(pairs):
         if not isinstance(pair, tuple) or len(pair) not in (2, 3):
             raise BadProject(

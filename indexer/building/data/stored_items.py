@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
+from polydom.features.readers.folders import readable
 
 from ...index.pdx_file import replace_when_done
 from ..cache import Cache, digest
@@ -42,7 +43,8 @@ class Place(msgspec.Struct, frozen=True):
     form
         Each a file, a line that is a JSON object, or a piece of msgpack.
     path
-        The folder of the files, or the file that holds them all.
+        The folder of the files, or the file that holds them all; bytes, as names may
+        be no UTF-8.
     shown
         What an item's name begins with, before its number; None where each has a name
         of its own, as files have, which is their path within the folder.
@@ -51,7 +53,7 @@ class Place(msgspec.Struct, frozen=True):
     """
 
     form: Form
-    path: str
+    path: bytes
     shown: str | None = None
     text: str | None = None
 
@@ -79,7 +81,7 @@ class Reference(NamedTuple):
     def name(self) -> str:
         """What the item is called in messages."""
         shown = self.place.shown
-        return self.own_name if shown is None else f"{shown}{self.number}"
+        return readable(self.own_name) if shown is None else f"{shown}{self.number}"
 
 
 class StoredItems(Sequence[Item]):
@@ -184,9 +186,8 @@ class StoredItems(Sequence[Item]):
                     for row in rows:
                         yield self._item(row, file)
             except OSError as error:
-                raise BadProject(
-                    f"{path}: {error.strerror}; it was there when the data was read"
-                ) from error
+                why = f"{error.strerror}; it was there when the data was read"
+                raise BadProject(f"{readable(path)}: {why}") from error
 
     def _in_order(self) -> Iterator[int]:
         for at in range(self._start, self._stop, BLOCK):
@@ -213,17 +214,21 @@ class StoredItems(Sequence[Item]):
         number, shown = int(self.table["numbers"][row]), self._place(row).shown
         if shown is not None:
             return f"{shown}{number}"
+        return readable(self._own_name(number))
+
+    def _own_name(self, number: int) -> bytes:
         start, stop = self.table["name_starts"][number : number + 2].tolist()
-        return os.fsdecode(self.table["names"][start:stop].tobytes())
+        return self.table["names"][start:stop].tobytes()
 
     def _place(self, row: int) -> Place:
         _, places = self._facts
         return places[int(self.table["places"][row])]
 
-    def _path(self, row: int) -> str:
+    def _path(self, row: int) -> bytes:
         place = self._place(row)
         if place.form == "file":
-            return os.path.join(place.path, self.name(row))
+            number = int(self.table["numbers"][row])
+            return os.path.join(place.path, self._own_name(number))
         return place.path
 
     def _item(self, row: int, file: IO[bytes]) -> Item:
@@ -302,7 +307,7 @@ class StoredItemsWriter:
         """Note an item; one that is to be a piece is written."""
         place, number, offset, length, own_name = reference
         if place.form == "piece":
-            offset, length = self._write(item, Path(place.path))
+            offset, length = self._write(item, Path(os.fsdecode(place.path)))
         if place.shown is None:
             number = len(self._name_starts) - 1
             self._names += os.fsencode(own_name)
@@ -348,7 +353,7 @@ class StoredItemsWriter:
 
 def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> StoredItems:
     """Write items that are in memory into a file; their names stay as they are."""
-    place = Place("piece", str(path.absolute()))
+    place = Place("piece", os.fsencode(path.absolute()))
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
             writer.add(item, Reference(place, own_name=name))

@@ -1,5 +1,6 @@
 """`polydom score` as it is typed, and interrupted."""
 
+import csv
 import json
 import os
 import signal
@@ -112,6 +113,46 @@ def test_a_second_run_is_refused_until_the_first_is_killed(
     assert score(index, "-b", "1s", "--resume") == 0
     assert [row["item"] for row in rows(index)] == [str(k) for k in range(10_000)]
     assert {path.name for path in index.parent.glob("*out*")} == {"out.jsonl"}
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.csv", "out.parquet", "out"])
+def test_a_file_name_that_is_no_utf_8_is_one_row(index: Path, output: str) -> None:
+    if output in ("out.parquet", "out"):
+        pytest.importorskip("pyarrow")
+    texts, out = index.parent / "texts", index.parent / output
+    (texts / "deeper").mkdir(parents=True)
+    for name in (b"a.txt", b"b\xff.txt", b"c\nd.txt", b"deeper/\xe9\xc3\xa9.txt"):
+        (texts / os.fsdecode(name)).write_text(HAM)
+    budget = ["--total-cpu" if output == "out" else "-b", "9s"]
+    command = ["score", str(index), str(texts), "-o", str(out), *OWN, *budget]
+    assert main(command) == 0
+    if out.suffix == ".jsonl":
+        found = [row["item"] for row in rows(index)]
+    elif out.suffix == ".csv":
+        with out.open(newline="", encoding="utf-8") as file:
+            found = [row["item"] for row in csv.DictReader(file)]
+    else:
+        from pyarrow import parquet
+
+        found = parquet.read_table(out)["item"].to_pylist()
+    assert found == ["a.txt", "b\\xff.txt", "c\nd.txt", "deeper/\\xe9é.txt"]
+
+
+def test_a_folder_whose_name_is_no_utf_8_holds_answers_or_says_why_not(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    folder, items = index.parent / os.fsdecode(b"f\xff"), index.parent / "texts.jsonl"
+    folder.mkdir()
+    items.write_text(lines([HAM]))
+    start = ["score", str(index), str(items), *OWN, "-o"]
+    assert main([*start, str(folder / "o.jsonl"), "-b", "9s"]) == 0
+    assert (folder / "o.jsonl").exists()
+    for more in (["o.parquet", "-b", "9s"], ["parts", "--total-cpu", "9s"]):
+        capsys.readouterr()
+        assert main([*start, str(folder / more[0]), *more[1:]]) == 1
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert "pyarrow opens no path that is not in UTF-8; rename it" in error
 
 
 @pytest.mark.parametrize(

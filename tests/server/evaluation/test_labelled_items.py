@@ -1,6 +1,7 @@
 """Labelled items out of folders, JSON Lines and tables."""
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,16 @@ def pairs(found: LabelledItems) -> list[tuple[Any, str]]:
 def write(path: Path, *rows: object) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def test_names_that_are_no_utf_8_are_written_out(tmp_path: Path) -> None:
+    for name in (b"ham/1\xff.txt", b"sp\xff/2.txt"):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir()
+        path.write_text("free")
+    found = read(tmp_path, package("text", ("ham", "sp\\xff")))
+    named = [(item.name, item.label) for item in found.items]
+    assert named == [("ham/1\\xff.txt", "ham"), ("sp\\xff/2.txt", "sp\\xff")]
 
 
 def test_a_folders_items_are_of_the_class_that_it_is_named_after(

@@ -1,9 +1,11 @@
 """Labelled items come from where a project says they are."""
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -60,6 +62,23 @@ def test_reading_tells_how_many_there_can_still_be(tmp_path: Path) -> None:
         project = Project.from_mapping({"data": data}, folder=tmp_path)
         load_data(project, lambda done, left=None: found.append((done, left)))
         assert found == told
+
+
+def test_names_that_are_no_utf_8_are_written_out(tmp_path: Path) -> None:
+    place = tmp_path / os.fsdecode(b"project\xff")
+    for name in (b"cat/1\xe9.png", b"d\xc3\xb6g\xe9/2.png", b"cat/3\xe9.png"):
+        path = place / "photos" / os.fsdecode(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"" if b"3" in name else png())
+    dataset = load(place, images="photos")
+    assert dataset.labels == ("cat", "dög\\xe9")
+    assert [*dataset.names] == ["cat/1\\xe9.png", "dög\\xe9/2.png"]
+    assert [item.payload for item in dataset.items] == [png()] * 2
+    ((skipped, _),) = dataset.skipped
+    assert skipped == "cat/3\\xe9.png"
+    assert dataset.digest
+    text = msgspec.msgpack.encode([dataset.labels, [*dataset.names], dataset.skipped])
+    assert b"\\xe9" in text
 
 
 def test_image_that_is_none_is_skipped_and_named(tmp_path: Path) -> None:
