@@ -30,7 +30,7 @@ from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
-from ..index.pdx_file import refuse_index, sweep_unfinished
+from ..index.pdx_file import MAX_HEADER_BYTES, refuse_index, sweep_unfinished
 from ..index.quality import Task
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
@@ -85,7 +85,8 @@ Rows = NDArray[np.int64]
 
 REFITTING = 0.5  # of the seconds of a progressive search, for training on all items
 SAMPLES = 6
-SAMPLES_BYTES = 1 << 20
+SAMPLES_BYTES = 1 << 20  # of all, unless the first alone has more
+LARGEST_SAMPLE = MAX_HEADER_BYTES // 2
 
 
 def build(
@@ -260,7 +261,7 @@ class Builder:
             report |= self._of_numbers(masks)
         if self._judge.costs is not None:
             report["confusion_costs"] = self._judge.costs.tolist()
-        if self.terms.costs.weights.get("s"):
+        if self.terms.costs.weights.get("s") and report["samples"]:
             pair = self.terms.costs.pair
             served = replace(self._measurer, extractor=self._final.features.extractor)
             report["pace"] = served.machine_times(
@@ -923,8 +924,10 @@ def _samples(dataset: Dataset) -> list[Any]:
     left = SAMPLES_BYTES
     for item in measuring_items(dataset, SAMPLES):
         payload = item.payload
-        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
-        if left < 0 and samples:
+        sample = dict(payload) if isinstance(payload, Mapping) else payload
+        size = len(msgspec.msgpack.encode(sample))
+        left -= size
+        if size > LARGEST_SAMPLE or (left < 0 and samples):
             break
-        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
+        samples.append(sample)
     return samples

@@ -22,6 +22,7 @@ from polydom.features.tables.records import column_names
 from polydom.features.term_scores import Recipe, TermWeights
 from polydom.features.wording import hint
 
+from ..index.pdx_file import excess
 from ..index.stored_features import (
     NOT_ANY,
     StoredColumns,
@@ -256,6 +257,7 @@ def _columns(
     names = sorted({name for group in groups for name in group.columns})
     _refuse_unknown(names, column_names(dataset.items))
     known, dates = learn_texts(dataset.items, names)
+    _refuse_large(known)
     for name, words in known.items():
         if len(words) > max(MANY_WORDS, len(dataset.items) / 2):
             log.warning(
@@ -275,6 +277,19 @@ def _columns(
         feature = columns(group.name, **msgspec.structs.asdict(arguments))
         made_of = fingerprint(feature)
         yield StoredFeature(group.name, 0, made_of, True, arguments), feature
+
+
+def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
+    """Refuse columns with more words than an index can hold, naming the largest."""
+    if not (reason := excess(msgspec.msgpack.encode(known))):
+        return
+    sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
+    largest = max(sizes, key=sizes.__getitem__)
+    raise BadProject(
+        f"column {largest!r} holds {len(known[largest]):,} different words of "
+        f"{sizes[largest]:,} bytes, and an index has all words of its columns in its "
+        f"header ({reason}); [data] ignore leaves the column out"
+    )
 
 
 def _one_each(names: Sequence[str]) -> list[Columns]:

@@ -71,6 +71,25 @@ def test_column_whose_words_hardly_come_again_is_told(
     ]
 
 
+@pytest.mark.parametrize("length", [1, 17_000])
+def test_a_column_of_more_words_than_an_index_holds_is_refused_at_once(
+    tmp_path: Path, length: int
+) -> None:
+    """So many different ones, or such long ones; before anything is computed."""
+    count = 1000 if length > 1 else 530_000
+    rows = (f"{k % 7},{'x' * length}{k},{'ab'[k % 2]}" for k in range(count))
+    (tmp_path / "rows.csv").write_text("\n".join(["age,note,label", *rows]))
+    with pytest.raises(BadProject) as caught:
+        chosen(tmp_path, {"data": {"table": "rows.csv"}})
+    message = str(caught.value)
+    assert f"column 'note' holds {count:,} different words of " in message
+    size = " is over 16,777,216" if length > 1 else "over 524,288 entries"
+    assert size in message
+    assert "[data] ignore leaves the column out" in message
+    ignored = {"data": {"table": "rows.csv", "ignore": ["note"]}}
+    assert chosen(tmp_path, ignored) == ["age"]
+
+
 def test_too_many_features_of_ones_own_are_to_be_named(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path)
     code = "from polydom.features import feature\n"
