@@ -144,7 +144,6 @@ class HttpProtocol(HttpToolsProtocol):
         # what came and is not looked at, and from where on it is not
         self._unread, self._at = b"", 0
         self._queued = False  # whether that is gone on with in a turn to come
-        self._behind_s = 0.0  # since when its first request waits to be let in
         self._leaving = False  # once that is done
         # what may answer the request that is read, and its body so far
         self._answerer: Direct | None = None
@@ -325,17 +324,14 @@ class HttpProtocol(HttpToolsProtocol):
         elif self._unread and self._next is not WAITING:
             now_s = time.monotonic()
             if self._next is not REQUEST or self._is_let_in(now_s):
-                self._parse_pieces(now_s + PIECES_S)
-            if self._unread and (self._next is not REQUEST or self._is_idle()):
-                self._go_on_soon()
+                self._read_pieces(now_s)
+            elif self._unread and self._next is REQUEST and self._is_idle():
+                self._go_on_soon()  # one was refused
         if self._leaving and not self._unread:
             self.shutdown()
 
     def _is_let_in(self, now_s: float) -> bool:
-        """Say whether a request that is unread begins; else it waits, or is refused.
-
-        For no longer than others would: then who is behind others is refused too.
-        """
+        """Say whether a request that is unread begins; else it waits, or is refused."""
         if not self._is_idle():
             return False
         lines = _EMPTY_LINES.match(self._unread, self._at)
@@ -346,17 +342,17 @@ class HttpProtocol(HttpToolsProtocol):
         admission, self._waited_s = self._admission, 0.0
         self.caller.read_s = now_s
         if admission is None or admission.enter_behind(now_s):
-            self._behind_s = 0.0
             return True
-        self._behind_s = self._behind_s or now_s
-        if admission.is_full and now_s - self._behind_s > admission.patience_s:
-            self._behind_s = 0.0
+        if admission.hold_behind(self._resume):
+            self._unset_keepalive_if_required()
+            self._next = WAITING
+        else:
             self._shed(self._unread, self._at)
             admission.refused(now_s)
         return False
 
-    def _parse_pieces(self, until_s: float) -> None:
-        """Parse what is unread up to a request's end, or until it has taken so long."""
+    def _read_pieces(self, now_s: float) -> None:
+        """Parse what is unread up to a request's end, or for as long as a turn may."""
         while self._unread:
             data, start = self._unread, self._at
             end = self._end_of_piece(data, start)
@@ -366,8 +362,10 @@ class HttpProtocol(HttpToolsProtocol):
                 self._forget_unread()
             piece = data[start:end]
             self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
-            if self._next in (REQUEST, NOTHING) or time.monotonic() > until_s:
-                return
+            if self._next in (REQUEST, NOTHING) or time.monotonic() > now_s + PIECES_S:
+                break
+        if self._unread and (self._next is not REQUEST or self._is_idle()):
+            self._go_on_soon()
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Find the end of some bytes with which at most one request ends.
@@ -579,11 +577,15 @@ class HttpProtocol(HttpToolsProtocol):
         if self._next is not WAITING:
             return
         data, self._held, self._next = self._held, b"", REQUEST
-        if not self.transport.is_closing():
-            self.caller.read_s = time.monotonic()
+        if self.transport.is_closing():
+            return
+        self.caller.read_s = now_s = time.monotonic()
+        if data:
             self._read(data, data.find(END))
             if self._unread:
                 self._go_on_soon()
+        else:
+            self._read_pieces(now_s)
 
     def _shed(self, data: bytes, start: int = 0) -> None:
         """Refuse the request that begins there, without a look at what it asks for."""

@@ -48,8 +48,6 @@ class Admission:
 
     Attributes
     ----------
-    patience_s
-        How long a request may wait before it is begun.
     cost_s
         What a request takes of the loop, by the last turns; with all that the loop did
         beside, but for refusing others.
@@ -65,8 +63,8 @@ class Admission:
         call_soon: Callable[[Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.patience_s = PATIENCE * budget_s
-        self._longest_s = min(TURN_S, self.patience_s)
+        self._patience_s = PATIENCE * budget_s
+        self._longest_s = min(TURN_S, self._patience_s)
         self._call_soon = call_soon
         self._now = now
         self._believe(FIRST_COST_S, FIRST_COST_S)
@@ -79,6 +77,7 @@ class Admission:
         self._ending = False  # whether the turn's end is to be noticed
         self._left = self._quota
         self._held: deque[Callable[[], None]] = deque()
+        self._behind: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
         """Count a connection that was taken; about the seconds it waited for that."""
@@ -93,7 +92,7 @@ class Admission:
         `waited_s` is how long its connection had waited to be taken.
         """
         # none are left while others wait
-        if self._left <= 0 or waited_s > self.patience_s:
+        if self._left <= 0 or waited_s > self._patience_s:
             return False
         self._left -= 1
         begun = self._begun = self._begun + 1
@@ -107,27 +106,31 @@ class Admission:
         """Say the same of one that came behind another on its connection.
 
         They may have half of a turn: else who sends many at a time would leave nothing
-        to those who send one. Whoever may not enter asks again in another turn.
+        to those who send one.
         """
-        if 2 * self._left > self._quota:
-            return self.enter(now_s)
-        if not self.is_full:
-            self._end_soon()  # few have begun, so nobody else would end it
-        return False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether this turn has begun all that it may, or others wait for the next."""
-        return self._left <= 0
+        if self._behind or 2 * self._left <= self._quota:
+            return False
+        return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
         """Have a request that may not enter begun in its turn; False if that is late.
 
         `begin` must not raise.
         """
-        if waited_s + len(self._held) * self.pace_s > self.patience_s:
+        if waited_s + len(self._held) * self.pace_s > self._patience_s:
             return False
         self._held.append(begin)
+        return True
+
+    def hold_behind(self, begin: Callable[[], None]) -> bool:
+        """Have one that came behind another begun in its turn; False if that is late.
+
+        `begin` must not raise.
+        """
+        if 2 * len(self._behind) * self.pace_s > self._patience_s:
+            return False
+        self._behind.append(begin)
+        self._end_soon()
         return True
 
     def refused(self, read_s: float) -> None:
@@ -192,7 +195,7 @@ class Admission:
 
     def _when_read(self) -> None:
         """All that came was read; what it began is done after this is called."""
-        if self._begun <= LEAST and not self._held:
+        if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
             self._left = 0  # what is read from now on is of the next turn
@@ -200,20 +203,30 @@ class Admission:
 
     def _when_done(self) -> None:
         """Learn from a turn, and begin the next with those that wait."""
-        self._learned_s = now_s = self._now()
+        now_s = self._now()
+        if self._begun > LEAST or self._held:
+            self._learn(now_s)
+        self._begun, self._left, self._ending = 0, self._quota, False
+        if self._held or self._behind:
+            self._open(now_s)
+        while self._held and self._left > 0:
+            self._begin(self._held)
+        while self._behind and 2 * self._left > self._quota:
+            self._begin(self._behind)
+
+    def _begin(self, waiting: deque[Callable[[], None]]) -> None:
+        self._begun += 1
+        self._left -= 1
+        waiting.popleft()()
+
+    def _learn(self, now_s: float) -> None:
+        """Follow what requests take, by the turn that ends."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._believe(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
             self._follow(self.pace_s, took_s / count, count),
         )
-        self._knows = True
-        self._begun, self._left, self._ending = 0, self._quota, False
-        if self._held:
-            self._open(now_s)
-        while self._held and self._left > 0:
-            self._begun += 1
-            self._left -= 1
-            self._held.popleft()()
+        self._learned_s, self._knows = now_s, True
 
     def _believe(self, cost_s: float, pace_s: float) -> None:
         self.cost_s, self.pace_s = cost_s, pace_s

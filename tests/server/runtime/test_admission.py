@@ -8,6 +8,7 @@ import asyncio
 import heapq
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -290,21 +291,47 @@ def test_what_is_behind_others_has_half_of_a_turn() -> None:
     half = quota // 2
     behind = [admission.enter_behind(world.now_s) for _ in range(quota)]
     assert behind == [True] * half + [False] * (quota - half)
-    assert not admission.is_full
     assert [admission.enter(world.now_s) for _ in range(half)] == [True] * half
-    assert admission.is_full
-    assert not admission.enter_behind(world.now_s)
-    world.turn()
-    world.turn()
-    assert admission.enter_behind(world.now_s)
+    assert not admission.enter(world.now_s)
 
 
-def test_a_turn_ends_that_only_few_behind_others_have_begun() -> None:
-    world = World()
+def test_what_is_behind_others_waits_or_is_refused_where_that_is_late() -> None:
+    world, begun = World(), list[int]()
+    admission, half = world.admission, int(TURN_S / FIRST_COST_S) // 2
+
+    def begin(number: int) -> None:
+        begun.append(number)
+        world.now_s += FIRST_COST_S
+
+    while admission.enter_behind(world.now_s):
+        world.now_s += FIRST_COST_S
+    held = 0
+    while admission.hold_behind(partial(begin, held)):
+        held += 1
+    # they have half of the loop
+    assert abs(held - PATIENCE * BUDGET_S / (2 * admission.pace_s)) <= 1
+    assert not begun
+    turns = 0
+    while len(begun) < held:
+        assert not admission.enter_behind(world.now_s)
+        done = len(begun)
+        world.turn()
+        turns += 1
+        assert len(begun) - done <= half
+        assert turns < 100
+    assert begun == list(range(held))
+
+
+def test_few_who_wait_behind_others_are_begun_though_nobody_else_comes() -> None:
+    world, begun = World(), list[int]()
     # more than a turn's time for each, so as few are begun as there may be
     admission = Admission(FIRST_COST_S, world.soon.append, lambda: world.now_s)
-    for _ in range(9):
-        assert [admission.enter_behind(world.now_s) for _ in range(LEAST)] == (
-            [True] * (LEAST // 2) + [False] * (LEAST // 2)
-        )
+    for number in range(9):
+        while admission.enter_behind(world.now_s):
+            pass
+        assert admission.hold_behind(partial(begun.append, number))
+        world.turn()
+        world.turn()
+        assert begun == list(range(number + 1))
+        world.turn()
         world.turn()
