@@ -158,7 +158,10 @@ STATUSES = (
         "No model has that name, or that version; or no sample has that number.",
     ),
     Status(
-        408, "", (ReceiveTimeout,), "The request did not come in whole within 10 s."
+        408,
+        "DEADLINE_EXCEEDED",
+        (ReceiveTimeout,),
+        "The request did not come in whole within 10 s.",
     ),
     Status(413, "RESOURCE_EXHAUSTED", (TooLarge,), "The body is over the limit."),
     Status(

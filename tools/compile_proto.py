@@ -1,6 +1,6 @@
-"""Compiles server/oip/inference.proto; needs grpcio-tools, which the server does not.
+"""Compiles server/oip/*.proto; needs grpcio-tools, which the server does not.
 
-python -m tools.compile_proto       writes server/oip/inference.binpb
+python -m tools.compile_proto       writes a .binpb beside each
 
 A descriptor and no generated classes: those check protobuf's version, and clash with a
 client's own messages of the same names in one process.
@@ -12,15 +12,16 @@ from tempfile import TemporaryDirectory
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
-PROTO = Path(__file__).resolve().parents[1] / "server" / "oip" / "inference.proto"
+FOLDER = Path(__file__).resolve().parents[1] / "server" / "oip"
+PROTOS = (FOLDER / "inference.proto", FOLDER / "health.proto")
 
 
-def compile_proto() -> FileDescriptorProto:
-    """Return what the compiler makes of the file, without what its versions add."""
+def compile_proto(proto: Path) -> FileDescriptorProto:
+    """Return what the compiler makes of a file, without what its versions add."""
     with TemporaryDirectory() as folder:
         out = Path(folder) / "set"
-        arguments = ["protoc", f"-I{PROTO.parent}", f"--descriptor_set_out={out}"]
-        assert protoc.main([*arguments, str(PROTO)]) == 0
+        arguments = ["protoc", f"-I{proto.parent}", f"--descriptor_set_out={out}"]
+        assert protoc.main([*arguments, str(proto)]) == 0
         (file,) = FileDescriptorSet.FromString(out.read_bytes()).file
     for message in file.message_type:
         for inner in (message, *message.nested_type):
@@ -30,4 +31,5 @@ def compile_proto() -> FileDescriptorProto:
 
 
 if __name__ == "__main__":
-    PROTO.with_suffix(".binpb").write_bytes(compile_proto().SerializeToString())
+    for each in PROTOS:
+        each.with_suffix(".binpb").write_bytes(compile_proto(each).SerializeToString())

@@ -4,21 +4,25 @@ The classes are made from a pool of their own, so that a client's messages of th
 names can be in the same process, and none depends on protobuf's version.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from polydom.features.errors import BadInput
 
+from ..errors import TooLarge
+from ..schema.bounds import LARGE, USUAL_COLUMNS
 from .parameters import Parameter
+from .protobuf_wire import LENGTH, fields, malformed, pieces, written
 from .rest_body import read_requested, refuse_shared_memory
 from .service import InferRequest, InferResponse
-from .tensors import BYTES, Declared, Tensor, elements_of, to_raw
+from .tensors import BYTES, MAX_ELEMENTS, Declared, Tensor, elements_of, to_raw
 
 Message = Any  # protobuf makes its classes while running
 
@@ -44,15 +48,157 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (str, "string_param"),
 )
 
-FILE = files(__package__).joinpath("inference.binpb").read_bytes()
-_file: Any = DescriptorPool().AddSerializedFile(FILE)
-_service: Any = _file.services_by_name["GRPCInferenceService"]
+# The protocol, and gRPC's own for probes.
+FILES = {
+    name: files(__package__).joinpath(f"{name}.binpb").read_bytes()
+    for name in ("inference", "health")
+}
+_pool = DescriptorPool()
+_read: dict[str, Any] = {
+    name: _pool.AddSerializedFile(data) for name, data in FILES.items()
+}
+_service: Any = _read["inference"].services_by_name["GRPCInferenceService"]
 METHODS: Mapping[str, Any] = _service.methods_by_name
 # Classes by name, such as `ModelInferRequest`.
 MESSAGES: Mapping[str, Any] = {
     name: GetMessageClass(descriptor)
-    for name, descriptor in _file.message_types_by_name.items()
+    for file in _read.values()
+    for name, descriptor in file.message_types_by_name.items()
 }
+_REQUEST = MESSAGES["ModelInferRequest"]
+_CONTENTS = MESSAGES["InferTensorContents"]
+# Numbers of fields.
+_INPUTS = _REQUEST.DESCRIPTOR.fields_by_name["inputs"]
+_TYPED: int = _INPUTS.message_type.fields_by_name["contents"].number
+_RAW: int = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
+_PACKED: dict[int, int] = {
+    field.number: {"fp32_contents": 4, "fp64_contents": 8}.get(field.name, 0)
+    for field in _CONTENTS.DESCRIPTOR.fields
+    if field.name != "bytes_contents"
+}
+# Fields, and bytes beside its data, that a column's input has in a long request: its
+# own, name, datatype, shape, contents, and what it holds raw; and some to spare.
+FIELDS_EACH, NAMES_EACH = 8, 128
+# Columns that an index may have beside those it says, for what is no column.
+SPARE = 64
+# Fields of contents: as many as strings, or numbers that are not packed.
+MOST_CONTENTS = 1 << 16
+# Outputs that can be asked for are fewer.
+MOST_OUTPUTS = 64
+# Bytes of a message that is no inference, at most.
+SHORT = 16 << 10
+# Values of all inputs together, at most.
+MOST_VALUES = 2 * MAX_ELEMENTS
+# How often what came is held: as the message, as elements, as items. And bytes that a
+# value takes once it is one of an item.
+COPIES, VALUE_BYTES = 3, 100
+
+
+class Asked(NamedTuple):
+    """An inference request of which the data is as it came.
+
+    Attributes
+    ----------
+    message
+        All but the data of a long request; a short one is whole.
+    typed
+        Contents by the number of their input, where that does not hold them.
+    raw
+        What is in `raw_input_contents`.
+    size
+        Bytes that came.
+    """
+
+    message: Message
+    typed: Mapping[int, memoryview]
+    raw: Sequence[bytes | memoryview]
+    size: int
+
+    @property
+    def weight(self) -> int:
+        """Bytes of a message that takes as long to go through."""
+        entries = len(self.message.inputs) + len(self.message.outputs)
+        return max(self.size, LARGE // 1024 * entries)
+
+
+def read_short(name: str, data: bytes) -> Message:
+    """Decode a message of a type that is no inference.
+
+    Raises
+    ------
+    TooLarge, BadInput
+        If it is longer than those may be, or no message.
+    """
+    if len(data) > SHORT:
+        raise TooLarge(
+            f"the message has {len(data):,} bytes; one that is no inference has at "
+            f"most {SHORT:,}"
+        )
+    return _decoded(MESSAGES[name], data)
+
+
+def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
+    """Decode an inference request of at most so many columns, but for its data.
+
+    Raises
+    ------
+    BadInput
+        If it is no such message; or a long one of more fields than columns and their
+        values have.
+    """
+    if len(data) <= LARGE:
+        message = _decoded(_REQUEST, data)
+        return Asked(message, {}, message.raw_input_contents, len(data))
+    whole, left = memoryview(data), FIELDS_EACH * (columns + SPARE)
+    kept: list[bytes | memoryview] = []
+    typed: dict[int, memoryview] = {}
+    raw: list[memoryview] = []
+    inputs = size = 0
+    for field in fields(whole, left):
+        part = whole[field.begin : field.end]
+        value = whole[field.value : field.end]
+        if (field.number, field.kind) == (_RAW, LENGTH):
+            raw.append(value)
+            continue
+        if (field.number, field.kind) == (_INPUTS.number, LENGTH):
+            said, contents, count = _said(value, left)
+            left -= count
+            if contents is not None:
+                typed[inputs] = contents
+            inputs += 1
+            part = memoryview(written(_INPUTS.number, said))
+        kept.append(part)
+        size += len(part)
+        if size > (most := NAMES_EACH * (columns + SPARE)):
+            raise BadInput(f"the request has more than {most:,} bytes beside its data")
+    return Asked(_decoded(_REQUEST, b"".join(kept)), typed, raw, len(data))
+
+
+def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
+    """Say what an input says of itself, what it holds, and how many fields it has.
+
+    Contents that came in several parts are one, as protobuf has it.
+    """
+    kept: list[memoryview] = []
+    held: list[memoryview] = []
+    count = 0
+    for field in fields(given, most):
+        count += 1
+        if (field.number, field.kind) == (_TYPED, LENGTH):
+            held.append(given[field.value : field.end])
+        else:
+            kept.append(given[field.begin : field.end])
+    if len(held) > 1:
+        held = [memoryview(b"".join(held))]
+    return b"".join(kept), held[0] if held else None, count
+
+
+def _decoded(kind: Any, data: bytes) -> Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        pass  # what it says is of no use, and its traceback would keep the data
+    raise malformed()
 
 
 def message_of(name: str, facts: Any) -> Message:
@@ -69,53 +215,97 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
     return read
 
 
-def inference_of(request: Message) -> InferRequest:
-    """Read an inference request; BadInput where a tensor is not what it says."""
-    raw = request.raw_input_contents
-    if raw and len(raw) != len(request.inputs):
+def declared_in(asked: Asked) -> list[Declared]:
+    """Say which tensors a request has, of values that are still to be read.
+
+    Raises
+    ------
+    BadInput
+        If that is impossible, or they are more than one may have.
+    """
+    message, raw = asked.message, asked.raw
+    if raw and len(raw) != len(message.inputs):
         raise BadInput(
-            f"{len(raw)} raw_input_contents came for {len(request.inputs)} inputs"
+            f"{len(raw)} raw_input_contents came for {len(message.inputs)} inputs"
         )
-    inputs = []
-    for i, given in enumerate(request.inputs):
+    if len(message.outputs) > MOST_OUTPUTS:
+        raise BadInput(
+            f"{len(message.outputs):,} outputs are asked for; there are fewer"
+        )
+    declared = []
+    for i, given in enumerate(message.inputs):
         refuse_shared_memory(given.name, parameters_of(given.parameters))
-        if not raw:
-            inputs.append(_typed(given))
-        elif given.HasField("contents"):
+        if raw and (i in asked.typed or given.HasField("contents")):
             raise BadInput(
                 f"input {given.name[:80]!r} has contents, although raw_input_contents "
                 "are there"
             )
-        else:
-            inputs.append(_declared(given).from_raw(raw[i]))
+        declared.append(Declared.read(given.name, given.datatype, given.shape))
+    if (values := sum(tensor.size for tensor in declared)) > MOST_VALUES:
+        raise BadInput(
+            f"the inputs hold {values:,} values; at most {MOST_VALUES:,} are read"
+        )
+    return declared
+
+
+def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
+    """Say how many bytes are held for a request while it is answered, at most."""
+    return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
+
+
+def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
+    """Read an inference request, of which the tensors are as `declared_in` says.
+
+    Raises
+    ------
+    BadInput
+        If a tensor is not what it says.
+    """
+    message = asked.message
+    if asked.raw:
+        inputs = list(map(Declared.from_raw, declared, asked.raw))
+    else:
+        inputs = [
+            _typed(tensor, _contents(asked, i)) for i, tensor in enumerate(declared)
+        ]
     return InferRequest(
-        model=request.model_name,
-        version=request.model_version,
-        id=request.id,
-        parameters=parameters_of(request.parameters),
+        model=message.model_name,
+        version=message.model_version,
+        id=message.id,
+        parameters=parameters_of(message.parameters),
         inputs=inputs,
         outputs=[
             read_requested(output.name, parameters_of(output.parameters))
-            for output in request.outputs
+            for output in message.outputs
         ],
     )
 
 
-def _typed(given: Message) -> Tensor:
-    wanted = CONTENTS.get(given.datatype)
-    filled = {field.name for field, _ in given.contents.ListFields()}
-    if filled - {wanted}:
-        where = f"in {wanted}" if wanted else "in raw_input_contents"
-        raise BadInput(
-            f"input {given.name[:80]!r}: the values of {given.datatype[:20]!r} belong "
-            f"{where}, not in {min(filled - {wanted})}"
-        )
-    values: Iterable[Any] = getattr(given.contents, wanted) if wanted else ()
-    return _declared(given).from_values(list(values))
+def _contents(asked: Asked, i: int) -> Iterator[Message]:
+    """Decode the contents of an input, some after the others."""
+    if i in asked.typed:
+        for piece in pieces(asked.typed[i], _PACKED, MOST_CONTENTS):
+            yield _decoded(_CONTENTS, piece)
+    else:
+        yield asked.message.inputs[i].contents
 
 
-def _declared(given: Message) -> Declared:
-    return Declared.read(given.name, given.datatype, given.shape)
+def _typed(declared: Declared, contents: Iterable[Message]) -> Tensor:
+    wanted = CONTENTS.get(declared.datatype)
+    values: list[Any] = []
+    for piece in contents:
+        filled = {field.name for field, _ in piece.ListFields()}
+        if filled - {wanted}:
+            where = f"in {wanted}" if wanted else "in raw_input_contents"
+            raise declared.wrong(
+                f"the values of {declared.datatype!r} belong {where}, not in "
+                f"{min(filled - {wanted})}"
+            )
+        if wanted:
+            values += getattr(piece, wanted)
+        if len(values) > declared.size:
+            break
+    return declared.from_values(values)
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:

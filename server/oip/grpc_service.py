@@ -4,41 +4,53 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
-from google.protobuf.message import DecodeError
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, PolydomError
 
 from ..engine.request import Caller
-from ..errors import STATUSES
 from ..http.headers import Headers
+from ..runtime.spare_memory import give_back_spare
 from ..runtime.threads import run_off_loop
-from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
+from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
+from .grpc_calls import Intake, abort, receive
+from .grpc_health import HEALTH, GrpcHealth
 from .grpc_messages import (
     MESSAGES,
     METHODS,
     SERVICE,
     Message,
+    declared_in,
     inference_of,
     message_of,
     parameters_of,
+    read_asked,
+    read_short,
     response_of,
+    size_of,
 )
 from .metadata import config_of, server_facts
-from .service import InferenceService, InferResponse
+from .service import InferenceService, InferRequest, InferResponse
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3
-# Requests under way at once, as many as connections over HTTP.
-CALL_LIMIT = 4096
-CODES = {s.number: grpc.StatusCode[s.grpc] for s in STATUSES if s.grpc}
+# Connections, and requests under way, at once: as many as connections over HTTP.
+CONNECTION_LIMIT = CALL_LIMIT = 4096
+# Calls that came and are not begun. gRPC cancels what is above, which tells callers
+# nothing.
+PENDING_LIMIT = 4096
+# Messages of probes that may be on their way in at once.
+PROBES_AT_ONCE = 16
+# Bytes of a call that come before it is read.
+LOOKAHEAD = 16 << 10
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
 # Those need an admin's token, these none.
-CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady")
+CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady", "Check", "Watch")
 
 
 class GrpcService:
@@ -46,6 +58,11 @@ class GrpcService:
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
+        settings = service.repository.settings
+        most = max(1, settings.intake_limit // settings.body_limit)
+        self.intake = Intake(most, settings.body_limit)
+        # probes wait for nobody else
+        self.probes = Intake(PROBES_AT_ONCE, settings.body_limit)
         # methods that say what is so; the others do something
         self._facts: Mapping[str, Callable[[Message], Any]] = {
             "ServerLive": lambda _: {"live": True},
@@ -68,69 +85,64 @@ class GrpcService:
             },
         }
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return what a gRPC server needs to call the methods."""
-        handlers = {name: self._method(name) for name in METHODS}
-        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+        return {name: self._method(name) for name in METHODS}
+
+    def stop(self) -> None:
+        """End streams that wait for a request, so that the server can stop."""
+        self.intake.streams.close()
 
     def _method(self, name: str) -> grpc.RpcMethodHandler:
         write = MESSAGES[METHODS[name].output_type.name].SerializeToString
         if name == STREAM:
-            return grpc.stream_stream_rpc_method_handler(self._stream, _receive, write)
+            return grpc.stream_stream_rpc_method_handler(self._stream, receive, write)
+        # The same on the wire as one request, which is read once it may come in.
         answer = partial(self._call, name)
-        return grpc.unary_unary_rpc_method_handler(answer, _receive, write)
+        return grpc.stream_unary_rpc_method_handler(answer, receive, write)
 
-    async def _call(self, name: str, received: "Received", context: Any) -> Message:
+    async def _call(self, name: str, _: object, context: Any) -> Message:
         """Answer one request; an error becomes a status."""
-        model = ""
+        told = _Told(time.monotonic())
         try:
-            async with self._let_in(name, received, context) as asked:
-                model = getattr(asked, "model_name", "")
-                return await self._answer(name, asked, received.arrived_s, context)
+            return await self._answer(name, told, context)
         except Exception as error:
-            status, failure = self._service.failure(error, model, received.arrived_s)
-            code = CODES.get(status, grpc.StatusCode.INTERNAL)
-            await context.abort(code, failure.error)
+            failed = self._service.failure(error, told.model, told.arrived_s)
+        await abort(context, *failed)
 
-    async def _stream(
-        self, stream: AsyncIterator["Received"], context: Any
-    ) -> AsyncIterator[Message]:
+    async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
-        response = MESSAGES["ModelStreamInferResponse"]
-        async for received in stream:
-            arrived_s, model, id_ = received.arrived_s, "", ""
-            try:
-                async with self._let_in(STREAM, received, context) as asked:
-                    model, id_ = asked.model_name, asked.id
-                    inferred = await self._inferred(asked, arrived_s, context)
-                answer = _response(asked, inferred)
-                handed_s = time.monotonic()
-                yield response(infer_response=answer)
-                inferred.sent(_written_s(handed_s))
-            except Exception as error:
-                _, failure = self._service.failure(error, model, arrived_s)
-                yield response(error_message=failure.error, infer_response={"id": id_})
+        told = _Told(time.monotonic())
+        try:
+            self._let_in(STREAM, context)
+            with self.intake.streams.take() as readings:
+                while answer := await self._next(told, context, readings):
+                    handed_s = time.monotonic()
+                    yield answer.message
+                    if answer.inferred is not None:
+                        answer.inferred.sent(_written_s(handed_s))
+            return
+        except PolydomError as error:
+            failed = self._service.failure(error, "", told.arrived_s)
+        await abort(context, *failed)
 
-    @contextlib.asynccontextmanager
-    async def _let_in(
-        self, name: str, received: "Received", context: Any
-    ) -> AsyncIterator[Message]:
-        """Decode a request that may come in; its bytes count while it is answered."""
-        if name in CHANGES:
-            self._service.refuse_change(_headers(context))
-        elif name not in PROBES and self._service.access.tokens is not None:
-            self._service.access.tokens.check(_headers(context))
-        if name in (INFER, STREAM) and self._service.admission is not None:
-            await self._service.admission.wait()
-        with self._service.repository.held_bytes.body() as held:
-            held.hold(len(received.data))
-            yield _decode(name, received.data)
-
-    async def _answer(
-        self, name: str, asked: Message, arrived_s: float, context: Any
-    ) -> Message:
+    async def _answer(self, name: str, told: "_Told", context: Any) -> Message:
+        self._let_in(name, context)
         if name == INFER:
-            return await self._infer(asked, arrived_s, context)
+            await self._admitted()
+        waited_s = time.monotonic() - told.arrived_s
+        intake = self.probes if name in PROBES else self.intake
+        received = await intake.request(context)
+        # it would have been there so much earlier, had it not waited
+        told.arrived_s = received.arrived_s - waited_s
+        if name == INFER:
+            message, inferred = await self._infer(received.data, told, context)
+            handed_s = time.monotonic()
+            # a call keeps what it is told to do, in a circle: not the request with it
+            at_end = [inferred]
+            context.add_done_callback(lambda _: at_end.pop().sent(_written_s(handed_s)))
+            return message
+        asked = read_short(METHODS[name].input_type.name, received.data)
         facts: Any = {}
         if name == LOAD:
             parameters = parameters_of(asked.parameters)
@@ -141,18 +153,60 @@ class GrpcService:
             facts = self._facts[name](asked)
         return message_of(METHODS[name].output_type.name, facts)
 
-    async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
-        inferred = await self._inferred(asked, arrived_s, context)
-        response = _response(asked, inferred)
-        handed_s = time.monotonic()
-        context.add_done_callback(lambda _: inferred.sent(_written_s(handed_s)))
-        return response
+    async def _next(
+        self, told: "_Told", context: Any, readings: "list[asyncio.Task[Any]]"
+    ) -> "_Answer | None":
+        """Answer the next request of a stream; None where there is none."""
+        received = await self.intake.next(context, readings)
+        if received is None:
+            return None
+        told.arrived_s, told.model, told.id = received.arrived_s, "", ""
+        response = MESSAGES["ModelStreamInferResponse"]
+        try:
+            await self._admitted()
+            message, inferred = await self._infer(received.data, told, context)
+            return _Answer(response(infer_response=message), inferred)
+        except Exception as error:
+            _, failure = self._service.failure(error, told.model, told.arrived_s)
+            message = response(
+                error_message=failure.error, infer_response={"id": told.id}
+            )
+            return _Answer(message, None)
+
+    def _let_in(self, name: str, context: Any) -> None:
+        """Refuse who has no token, before anything is read."""
+        if name in CHANGES:
+            self._service.refuse_change(_headers(context))
+        elif name not in PROBES and self._service.access.tokens is not None:
+            self._service.access.tokens.check(_headers(context))
+
+    async def _admitted(self) -> None:
+        if self._service.admission is not None:
+            await self._service.admission.wait()
+
+    async def _infer(
+        self, data: bytes, told: "_Told", context: Any
+    ) -> tuple[Message, InferResponse]:
+        """Answer an inference request, whose bytes count meanwhile."""
+        repository = self._service.repository
+        with repository.held_bytes.body() as held:
+            held.hold(len(data))
+            asked = await run_off_loop(
+                read_asked, data, repository.columns, size=len(data)
+            )
+            told.model, told.id = asked.message.model_name, asked.message.id
+            declared = await run_off_loop(declared_in, asked, size=asked.weight)
+            held.hold(size_of(asked, declared))
+            inference = await run_off_loop(
+                inference_of, asked, declared, size=asked.weight
+            )
+            inferred = await self._inferred(inference, told.arrived_s, context)
+            return response_of(inferred, raw=bool(asked.raw)), inferred
 
     async def _inferred(
-        self, asked: Message, arrived_s: float, context: Any
+        self, inference: InferRequest, arrived_s: float, context: Any
     ) -> InferResponse:
         caller = Caller()
-        inference = await run_off_loop(inference_of, asked, size=asked.ByteSize())
         waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:
@@ -166,11 +220,20 @@ class GrpcService:
             raise
 
 
-class Received(NamedTuple):
-    """A request before it is decoded, and when it came on the monotonic clock."""
+@dataclass(slots=True)
+class _Told:
+    """What a request is known by, if it fails: when it came, the model, its id."""
 
     arrived_s: float
-    data: bytes
+    model: str = ""
+    id: str = ""
+
+
+class _Answer(NamedTuple):
+    """An answer as a message, and what is to be told once it is sent."""
+
+    message: Message
+    inferred: InferResponse | None
 
 
 def _headers(context: Any) -> Headers:
@@ -180,24 +243,9 @@ def _headers(context: Any) -> Headers:
     ]
 
 
-def _response(asked: Message, inferred: InferResponse) -> Message:
-    return response_of(inferred, raw=bool(asked.raw_input_contents))
-
-
 def _written_s(handed_s: float) -> float:
     """Say when what was handed over at `handed_s` and is sent now was written."""
     return min(time.monotonic(), handed_s + SENDING_S)
-
-
-def _receive(data: bytes) -> Received:
-    return Received(time.monotonic(), data)
-
-
-def _decode(name: str, data: bytes) -> Message:
-    try:
-        return MESSAGES[METHODS[name].input_type.name].FromString(data)
-    except DecodeError as error:
-        raise BadInput("the request is no message of its type") from error
 
 
 @contextlib.asynccontextmanager
@@ -214,18 +262,18 @@ async def serving_grpc(
     BadInput
         If the address cannot be listened at, or certificate and key cannot be used.
     """
-    limit = service.repository.settings.body_limit
+    served = GrpcService(service)
+    health = GrpcHealth(service.repository, served.probes)
     server = grpc.aio.server(
-        options=[
-            ("grpc.max_receive_message_length", limit),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 1),
-            # a caller that vanished without a word is found out
-            ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),
-        ],
+        options=_options(service.repository.settings),
         maximum_concurrent_rpcs=CALL_LIMIT,
     )
-    server.add_generic_rpc_handlers((GrpcService(service).handler(),))
+    for name, handlers in ((SERVICE, served.handlers()), (HEALTH, health.handlers())):
+        generic = grpc.method_handlers_generic_handler(name, handlers)
+        server.add_generic_rpc_handlers((generic,))
+        # each of these is waited for by itself: not behind thousands of the others
+        probes = {method: handlers[method] for method in PROBES if method in handlers}
+        server.add_registered_method_handlers(name, probes)
     where = f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
     try:
         if at.certificate is None or at.key is None:
@@ -239,12 +287,33 @@ async def serving_grpc(
     stopping: list[asyncio.Task[None]] = []
 
     def stop() -> None:
+        served.stop()
+        health.stop()
         stopping.append(asyncio.ensure_future(server.stop(DRAIN_S)))
 
     when_stopping.append(stop)
+    giving = asyncio.ensure_future(give_back_spare(lambda: served.intake.size))
     try:
         yield bound
     finally:
+        giving.cancel()
         if not stopping:
             stop()
         await asyncio.gather(*stopping)
+
+
+def _options(settings: Settings) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", settings.body_limit),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 1),
+        # a caller that vanished without a word is found out
+        ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),
+        ("grpc.max_allowed_incoming_connections", CONNECTION_LIMIT),
+        # so much of a call comes before it is read, and no more for who is quick
+        ("grpc.http2.lookahead_bytes", LOOKAHEAD),
+        ("grpc.http2.bdp_probe", 0),
+        # else some are cancelled without a word, of a thousand that came at once
+        ("grpc.server.max_pending_requests", PENDING_LIMIT),
+        ("grpc.server.max_pending_requests_hard_limit", PENDING_LIMIT),
+    ]

@@ -46,7 +46,8 @@ _HELD |= {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
 MAX_AXES = 8
 # Bytes of JSON, or values, that are read at a time; and arrays within one of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16
-MAX_ELEMENTS = 1 << 20
+# Numbers of an input, and strings: of those each is of another item.
+MAX_ELEMENTS, MAX_STRINGS = 1 << 20, 1024
 _LENGTH = struct.Struct("<I")
 
 
@@ -107,13 +108,18 @@ class Declared(NamedTuple):
                 f"shape {list(lengths)} holds {declared.size:,} values; at "
                 f"most {MAX_ELEMENTS:,} are read"
             )
+        if datatype == BYTES and declared.size > MAX_STRINGS:
+            raise declared.wrong(
+                f"shape {list(lengths)} holds {declared.size:,} strings, each of "
+                f"another item; 1 to {MAX_STRINGS:,} items can be in a request"
+            )
         return declared
 
     def wrong(self, said: str) -> BadInput:
         """Make the error for what is wrong with it."""
         return BadInput(f"input {self.name[:80]!r}: {said}")
 
-    def from_raw(self, raw: bytes) -> Tensor:
+    def from_raw(self, raw: bytes | memoryview) -> Tensor:
         """Read little-endian values, or elements after their lengths of 4 bytes."""
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
@@ -128,7 +134,10 @@ class Declared(NamedTuple):
             if len(values) and values.max() > 1:
                 raise self.wrong("a BOOL is a byte of 0 or 1")
             values = values.astype(bool)
-        return self._tensor(values.tolist())
+        read: list[Value] = []  # others have a turn between two pieces
+        for start in range(0, len(values), PIECE):
+            read += values[start : start + PIECE].tolist()
+        return self._tensor(read)
 
     def from_json(self, data: Any) -> Tensor:
         """Read decoded JSON, nested as the shape says or flat."""
@@ -176,7 +185,7 @@ class Declared(NamedTuple):
     def _not_nested(self) -> BadInput:
         return self.wrong(f"'data' is not nested as its shape {list(self.shape)} says")
 
-    def _elements(self, raw: bytes) -> list[bytes]:
+    def _elements(self, raw: bytes | memoryview) -> list[bytes]:
         elements: list[bytes] = []
         count, start = self.size, 0
         while start < len(raw) and len(elements) < count:
@@ -188,7 +197,7 @@ class Declared(NamedTuple):
                     f"element {len(elements)} of {count} runs past the end of its "
                     f"{len(raw):,} bytes"
                 )
-            elements.append(raw[first:end])
+            elements.append(bytes(raw[first:end]))
             start = end
         if len(elements) != count or start != len(raw):
             raise self.wrong(

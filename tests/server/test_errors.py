@@ -27,7 +27,7 @@ from polydom.server.errors import (
     UnsupportedEncoding,
     describe,
 )
-from polydom.server.oip.grpc_service import CODES
+from polydom.server.oip.grpc_calls import CODES
 from polydom.server.schema.predict import encode
 
 ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
@@ -37,7 +37,7 @@ ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
     (NotAllowed("x"), 403, "not_allowed", "PERMISSION_DENIED"),
     (UnknownModel("x"), 404, "unknown_model", "NOT_FOUND"),
     (UnknownSample("x"), 404, "unknown_sample", "NOT_FOUND"),
-    (ReceiveTimeout("x"), 408, "receive_timeout", None),
+    (ReceiveTimeout("x"), 408, "receive_timeout", "DEADLINE_EXCEEDED"),
     (TooLarge("x"), 413, "too_large", "RESOURCE_EXHAUSTED"),
     (UnsupportedEncoding("x"), 415, "unsupported_encoding", None),
     (BadFeature("x"), 422, "bad_feature", "INVALID_ARGUMENT"),

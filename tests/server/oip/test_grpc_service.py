@@ -2,6 +2,9 @@
 
 import os
 import queue
+import re
+import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +21,7 @@ from polydom.features.errors import BadInput
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.http.bearer_tokens import Access
-from polydom.server.oip.grpc_messages import METHODS, SERVICE
+from polydom.server.oip.grpc_messages import MESSAGES, METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests.support import numbers
@@ -26,7 +29,7 @@ from tests.support.forked_process import ForkedProcess
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import complaints, serving
 from tests.support.three_kinds import picture, save_three
-from tests.support.waiting import until_ready
+from tests.support.waiting import until_ready, wait_until
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-of-32-characters0"
@@ -362,3 +365,79 @@ def test_service_needs_its_library(
         create_app(
             save_index(tmp_path), access=Access(), grpc_at=GrpcAt("127.0.0.1", 0)
         )
+
+
+def test_thousands_of_calls_at_once_are_answered_or_told_why(
+    client: Any, address: str
+) -> None:
+    with grpc.insecure_channel(address) as channel:
+        ask = channel.unary_unary(f"/{SERVICE}/ModelReady")
+        calls = [ask.future(b"\x0a\x05texts", timeout=120) for _ in range(2500)]
+        codes = {call.code() for call in calls}
+    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert client.is_server_live()
+
+
+def test_server_stops_beside_streams_that_wait(tmp_path: Path) -> None:
+    with (
+        answering(str(save_index(tmp_path)), "--budget-ms=900") as (process, address),
+        triton.InferenceServerClient(address) as client,
+    ):
+        answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer("tiny", texts(SPAM))
+        assert answers.get(timeout=20)[1] is None
+        process.terminate()
+        # it waits for 30 s for what is under way: a stream that waits is not
+        _, err = process.communicate(timeout=25)
+        assert (process.returncode, complaints(err)) == (0, "")
+        assert "about to stop" in str(answers.get(timeout=20)[1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is told of by Linux")
+def test_memory_comes_back_after_many_long_messages(tmp_path: Path) -> None:
+    long = "see you at seven " * 440_000
+    with answering(f"texts={save_index(tmp_path)}", "--budget-ms=900") as (
+        process,
+        address,
+    ):
+        at = Path(f"/proc/{process.pid}")
+
+        def held_mb() -> float:
+            return int((at / "statm").read_text().split()[1]) * 4096 / 1e6
+
+        options = [("grpc.max_send_message_length", -1)]
+        with grpc.insecure_channel(address, options) as channel:
+            ask = channel.unary_unary(f"/{SERVICE}/ModelInfer")
+            ask(raw_request(HAM), timeout=60)
+            before_mb = held_mb()
+            (at / "clear_refs").write_text("5")  # the peak is of what follows
+            for body in (raw_request(long), b"\x3a\x00" * 3_700_000):
+                calls = [ask.future(body, timeout=120) for _ in range(60)]
+                assert grpc.StatusCode.CANCELLED not in {call.code() for call in calls}
+            status = (at / "status").read_text()
+            (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
+            # 256 MiB of messages are on their way in, and as many are held
+            assert int(peak) / 1e3 < before_mb + 2 * 268 + 200
+            wait_until(lambda: held_mb() < before_mb + 50)
+
+
+def raw_request(text: str) -> bytes:
+    raw = struct.pack("<I", len(text)) + text.encode()
+    tensor = {"name": "text", "datatype": "BYTES", "shape": [1]}
+    request = MESSAGES["ModelInferRequest"](
+        model_name="texts", inputs=[tensor], raw_input_contents=[raw]
+    )
+    data: bytes = request.SerializeToString()
+    return data
+
+
+def test_compressed_messages_are_unpacked_up_to_the_limit(address: str) -> None:
+    options = [("grpc.max_send_message_length", -1)]
+    gzip = grpc.Compression.Gzip
+    with grpc.insecure_channel(address, options) as channel:
+        ask = channel.unary_unary(f"/{SERVICE}/ModelInfer")
+        assert ask(raw_request("a" * 100_000), timeout=60, compression=gzip)
+        with pytest.raises(grpc.RpcError) as raised:
+            ask(raw_request("a" * (64 << 20)), timeout=60, compression=gzip)
+        assert raised.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
