@@ -1,6 +1,7 @@
 """A long text in pieces is the same text, and has the same features."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from polydom.features.items import text_item
 from polydom.features.ready_made import text, text_pieces
 from polydom.features.ready_made.learned_text import RECIPES
 from polydom.features.ready_made.text_pieces import count_each, gather, pieces
-from polydom.features.term_scores import NOTHING
+from polydom.features.term_scores import NOTHING, CountedTerms
 
 PIECE = 24
 EXTRACTOR = Extractor.probe(text.FEATURES, text_item("Some words."))
@@ -36,6 +37,10 @@ def in_pieces(work: Callable[[], Any]) -> Any:
         return work()
 
 
+def cut(whole: Any) -> list[Any]:
+    return list(pieces(whole))
+
+
 @given(TEXTS)
 def test_every_feature_is_the_same_in_pieces(words: str) -> None:
     item = text_item(words)
@@ -43,7 +48,8 @@ def test_every_feature_is_the_same_in_pieces(words: str) -> None:
     np.testing.assert_array_equal(in_pieces(lambda: EXTRACTOR.extract(item)), whole)
     for recipe in RECIPES:
         assert recipe.feature(NOTHING).needs
-        one, other = recipe.count(words), in_pieces(lambda r=recipe: r.count(words))
+        one = recipe.count(words)
+        other: CountedTerms = in_pieces(partial(recipe.count, words))
         np.testing.assert_array_equal(one.hashes, other.hashes)
         np.testing.assert_array_equal(one.counts, other.counts)
 
@@ -51,7 +57,7 @@ def test_every_feature_is_the_same_in_pieces(words: str) -> None:
 @given(st.text(st.sampled_from("a \nb"), max_size=200))
 def test_pieces_are_the_text_and_end_behind_spaces(words: str) -> None:
     for given_text in (words, words.encode()):
-        found: list[Any] = in_pieces(lambda t=given_text: list(pieces(t)))
+        found: list[Any] = in_pieces(partial(cut, given_text))
         assert type(given_text)().join(found) == given_text
         assert len(found) >= 1
         assert max(map(len, found)) <= PIECE
