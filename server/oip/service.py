@@ -21,12 +21,13 @@ from ..runtime.admission import Admission
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..runtime.threads import run_off_loop
+from ..schema.bounds import LARGE
 from ..schema.predict import Answer
 from .items import Items, Requested
 from .metadata import PLATFORM, ModelIndex, ModelMetadata
 from .parameters import Parameter, Parameters
 from .statistics import ModelsStatistics, statistics_of
-from .tensors import Tensor
+from .tensors import BYTES, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +277,13 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Count the values, each of which takes some bytes."""
-    return 8 * sum(len(tensor.values) for tensor in inputs)
+    """Estimate the bytes of all values, or say that they are many."""
+    size = 8 * sum(len(tensor.values) for tensor in inputs)
+    for tensor in inputs if size <= LARGE else ():
+        if tensor.datatype == BYTES:
+            values: Sequence[Any] = tensor.values
+            size += sum(len(value) for value in values if value is not None)
+    return size
 
 
 def _facts(
