@@ -16,7 +16,6 @@ import functools
 import hashlib
 import logging
 import os
-import pickle
 import re
 import sys
 import tempfile
@@ -30,7 +29,7 @@ from typing import Any
 import numba
 from filelock import FileLock
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
-from numba.core.serialize import dumps
+from numba.core.serialize import dumps, loads
 from numba.misc.appdirs import AppDirs
 
 log = logging.getLogger("polydom")
@@ -93,7 +92,7 @@ class _Files:
     def load(self, key: Any) -> Any:
         """Give what was saved; None where that is not there, or damaged."""
         content = self.read(key)
-        return None if content is None else pickle.loads(content)
+        return None if content is None else loads(content)
 
     def read(self, key: Any) -> bytes | None:
         """Give the bytes of what was saved, once their seal was found to fit."""

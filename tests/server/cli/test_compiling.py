@@ -36,7 +36,7 @@ def test_warm_compiles_what_an_index_needs_and_again_what_is_damaged(
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
     warm = ["warm", str(index), *features]
     predict = ["predict", str(index), str(text), *features]
-    said, answers = [], []
+    said, answers = list[bool](), list[str]()
     for command in (warm, warm, predict, predict, predict):
         if len(said) == 3:
             for file in (tmp_path / "kept" / "polydom").glob("*.nbc"):
