@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item, make_item
 
+from ..index.built_facts import MetaFacts
 from ..index.index import Index
-from ..index.package import MetaFacts, Package
+from ..index.package import Package
 from ..progress import Progress
 from .data.read_items import load_data
 from .fit_exits import exit_costs

@@ -352,10 +352,12 @@ def _write(
     show: Callable[[dict[str, Any], "Console"], None],
 ) -> None:
     """Print facts: as one JSON object, or for people."""
+    import msgspec
     from rich.console import Console
 
     if as_json:
-        typer.echo(json.dumps(facts))
+        # NaN and infinity are null, as JSON has neither
+        typer.echo(msgspec.json.encode(facts).decode())
     else:
         show(facts, Console())
 

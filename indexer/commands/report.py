@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SKYLINE_SIZES = 4
-UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 NAMED = 8  # learners that a plot of a race names; the others are grey
 
 
@@ -64,16 +63,13 @@ def facts_of(index: Index) -> dict[str, Any]:
 def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
     """Leave out items, and every single time that was measured."""
     short = {key: value for key, value in meta.items() if key != "samples"}
-    curves = meta.get("curves")
-    if isinstance(curves, list):
-        short["curves"] = [_without_times(curve) for curve in curves]
+    if "curves" in meta:
+        short["curves"] = [_without_times(curve) for curve in meta["curves"]]
     return short
 
 
-def _without_times(curve: Any) -> Any:
-    """Leave out a curve's measured times; what is no curve is as it was."""
-    if not isinstance(curve, dict):
-        return curve
+def _without_times(curve: dict[str, Any]) -> dict[str, Any]:
+    """Leave out a curve's measured times."""
     return {key: value for key, value in curve.items() if key != "measured"}
 
 
@@ -136,9 +132,10 @@ def show(facts: dict[str, Any], console: "Console") -> None:
         try:
             for line in build_lines(facts, built):
                 console.print(line)
-            show_curves(built["curves"], console)
+            if built["curves"]:
+                show_curves(built["curves"], console)
             show_schedules(facts, console)
-        except UNREADABLE as error:  # nothing but this relies on it
+        except KeyError as error:  # made by hand, or by an older release
             console.print(f"it says no more of its build: {error!r}")
     console.print("skyline: of all sets, those better than all cheaper ones")
     for at in facts["skylines"]:
@@ -333,8 +330,9 @@ def _exit_words(exits: dict[str, Any]) -> Iterator[str]:
     """Say what the exits promise, and what they save of features and base models."""
     if lacking := exits.get("lacking"):
         yield f"built without early exits: {lacking}"
+    plans = exits.get("plans")
+    if not plans:
         return
-    plans = exits["plans"]
     promise = (
         f"of each plan with {exits['confidence']:.0%} confidence, by "
         f"{exits['calibrated']} calibration items"
@@ -373,13 +371,14 @@ def show_schedules(facts: dict[str, Any], console: "Console") -> None:
     for name in ("mean", "99 %", "of", "mean us", "99 % us", "whole us"):
         table.add_column(name, justify="right")
     table.add_column("features, in computing order")
-    for plan in facts["build"]["exits"].get("plans", []):
+    times = "mean_us", "p99_us", "whole_us"
+    for plan in facts["build"].get("exits", {}).get("plans", []):
         if one := plan.get("schedule"):
             count = one["base_models"]
             table.add_row(
                 *(f"{one[key] * count:.1f}" for key in ("mean", "p99")),
                 str(count),
-                *(f"{one[key]:.1f}" for key in ("mean_us", "p99_us", "whole_us")),
+                *("-" if us is None else f"{us:.1f}" for us in map(one.get, times)),
                 ", ".join(facts["sets"][plan["row"]]),
             )
     if table.row_count:

@@ -13,7 +13,6 @@ from ..index.index import Index
 from ..index.quality import name_quality
 from .budget_table import show_budgets
 from .report import (
-    UNREADABLE,
     best_of,
     busy_words,
     doubt_of,
@@ -56,7 +55,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
     try:
         for some in (_read_lines, _later_lines):
             lines.extend(some(facts, built))
-    except UNREADABLE:
+    except KeyError:
         pass
     return lines
 
@@ -66,7 +65,7 @@ def _print(console: "Console", lines: Iterator[str]) -> bool:
     try:
         for line in lines:
             console.print(line, highlight=False)
-    except UNREADABLE:  # nothing but this relies on it
+    except KeyError:  # made by hand, or by an older release
         console.print("this index says no more of its build")
         return False
     return True
@@ -216,7 +215,7 @@ def _exit_line(exits: dict[str, Any]) -> str:
             "answers never come early, before all is computed: there are too few items "
             "to promise that this changes hardly any"
         )
-    plans = exits["plans"]
+    plans = exits.get("plans", [])
     followed = any(plan.get("schedule") for plan in plans)
     if not (followed or any(plan["early"] for plan in plans)):
         return "answers never come early, before all is computed: it would save little"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -261,7 +262,8 @@ class Index:
         meta, arrays, version = read_file(path)
         try:
             coefficients, qualities = arrays["coefficients"], arrays["qualities"]
-            low, high = map(read_size, meta["sizes"])
+            sizes = msgspec.convert(meta["sizes"], list[float | list[float]])
+            low, high = map(read_size, sizes)
             lookup = _kind_of(low).from_arrays(
                 {
                     name.removeprefix("lookup/"): array

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -20,10 +20,19 @@ from polydom.features.term_scores import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
+from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.regressor import Regressor
 
+from .built_facts import (
+    LARGEST,
+    BuiltExits,
+    BuiltPlan,
+    MetaFacts,
+    check_curves,
+    exits_of,
+)
 from .quality import OF_CLASSES, OF_NUMBERS, Task, task_of
 from .stored_features import StoredFeature, load_extractor
 
@@ -31,6 +40,7 @@ Array = NDArray[Any]
 Orders = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
 
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
+ROUNDING = 1e-9  # of sums, which may be added up in another order
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
@@ -151,8 +161,18 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature, and check it: see `load_extractor`."""
-        return load_extractor(self.features, files, self.learned)
+        """Find the code of every feature, and check it: see `load_extractor`.
+
+        Raises
+        ------
+        BadIndexFile
+            If the costs are those of features that need other steps.
+        """
+        extractor = load_extractor(self.features, files, self.learned)
+        steps = len(extractor.steps), len(self.costs.step_coefficients)
+        if extractor.needs != self.costs.needs or steps[0] != steps[1]:
+            raise BadIndexFile("damaged: its features need other steps than it says")
+        return extractor
 
 
 class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
@@ -166,18 +186,6 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
     overhead_s: float
     meta: dict[str, Any]
     measure: str = "accuracy"
-
-
-class MetaFacts(msgspec.Struct):
-    """What of a package's `meta` a server relies on, each only if it is there."""
-
-    unit: str = "s"
-    weights: dict[str, float] = {}
-    quantile: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.99
-    samples: list[Any] = []
-    exits: dict[str, Any] = {}
-    coverage: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.9
-    confusion_costs: list[list[Annotated[float, msgspec.Meta(ge=0)]]] = []
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -239,7 +247,6 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     """
     try:
         facts = msgspec.convert(plain, PackageFacts)
-        msgspec.convert(facts.meta, MetaFacts)
         costs = CostTable(
             _take_costs(arrays, "costs/features", 2),
             _take_costs(arrays, "costs/steps", 2),
@@ -360,6 +367,8 @@ def _take_costs(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     costs = _take(arrays, name, "<f8", axes)
     if (costs < 0).any():
         raise BadIndexFile(f"damaged: array {name!r} holds a cost below zero")
+    if (costs > LARGEST).any():
+        raise BadIndexFile(f"damaged: array {name!r} holds a cost beyond {LARGEST:g}")
     return costs
 
 
@@ -416,6 +425,8 @@ def _check(package: Package) -> None:
     count, m = len(package.masks), len(package.features)
     if not 0 <= m <= MOST_BITS or package.kind not in get_args(Kind):
         raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
+    if len({feature.name for feature in package.features}) < m:
+        raise BadIndexFile("damaged: two features have the same name")
     if any(feature.width < 1 for feature in package.features):
         raise BadIndexFile("damaged: a feature without columns")
     if sum(feature.width for feature in package.features) > MOST_COLUMNS:
@@ -427,8 +438,7 @@ def _check(package: Package) -> None:
         raise BadIndexFile("damaged: its candidates are incomplete")
     if len(np.unique(package.masks)) != count:
         raise BadIndexFile("damaged: two candidates have the same features")
-    if len(package.checked_s) != count or len(package.mean_s) not in (0, count):
-        raise BadIndexFile("damaged: its whole models' costs are not its candidates'")
+    _check_model_costs(package)
     if package.overhead_s != package.costs.overhead[0]:
         raise BadIndexFile("damaged: its overhead is not that of its cost curves")
     if len(package.costs.needs) != m:
@@ -439,9 +449,103 @@ def _check(package: Package) -> None:
     if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
         raise BadIndexFile("damaged: its typical times are not its curves'")
     _check_answers(package)
+    _check_exits(package)
+    _check_told(package)
     owner = np.repeat(np.arange(m), [feature.width for feature in package.features])
     for row in range(count):
         _check_row(package, row, owner)
+
+
+def _check_model_costs(package: Package) -> None:
+    """Check what models cost whole and on average, where some stop early."""
+    count = len(package.masks) if package.early_exits else 0
+    whole_s, mean_s = package.whole_s, package.mean_s
+    if len(whole_s) != count or len(mean_s) != count:
+        raise BadIndexFile("damaged: its whole models' costs are not its candidates'")
+    for row, exits in enumerate(package.early_exits):
+        if exits is None and not mean_s[row] == whole_s[row] == package.model_s[row]:
+            raise BadIndexFile(
+                f"damaged: candidate {row}'s model never stops early, and costs less so"
+            )
+
+
+def _check_exits(package: Package) -> None:
+    """Check where plans may answer early, and how many items do."""
+    never = tuple((np.inf,) * len(own) for own in package.fallbacks)
+    margins = package.margins or never
+    for row, own in enumerate(margins):
+        # the empty set's model is never sure, and the last answers in any case
+        if np.inf not in own[:1] or np.inf not in own[-1:]:
+            raise BadIndexFile(
+                f"damaged: candidate {row} exits before its first feature or at its end"
+            )
+    for row, ends in enumerate(package.ends):
+        passed = zip(ends[:-1], margins[row], strict=False)
+        if any(share and margin == np.inf for share, margin in passed):
+            raise BadIndexFile(
+                f"damaged: items end where candidate {row} always goes on"
+            )
+
+
+def _check_told(package: Package) -> None:
+    """Check what the build says of candidates: it is of these, and not of others."""
+    facts, count = MetaFacts.read(package.meta), len(package.masks)
+    errors = facts.numbers.mae if facts.numbers else []
+    for told in (facts.observed or [], facts.refitted, errors):
+        if len(told) not in (0, count):
+            raise BadIndexFile(
+                f"damaged: it tells of {len(told)} candidates, and has {count}"
+            )
+    exits = exits_of(package.meta)
+    if exits is None:
+        return
+    rows = [plan.row for plan in exits.plans]
+    if len({*rows}) < len(rows) or max(rows, default=0) >= count:
+        raise BadIndexFile("damaged: the exits told of are not its candidates'")
+    for plan in exits.plans:
+        _check_plan(package, plan)
+    for one in package.early_exits:
+        if one is not None:
+            _check_promise(one.schedule.promise, exits)
+
+
+def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
+    """Check that a schedule promises no less than is told of the whole index."""
+    if promise is None:
+        if exits.confidence is not None:
+            raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
+        return
+    least = exits.confidence or 0.0
+    if promise.bound > exits.alpha * (1 + ROUNDING) or promise.confidence < least:
+        raise BadIndexFile(
+            f"damaged: a schedule may change {promise.bound:g} of the answers with "
+            f"confidence {promise.confidence:g}; all are told to do {exits.alpha:g} "
+            f"with {least:g}"
+        )
+
+
+def _check_plan(package: Package, plan: BuiltPlan) -> None:
+    """Check that a plan has the exits that are told of it."""
+    row = plan.row
+    exits = package.early_exits[row] if package.early_exits else None
+    size = exits.size if exits else 0
+    if plan.schedule is not None:
+        if plan.schedule.base_models != size:
+            raise BadIndexFile(
+                f"damaged: it tells of a schedule for {plan.schedule.base_models} base "
+                f"models of candidate {row}, which has one for {size}"
+            )
+        used = min(plan.schedule.mean, plan.schedule.p99) * size
+        if used < 1 - ROUNDING:
+            raise BadIndexFile(f"damaged: {used:g} base models are told to be used")
+    margins = package.margins[row] if package.margins else ()
+    if plan.early and not np.isfinite(margins).any():
+        raise BadIndexFile(f"damaged: candidate {row} has none of the exits told of")
+    if package.ends and abs(1 - package.ends[row][-1] - plan.early) > ROUNDING:
+        raise BadIndexFile(
+            f"damaged: {plan.early:g} of candidate {row}'s items are told to end "
+            f"early, and it is {1 - package.ends[row][-1]:g}"
+        )
 
 
 def _check_costs(costs: list[list[float]] | None, classes: int) -> None:
@@ -488,9 +592,10 @@ def check_choice(
 ) -> None:
     """Refuse candidates, (C, T) and (C,), that promise what their plans cannot hold.
 
-    A candidate costs at least what its features and its model do, and the empty set's
-    model may be free; at the `largest` size all that can be computed costs a finite
-    amount. What answers after another feature is no less accurate.
+    A candidate costs at least what its features and its model do, and the models that
+    are asked at its exits; the empty set's may be free. At the `largest` size all that
+    can be computed costs a finite amount. What answers after another feature is no less
+    accurate.
 
     Raises
     ------
@@ -500,23 +605,36 @@ def check_choice(
     costs = package.costs
     if len(package.masks) != len(coefficients):
         raise BadIndexFile("damaged: its package has other candidates")
+    names = [feature.name for feature in package.features]
+    curves, steps = MetaFacts.read(package.meta).curves, len(costs.step_coefficients)
+    check_curves(curves, names, steps, isinstance(largest, tuple))
     if len(costs.overhead) != coefficients.shape[1]:
         raise BadIndexFile("damaged: its package has costs of another form")
     with np.errstate(over="ignore", invalid="ignore"):
         least = costs.of_many(package.masks)
         least[:, 0] += np.where(package.masks > 0, package.model_s, 0.0)
+        least[:, 0] += _checks_s(package)
         whole = costs.of((1 << len(package.features)) - 1)
         ends = costs_at(np.vstack([coefficients, whole]), largest)
     if not np.isfinite(ends).all():
         raise BadIndexFile("damaged: a cost is infinite at its largest size")
-    # Sums may be rounded in another order.
-    if not (coefficients >= least * (1 - 1e-9)).all():
+    if not (coefficients >= least * (1 - ROUNDING)).all():
         raise BadIndexFile("damaged: a candidate costs less than its parts")
     gains = qualities.tolist()
     for row, fallbacks in enumerate(package.fallbacks):
         reached = [gains[other] for other in fallbacks]
         if reached != sorted(reached) or reached[-1] < gains[row]:
             raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are no better")
+
+
+def _checks_s(package: Package) -> Array:
+    """Cost (C,) of the models that plans ask at their exits."""
+    checks_s = np.zeros(len(package.masks))
+    for row, margins in enumerate(package.margins):
+        for other, margin in zip(package.fallbacks[row], margins, strict=True):
+            if margin < np.inf:
+                checks_s[row] += package.checked_s[other]
+    return checks_s
 
 
 def _check_row(package: Package, row: int, owner: Array) -> None:
@@ -543,5 +661,8 @@ def _check_row(package: Package, row: int, owner: Array) -> None:
     if isinstance(package.models[row], Regressor | Mean) != package.numeric:
         what = "class" if package.numeric else "number"
         raise BadIndexFile(f"damaged: candidate {row}'s model answers with a {what}")
-    if not np.isin(owner[package.models[row].columns], order).all():
+    columns = package.models[row].columns
+    if len(np.unique(columns)) < len(columns):
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads a column twice")
+    if not np.isin(owner[columns], order).all():
         raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")

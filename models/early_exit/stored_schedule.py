@@ -28,11 +28,13 @@ class StoredSchedule(Stored):
         """Make the error that says what is wrong with the schedule."""
         return BadModel(f"stored schedule: {reason}")
 
-    def limits(self, name: str, count: int) -> Floats:
-        """Float64 array `name` of (count,) numbers, which may be infinite."""
+    def limits(self, name: str, count: int, never: float) -> Floats:
+        """Float64 array `name` of (count,) numbers, or `never`, at which none stops."""
         array: Floats = self.array(name, np.float64, (count,))
-        if np.isnan(array).any():
-            raise self.fail(f"{name}[{int(np.isnan(array).argmax())}] is nan")
+        wrong = ~np.isfinite(array) & (array != never)
+        if wrong.any():
+            r = int(wrong.argmax())
+            raise self.fail(f"{name}[{r}] is {array[r]}")
         return array
 
 
@@ -82,7 +84,8 @@ def _load_order(stored: StoredSchedule, size: int) -> NDArray[np.int64]:
 def _load_limits(
     stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
 ) -> Schedule:
-    lower, upper = (stored.limits(name, len(order)) for name in ("lower", "upper"))
+    never = Schedule.never.items()
+    lower, upper = (stored.limits(name, len(order), number) for name, number in never)
     threshold = float(stored.finite("threshold", (1,))[0])
     if threshold != ensemble.threshold:
         raise stored.fail(
@@ -98,7 +101,9 @@ def _load_limits(
 def _load_margins(
     stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
 ) -> MarginSchedule:
-    margin = stored.limits("margin", len(order))
+    margin = stored.limits("margin", len(order), np.inf)
+    if (margin < -1e-9).any():  # 0 less what rounding takes
+        raise stored.fail("a margin is below zero")
     bias = stored.finite("bias", ensemble.bias.shape)
     if not np.array_equal(bias, ensemble.bias):
         k = int((bias != ensemble.bias).argmax())
@@ -119,6 +124,7 @@ def _load_promise(stored: StoredSchedule) -> Promise | None:
         )
     bound, confidence, rows, changed = numbers
     sound = 0 <= bound <= 1 and 0 < confidence < 1 and 0 <= changed <= rows < 2**53
+    sound = sound and changed <= bound * rows * (1 + 1e-9)
     if not (sound and rows.is_integer() and changed.is_integer() and rows):
         raise stored.fail(f"its promise cannot be: {numbers}")
     return Promise(bound, confidence, int(rows), int(changed))

@@ -1,14 +1,12 @@
 """What there is to say of the costs that an index is made of."""
 
-import sys
 from collections.abc import Sequence
-from typing import Annotated
 
-import msgspec
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from polydom.features.sizes import Size
+from polydom.indexer.index.built_facts import BuiltCurve, MetaFacts
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
@@ -17,29 +15,6 @@ from ..schema.facts import CurvesFacts, PartFacts, Rescaling
 from .describe_index import NOT_RESCALED, quantile_of
 
 POINTS = 480  # measured times of a curve that are given
-
-FINITE = sys.float_info.max  # JSON has no larger numbers
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=FINITE)]
-Positive = Annotated[float, msgspec.Meta(gt=0, le=FINITE)]
-
-
-class _Measured(msgspec.Struct):
-    """Sizes, one list for each number that they are of, and what each took."""
-
-    sizes: Annotated[list[list[Positive]], msgspec.Meta(min_length=1, max_length=2)]
-    seconds: list[Seconds]
-
-
-class _Curve(msgspec.Struct):
-    """What the build wrote down of one feature or step.
-
-    `measured` is None where seconds are declared, absent in older files.
-    """
-
-    name: str
-    coefficients: Annotated[list[Seconds], msgspec.Meta(min_length=1)]
-    covered: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    measured: _Measured | UnsetType | None = UNSET
 
 
 def describe_curves(
@@ -65,7 +40,7 @@ def describe_curves(
             [steps[step] for step in costs.needs[position]],
             costs.feature_coefficients[position].tolist(),
             rescaling.features.get(feature.name, 1.0),
-            *_fitted(curves[position], index.pairs),
+            *_fitted(curves[position]),
         )
         for position, feature in enumerate(package.features)
     ] + [
@@ -75,7 +50,7 @@ def describe_curves(
             [],
             costs.step_coefficients[position].tolist(),
             rescaling.steps.get(name, 1.0),
-            *_fitted(curves[len(package.features) + position], index.pairs),
+            *_fitted(curves[len(package.features) + position]),
         )
         for position, name in enumerate(steps)
     ]
@@ -88,29 +63,20 @@ def describe_curves(
     )
 
 
-def _read_curves(package: Package) -> list[_Curve | None]:
+def _read_curves(package: Package) -> list[BuiltCurve | None]:
     """Read the build's curves, of features, then of steps; None where unsaid."""
-    names = [feature.name for feature in package.features]
-    count = len(names) + len(package.costs.step_coefficients)
-    try:
-        curves = msgspec.convert(package.meta.get("curves"), list[_Curve])
-    except msgspec.ValidationError:
-        return [None] * count
-    if len(curves) != count or [one.name for one in curves[: len(names)]] != names:
-        return [None] * count
-    return [*curves]
+    count = len(package.features) + len(package.costs.step_coefficients)
+    return [*MetaFacts.read(package.meta).curves] or [None] * count
 
 
 def _fitted(
-    curve: _Curve | None, pairs: bool
+    curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
     """Return the fitted polynomial, the share that it covers, and what was measured."""
     if curve is None or curve.measured is None:
         return None, None, []
     found = curve.measured
-    if found is UNSET or len(found.sizes) != 1 + pairs:
-        return curve.coefficients, curve.covered, []
-    if any(len(numbers) != len(found.seconds) for numbers in found.sizes):
+    if found is UNSET:
         return curve.coefficients, curve.covered, []
     sizes: list[Size] = [
         numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])

@@ -1,13 +1,12 @@
 """What there is to say of an index that is served."""
 
-from typing import Annotated, Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from polydom.features.items import SIZE_NAMES
+from polydom.indexer.index.built_facts import BuiltSchedule, MetaFacts, exits_of
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.package import MetaFacts, Package
+from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.trees.self_test import TRUST
 
@@ -26,36 +25,6 @@ from ..schema.facts import (
 
 WORDS = 100  # of a column that are listed
 NOT_RESCALED = Rescaling("off")
-
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Microseconds = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class _Schedule(msgspec.Struct):
-    base_models: Annotated[int, msgspec.Meta(ge=1)]
-    mean: Share
-    p99: Share
-    mean_us: Microseconds | None = None
-    p99_us: Microseconds | None = None
-    whole_us: Microseconds | None = None
-
-
-class _Plan(msgspec.Struct):
-    row: Annotated[int, msgspec.Meta(ge=0)]
-    early: Share
-    saved: Share
-    changed: Share
-    schedule: Any = None
-
-
-class _Built(msgspec.Struct):
-    """What the build wrote down."""
-
-    alpha: Share
-    plans: Annotated[list[_Plan], msgspec.Meta(min_length=1)]
-    fitted: Annotated[int, msgspec.Meta(ge=0)]
-    calibrated: Annotated[int, msgspec.Meta(ge=0)]
-    confidence: Share | None = None
 
 
 def describe_index(
@@ -138,30 +107,25 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Read what a build reported of its schedules, by row; without damaged ones.
+    """Read what a build reported of its schedules, by row.
 
     Of seconds, what models take is the package's, which knows of other machines.
     """
-    built = _read_built(package)
-    schedules = {}
-    for plan in [] if built is None else built.plans:
-        facts = _read_schedule(plan)
-        if facts is not None:
-            schedules[plan.row] = _with_times(facts, package, plan.row)
-    return schedules
+    exits = exits_of(package.meta)
+    return {
+        plan.row: _with_times(_read_schedule(plan.schedule), package, plan.row)
+        for plan in (exits.plans if exits else ())
+        if plan.schedule is not None
+    }
 
 
-def _read_schedule(plan: _Plan) -> ScheduleFacts | None:
-    try:
-        schedule = msgspec.convert(plan.schedule, _Schedule)
-    except msgspec.ValidationError:
-        return None
-    return ScheduleFacts(*msgspec.structs.astuple(schedule))
+def _read_schedule(told: BuiltSchedule) -> ScheduleFacts:
+    return ScheduleFacts(*msgspec.structs.astuple(told))
 
 
 def _with_times(facts: ScheduleFacts, package: Package, row: int) -> ScheduleFacts:
     counts_time = package.meta.get("unit", "s") == "s"
-    if not counts_time or row >= len(package.mean_s):
+    if not (counts_time and package.early_exits):
         return facts
     seconds = package.mean_s[row], package.model_s[row], package.whole_s[row]
     mean_us, p99_us, whole_us = (float(one) * 1e6 for one in seconds)
@@ -170,24 +134,17 @@ def _with_times(facts: ScheduleFacts, package: Package, row: int) -> ScheduleFac
     )
 
 
-def _read_built(package: Package) -> _Built | None:
-    try:
-        return msgspec.convert(package.meta.get("exits"), _Built)
-    except msgspec.ValidationError:
-        return None
-
-
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read what a build reported of its exits; None where that is none or damaged.
+    """Read what a build reported of its exits; None where there are none.
 
     `names` (C,) are the features of each candidate's set.
     """
-    built = _read_built(package)
-    if built is None or not (package.margins or read_schedules(package)):
+    built = exits_of(package.meta)
+    if built is None or not built.plans:
         return None
-    if any(plan.row >= len(names) for plan in built.plans):
+    if not (package.margins or any(plan.schedule for plan in built.plans)):
         return None
     plans = [
         PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
@@ -206,7 +163,5 @@ def read_exits(
 
 def _read_measured(package: Package) -> MeasuredFacts | None:
     """Read how busy the machine was that costs were measured on; None if unsaid."""
-    try:
-        return msgspec.convert(package.meta.get("measured"), MeasuredFacts)
-    except msgspec.ValidationError:
-        return None
+    told = package.meta.get("measured")
+    return None if told is None else msgspec.convert(told, MeasuredFacts)

@@ -10,6 +10,7 @@ import numpy as np
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
+from polydom.indexer.building.fit_exits import exit_costs
 from polydom.indexer.index.index import Index
 from polydom.server.engine.budget import Budget
 from polydom.server.engine.execution import execute
@@ -86,10 +87,14 @@ BUILT: dict[str, Any] = {
 
 
 def index_that_says(built: Any) -> Index:
+    """The index with exits, whose costs are paid for, and what a build says of them."""
     index = with_margins(0.0)
-    assert index.package is not None
-    meta = {**index.package.meta, "exits": built}
-    return replace(index, package=replace(index.package, meta=meta))
+    package = index.package
+    assert package is not None
+    costs = index.coefficients.copy()
+    costs[:, 0] += exit_costs(package.margins, package.fallbacks, package.model_s)
+    package = replace(package, meta={**package.meta, "exits": built})
+    return Index.from_candidates(costs, index.qualities, index.sizes, package)
 
 
 def money_planner() -> Planner:

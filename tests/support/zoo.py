@@ -23,6 +23,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.columns import columns
 from polydom.features.threads import one_thread
+from polydom.indexer.building.fit_exits import exit_costs
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
@@ -209,6 +210,8 @@ def with_exits(index: Index, **changes: Any) -> Index:
         tuple(0.1 * k if 0 < k < len(row) - 1 else np.inf for k in range(len(row)))
         for row in package.fallbacks
     )
+    coefficients = index.coefficients.copy()
+    coefficients[:, 0] += exit_costs(margins, package.fallbacks, package.model_s)
     samples, steps = len(package.meta["samples"]), len(package.costs.step_coefficients)
     times = [(), (steps,), (len(package.features),)]
     rows = len(compared_models(len(package.masks)))
@@ -216,15 +219,15 @@ def with_exits(index: Index, **changes: Any) -> Index:
         *(np.full((samples, *shape), 1e-5) for shape in [*times, (rows,)])
     )
     facts = [
-        {"row": row, "early": 0.5, "saved": 0.1, "changed": 0.0}
-        for row in range(len(margins))
+        {"row": row, "early": 0.5 * (min(own) < np.inf), "saved": 0.1, "changed": 0.0}
+        for row, own in enumerate(margins)
     ]
     exits = {"alpha": 0.01, "fitted": 9, "calibrated": 9, "plans": facts}
     meta = package.meta | {"pace": times_s.facts(), "exits": exits}
     parts = len(package.features) + steps
     typical = np.full(parts, 0.5)
     more = replace(package, margins=margins, meta=meta, typical=typical, **changes)
-    return replace(index, package=more)
+    return Index.from_candidates(coefficients, index.qualities, index.sizes, more)
 
 
 def bare_index(pairs: bool) -> Index:

@@ -1,24 +1,37 @@
 """Index files edited and sealed again are refused, or hold what they promise."""
 
+import io
+import math
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rich.console import Console
 
-from polydom.features.errors import BadIndexFile, PolydomError
+from polydom.features.errors import BadIndexFile, BadRow, PolydomError
+from polydom.indexer.commands.report import facts_of, show
+from polydom.indexer.commands.summary import show_summary
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx_file import read_file
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
+from polydom.server.runtime.describe_curves import describe_curves
+from polydom.server.runtime.describe_index import describe_index
+from tests.support import told
 from tests.support.edits import edited, sealed
 from tests.support.exercise import extractor_of, lies
+from tests.support.systematic_edits import edits_of
 from tests.support.zoo import save_zoo
 
 EDITS = 300
+SYSTEMATIC = 350
 Arrays = dict[str, NDArray[Any]]
 Edit = Callable[[Arrays], None]
 
@@ -144,6 +157,7 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ("texts", put("fallbacks", (3, 3), 1), "fallbacks are no better"),
     ("texts", put("margins", (3, 1), -1.0), "'margins' holds a number below zero"),
     ("texts", put("models/3/weights", (0, 0), 1e300), "leave the range"),
+    ("texts", put("models/3/columns", 0, 1), "reads a column twice"),
     ("texts", put("models/3/head", 3, 1e308), "leave the range"),
     ("texts", put("models/3/head", 3, -1.0), "multiplied by -1"),
     ("tree", share_children, "has no parent, or several"),
@@ -160,6 +174,76 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ("lattices", huge_units, "leave the range"),
     ("texts", put("costs/features", (1, 1), -1.0), "'costs/features' .* below zero"),
 ]
+
+
+# What may be another and the file be true, and why: nothing in it tells otherwise.
+TRUE_OTHERWISE = {
+    r"models/\d+/\w+": "other numbers are another model; that they are safe is checked",
+    r"schedules/\d+/(lower|upper|margin|order|promise)": "it was fitted to other items",
+    r"qualities|accuracies|intervals": "measured on other items",
+    r"costs/\w+|model_s|whole_s|mean_s": "measured on another machine",
+    r"ends": "files may lack them",
+    r"lookup/\w+": "skylines that leave somebody out, whose choice is not the best",
+    r"sizes(\.\d)+": "for other sizes",
+    r"package": "without it these are bare candidates",
+    r"package\.labels(\.\d+)?": "classes may be called anything",
+    r"package\.measure": "accuracy, where it is not said",
+    r"package\.features\.\d+\.(width|columns.*)": "the code tells, once it is there",
+    r"package\.meta(\.(unit|weights.*|quantile|coverage))?": "built for another end",
+    r"package\.meta\.(curves|pace|measured).*": "measured on another machine",
+    r"package\.meta\.samples.*": "other items; those that are none stop the warm-up",
+    r"package\.meta\.exits.*": "fitted to other items, or not told of",
+    r"package\.meta\.(items|tested|skipped|remarks|observed|refitted).*": "other data",
+    r"package\.meta\.(learner|selection|search|testing).*": "built in another way",
+}
+
+
+def test_every_edit_is_refused_or_could_be_true(
+    zoo: Mapping[str, Path], tmp_path: Path
+) -> None:
+    """`systematic_edits` makes each array and each fact another, one at a time."""
+    told.make_index().save(tmp_path / "told.pdx")
+    paths = {**zoo, "told": tmp_path / "told.pdx"}
+    path, loaded, console = tmp_path / "edited.pdx", 0, Console(file=io.StringIO())
+    edits = [
+        (name, edit)
+        for name in ("told", "told", "texts", "balanced", "numbers", "bare pairs")
+        for edit in edits_of(*content(paths[name]))
+    ]
+    for name, edit in edits[:: max(len(edits) // SYSTEMATIC, 1)]:
+        try:
+            path.write_bytes(sealed(edit.meta, edit.arrays))
+            index = Index.load(path)
+            extractor = extractor_of(index)
+        except (BadIndexFile, TypeError, OverflowError):  # msgpack has no such number
+            continue
+        if extractor is None and index.package is not None:
+            continue  # the features' code is not that
+        loaded += 1
+        what = f"{name}: {edit.where} {edit.what}"
+        assert any(re.fullmatch(k, edit.where) for k in TRUE_OTHERWISE), what
+        facts = facts_of(index)
+        show(facts, console)
+        show_summary(index, facts, console)
+        if index.package is None:
+            continue
+        for said in (describe_index(index), describe_curves(index)):
+            assert _finite(msgspec.to_builtins(said)), what
+        draw = np.random.default_rng(0)
+        # what is no item, and what exp cannot take, is refused in time
+        if "samples" not in edit.where and ".width" not in edit.where:
+            with suppress(BadRow):
+                assert list(lies(index, draw, extractor)) == [], what
+    assert SYSTEMATIC // 20 < loaded < SYSTEMATIC // 2
+
+
+def _finite(plain: Any) -> bool:
+    """Whether every number in plain data is one that JSON has."""
+    if isinstance(plain, dict):
+        return all(map(_finite, plain.values()))
+    if isinstance(plain, list | tuple):
+        return all(map(_finite, plain))
+    return not isinstance(plain, float) or math.isfinite(plain)
 
 
 @pytest.mark.parametrize(

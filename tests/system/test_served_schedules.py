@@ -71,7 +71,13 @@ def index_of(name: str) -> tuple[Index, EarlyExit | MarginExit]:
     package = like.package
     assert package is not None
     models = (Prior.fit(codes), package.models[1], ensemble.classifier)
-    package = replace(package, models=models, early_exits=(None, None, exits))
+    package = replace(
+        package,
+        models=models,
+        early_exits=(None, None, exits),
+        whole_s=np.where([False, False, True], package.whole_s, package.model_s),
+        mean_s=np.where([False, False, True], package.mean_s, package.model_s),
+    )
     return replace(like, package=package), exits
 
 

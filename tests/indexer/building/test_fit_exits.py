@@ -184,7 +184,10 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     assert package is not None
     found = fitted(package, fitter)
     kept = replace(package, margins=found.margins)
-    replace(index, package=kept).save(tmp_path / "exits.pdx")
+    costs = index.coefficients.copy()
+    costs[:, 0] += exit_costs(found.margins, package.fallbacks, package.model_s)
+    index = Index.from_candidates(costs, index.qualities, index.sizes, kept)
+    index.save(tmp_path / "exits.pdx")
     loaded = Index.load(tmp_path / "exits.pdx")
     assert loaded.package is not None
     assert loaded.package.margins == found.margins

@@ -34,12 +34,10 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         feature_coefficients=1000 * costs.feature_coefficients,
         step_coefficients=1000 * costs.step_coefficients,
     )
-    margins = tuple((0.9, *[math.inf] * (len(row) - 1)) for row in package.fallbacks)
-    margins = tuple(row if len(row) > 1 else (math.inf,) for row in margins)
     meta = package.meta | {
         "measured": {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
     }
-    spoiled = replace(package, costs=bad, meta=meta, margins=margins)
+    spoiled = replace(package, costs=bad, meta=meta)
     Index.from_candidates(
         1000 * index.coefficients, index.qualities, index.sizes, spoiled
     ).save(folder / "my.pdx")
@@ -94,6 +92,9 @@ def test_costs_of_plans_are_those_of_their_parts(spoiled: Path) -> None:
     index = Index.load(spoiled / "my.pdx")
     package = index.package
     assert package is not None
+    never = [(math.inf,) * len(row) for row in package.fallbacks]
+    margins = tuple((0.9, *row[1:]) if row[1:] else row for row in never)
+    index = replace(index, package=replace(package, margins=margins))
     stages = Stages()
     found = remeasure(index, carried_items(index), stages)
     new = found.package

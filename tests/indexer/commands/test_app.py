@@ -1,11 +1,15 @@
 """`polydom init`, `build` and others; their answers apart from what libraries print."""
 
+import copy
 import json
+import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from polydom.features.loading import ready_made_features
@@ -14,7 +18,7 @@ from polydom.indexer.commands.app import prints_to_stderr
 from polydom.indexer.commands.report import build_lines, skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
-from tests.support import projects, served
+from tests.support import projects, served, told
 
 STAGES = {"reading items", "computing features", "training sets", "other"}
 COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
@@ -346,3 +350,25 @@ def test_an_index_is_replaced_by_an_index(
     before = (tmp_path / "my.pdx").read_bytes()
     assert main(["build", "PROJECT.toml", "-o", "my.pdx"]) == 0
     assert (tmp_path / "my.pdx").read_bytes() != before
+
+
+def test_inspect_prints_json_where_numbers_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seconds of what declares them are NaN in a file, and JSON has no NaN."""
+    index = told.make_index()
+    assert index.package is not None
+    meta = copy.deepcopy(index.package.meta)
+    meta["pace"]["feature"][0][0] = math.nan
+    meta["search"]["alpha"] = math.inf
+    for key in ("mean_us", "p99_us", "whole_us"):
+        meta["exits"]["plans"][-1]["schedule"][key] = None
+    package = replace(index.package, meta=meta)
+    replace(index, package=package).save(tmp_path / "a.pdx")
+    assert main(["inspect", str(tmp_path / "a.pdx"), "--json"]) == 0
+    built = msgspec.json.decode(capsys.readouterr().out)["build"]  # strict
+    assert built["pace"]["feature"][0][0] is built["search"]["alpha"] is None
+    assert main(["inspect", str(tmp_path / "a.pdx"), "--verbose"]) == 0
+    shown = capsys.readouterr().out
+    assert "says no more" not in shown
+    assert "models that stop early" in shown

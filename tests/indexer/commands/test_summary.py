@@ -179,15 +179,6 @@ def test_the_details_name_the_measure(
         assert expected in shown
 
 
-@pytest.mark.parametrize("curves", ["none", None, 3, [1], {"a": 1}, [{"name": "a"}]])
-def test_damaged_curves_are_shown_as_they_are(curves: Any) -> None:
-    index = served.make_index()
-    assert index.package is not None
-    meta = {**index.package.meta, "curves": curves}
-    damaged = replace(index, package=replace(index.package, meta=meta))
-    assert facts_of(damaged)["build"]["curves"] == curves
-
-
 def test_facts_leave_measured_times_out() -> None:
     index = served.make_index()
     assert index.package is not None

@@ -54,7 +54,7 @@ def drawn(ensemble: Ensemble, draw: np.random.Generator, promise: Any) -> Any:
 @given(seed=st.integers(0, 999), promised=st.booleans())
 def test_a_round_trip_is_exact(classes: int, seed: int, promised: bool) -> None:
     ensemble, draw = ENSEMBLES[classes], np.random.default_rng(seed)
-    promise = Promise(0.005, 0.95, 1000, int(draw.integers(9))) if promised else None
+    promise = Promise(0.005, 0.95, 1000, int(draw.integers(6))) if promised else None
     exits = ensemble.early_exit(drawn(ensemble, draw, promise))
     arrays = {name: array.copy() for name, array in exits.arrays().items()}
     model = load_model("trees", ensemble.classifier.arrays(), width=X.shape[1])
@@ -103,7 +103,7 @@ DAMAGED: list[tuple[int, Callable[[Arrays], Arrays], str]] = [
     (2, swap("lower", lambda a: a[:3]), r"'lower' has shape \(3,\), it must be \(12\)"),
     (2, put("lower", 3, np.nan), r"lower\[3\] is nan"),
     (2, put("upper", 4, np.nan), r"upper\[4\] is nan"),
-    (2, put("lower", 2, np.inf), r"lower\[2\] is inf, which is not at most upper"),
+    (2, put("lower", 2, np.inf), r"lower\[2\] is inf"),
     (2, put("threshold", 0, 0.25), "its threshold is 0.25; that of its model is -?0.0"),
     (2, put("threshold", 0, np.nan), "'threshold' holds NaN or infinity"),
     (2, swap("threshold", lambda a: a[0]), "'threshold' has shape"),

@@ -1,7 +1,6 @@
 """What a server says of what features cost, also of an index that says little."""
 
 import copy
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -85,40 +84,6 @@ def test_many_times_are_thinned_out_evenly() -> None:
     assert len(kept) == POINTS
     assert (kept[0], kept[-1]) == (1, count)
     assert set(np.diff(kept)) <= {10, 11}
-
-
-@pytest.mark.parametrize(
-    "curves",
-    [
-        None,
-        [],
-        "none",
-        told()[:3],
-        told()[::-1],
-        told(coefficients=[]),
-        told(coefficients=[-1.0]),
-        told(covered=1.5),
-        told(measured={"sizes": [], "seconds": []}),
-        told(measured={"sizes": [[0.0]], "seconds": [1.0]}),
-        told(measured={"sizes": [[1.0]], "seconds": [-1.0]}),
-        told(measured={"sizes": [[math.inf]], "seconds": [1.0]}),
-        told(coefficients=[math.inf]),
-        told(measured=[]),
-    ],
-)
-def test_what_is_damaged_counts_as_unsaid(curves: Any) -> None:
-    facts = describe_curves(saying(curves))
-    for part in facts.parts:
-        assert (part.fitted, part.covered, part.measured) == (None, None, [])
-
-
-def test_times_that_are_not_the_sizes_count_as_none() -> None:
-    found = {"sizes": [[1.0, 2.0]], "seconds": [1.0]}
-    (part, *_) = describe_curves(saying(told(measured=found))).parts
-    assert (part.fitted, part.measured) == ([1e-3, 1e-6], [])
-    found = {"sizes": [[1.0], [2.0]], "seconds": [1.0]}
-    (part, *_) = describe_curves(saying(told(measured=found))).parts
-    assert (part.fitted, part.measured) == ([1e-3, 1e-6], [])
 
 
 def test_an_older_index_that_kept_no_times_still_has_its_curves() -> None:
