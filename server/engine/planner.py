@@ -12,6 +12,7 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.extract import Extractor
 from polydom.features.sizes import Size
+from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.next_feature import AnytimeRule
@@ -336,9 +337,8 @@ class Planner:
 
 def promised_alpha(index: Index) -> float | None:
     """Share of answers that the index's exits may change; None without exits."""
-    facts = index.package.meta.get("exits") if index.package else None
-    alpha = facts.get("alpha") if isinstance(facts, dict) else None
-    return float(alpha) if isinstance(alpha, int | float) and 0 <= alpha < 1 else None
+    exits = exits_of(index.package.meta) if index.package else None
+    return exits.alpha if exits else None
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:

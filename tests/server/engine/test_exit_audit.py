@@ -215,6 +215,7 @@ def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:
 def test_what_an_index_promises_is_in_its_report() -> None:
     assert promised_alpha(INDEX) is None
     assert INDEX.package is not None
-    meta = {**INDEX.package.meta, "exits": {"alpha": 0.005}}
+    exits = {"alpha": 0.005, "fitted": 9, "calibrated": 9, "plans": []}
+    meta = {**INDEX.package.meta, "exits": exits}
     index = replace(INDEX, package=replace(INDEX.package, meta=meta))
     assert promised_alpha(index) == 0.005
