@@ -9,4 +9,5 @@ BENCHMARKS: tuple[str, ...] = (
     "operations",
     "batch",
     "page",
+    "hostile_bodies",
 )
