@@ -34,6 +34,7 @@ SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
 WORD_ENDS = (" ", "\n", "\t")
 SENTENCE_ENDS = (".", "!", "?")
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
+NEEDED = "a number, a string, a boolean or nothing is needed"
 
 
 class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -225,10 +226,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
             for name, value in columns.items()
             if type(value) not in VALUE_TYPES
         )
-        raise BadItem(
-            f"column {name!r} holds a {type(value).__name__}; "
-            "a float, int, str or None is needed"
-        )
+        raise BadItem(f"column {name!r} holds a {type(value).__name__}; {NEEDED}")
     return Item("record", columns, 1.0)
 
 

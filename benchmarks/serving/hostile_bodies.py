@@ -18,6 +18,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -341,7 +342,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure every body, each kind at a server of its own."""
     parser = report.options(__name__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each attack")
-    parser.add_argument("--only", default="", help="bodies whose name has this in it")
+    parser.add_argument("--only", default="", help="bodies whose name matches this")
     parser.add_argument(
         "--python",
         type=Path,
@@ -380,6 +381,6 @@ def rows(given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             report.pin(0)
             table.append(measure(server, None, given.seconds))
             for body in make():
-                if given.only in body.name:
+                if re.search(given.only, body.name):
                     table.append(measure(server, body, given.seconds))
     return table

@@ -29,6 +29,8 @@ from ..data.kept_items import KEPT
 from ..places import ROOT
 
 NAMES = ("digits", "scenes")
+# What an index tells of all its candidates together.
+OF_ALL = ("pace", "observed", "refitted", "exits")
 FEW = {
     "features": {"use": ["thumbnail", "moments"]},
     "costs": {"items": 20, "repeats": 1},
@@ -129,7 +131,7 @@ def _alone(index: Index, order: tuple[int, ...], model: Model, model_s: float) -
         fallbacks=((0,), (*[0] * len(order), 1)),
         models=(package.models[prior], model),
         model_s=np.array([package.model_s[prior], model_s]),
-        meta={key: fact for key, fact in package.meta.items() if key != "pace"},
+        meta={key: fact for key, fact in package.meta.items() if key not in OF_ALL},
         margins=(),
         early_exits=(),
         whole_s=np.empty(0),

@@ -4,12 +4,14 @@ A typed decoder stops at the first list or object in a column. An untyped one wo
 build millions of them out of one body, in one go, in which nobody else is answered.
 """
 
+import re
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Raw
 
 from polydom.features.errors import BadItem
+from polydom.features.items import NEEDED
 
 from .bounds import LARGE
 from .json_keys import Twice, refuse_twice, twice_in_json
@@ -20,16 +22,17 @@ Record = Annotated[
     dict[str, bool | int | float | str | None], msgspec.Meta(max_length=MOST_COLUMNS)
 ]
 
-# How values begin that no column holds: in JSON, and in msgpack.
-_IN_JSON = {0x5B: "a list", 0x7B: "an object"}
-_IN_MSGPACK = {
-    **dict.fromkeys(range(0x80, 0x90), "an object"),
-    **dict.fromkeys(range(0x90, 0xA0), "a list"),
-    **dict.fromkeys((0xC4, 0xC5, 0xC6), "bytes"),
-    **dict.fromkeys((0xC7, 0xC8, 0xC9, *range(0xD4, 0xD9)), "an extension type"),
-    **dict.fromkeys((0xDC, 0xDD), "a list"),
-    **dict.fromkeys((0xDE, 0xDF), "an object"),
-}
+# What a decoder says of a record, or of one of its columns, that holds what none can.
+_SAID = re.compile(
+    r"Expected `[^`]*`(?:, got `(?P<came>\w+)`| of length .*?)"
+    r"(?: - at `(?P<place>.*)`)?"
+)
+_KINDS = {"array": "list", "object": "dict", "null": "NoneType", "ext": "ExtType"}
+# How such columns begin in JSON, and in msgpack.
+_IN_JSON = frozenset(b"[{")
+_IN_MSGPACK = frozenset(
+    (*range(0x80, 0xA0), *range(0xC4, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0))
+)
 
 
 class _Holder(msgspec.Struct):
@@ -49,26 +52,28 @@ def decode_record(data: str | bytes) -> dict[str, Any]:
     Raises
     ------
     msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON object.
+        If it is no JSON.
     BadItem
-        If a column holds a list or an object, or is given twice.
+        If it is no object, or a column holds a list or an object, or is given twice.
     """
     document = data.encode() if isinstance(data, str) else data
     try:
         record = _decode(document)
     except msgspec.ValidationError as error:
-        refuse_column(b'{"record":%b}' % document, packed=False, error=error)
+        holder = b'{"record":%b}' % document
+        refuse_record(holder, packed=False, error=error, place="$")
         raise
     if document.count(b":") > len(record):
         refuse_twice("record", Twice(None, twice_in_json(document).any))
     return record
 
 
-def refuse_column(holder: bytes | Raw, *, packed: bool, error: Exception) -> None:
-    """Name the column of a record that holds what none can hold, by BadItem.
+def refuse_record(
+    holder: bytes | Raw, *, packed: bool, error: Exception, place: str = "$.record"
+) -> None:
+    """Say by BadItem what is wrong with a record, where a decoder found that wrong.
 
-    Nothing is said where there is no such column, nor above `LARGE` bytes, where to
-    look for it would take long.
+    The column is named up to `LARGE` bytes: to look for it in more would take long.
 
     Parameters
     ----------
@@ -77,18 +82,30 @@ def refuse_column(holder: bytes | Raw, *, packed: bool, error: Exception) -> Non
         has the columns.
     error
         What a decoder said of it.
+    place
+        Where the record was in what was decoded.
     """
-    if len(holder) > LARGE:
+    said = _SAID.fullmatch(str(error))
+    found = said and (said["place"] or "$")
+    if said is None or found not in (place, f"{place}[...]"):
         return
+    if said["came"] is None:
+        raise BadItem(f"the record has more than {MOST_COLUMNS:,} columns") from error
+    came = _KINDS.get(said["came"], said["came"])
+    if found == place:
+        raise BadItem(f"a record was expected, not {came}") from error
+    name = None if len(holder) > LARGE else _wrong_column(holder, packed)
+    column = "a column" if name is None else f"column {name[:80]!r}"
+    raise BadItem(f"{column} holds a {came}; {NEEDED}") from error
+
+
+def _wrong_column(holder: bytes | Raw, packed: bool) -> str | None:
+    """Name the first column that holds what none can."""
     decode = _columns_msgpack if packed else _columns_json
-    kinds = _IN_MSGPACK if packed else _IN_JSON
+    begin = _IN_MSGPACK if packed else _IN_JSON
     try:
         columns = decode(holder).record or {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return
-    for name, value in columns.items():
-        if (kind := kinds.get(bytes(value).lstrip()[0])) is not None:
-            raise BadItem(
-                f"column {name[:80]!r} holds {kind}; a number, a text, true, false or "
-                "null is needed"
-            ) from error
+        return None
+    wrong = (name for name, raw in columns.items() if bytes(raw).lstrip()[0] in begin)
+    return next(wrong, None)

@@ -24,7 +24,7 @@ from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE, TERMS, USUAL_COLUMNS, check_body
 from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest
-from ..schema.record import refuse_column
+from ..schema.record import refuse_record
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .decode import refuse_keys
 
@@ -283,7 +283,7 @@ def read_item(
     try:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        refuse_column(raw, packed=packed, error=error)
+        refuse_record(raw, packed=packed, error=error)
         raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
     refuse_keys(ask, bytes(raw), where="item", packed=packed)
     return ask

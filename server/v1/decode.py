@@ -12,7 +12,7 @@ from ..http.headers import Headers, read_query, type_and_budget_in
 from ..schema.bounds import USUAL_COLUMNS, check_body
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
-from ..schema.record import refuse_column
+from ..schema.record import refuse_record
 
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
@@ -99,7 +99,7 @@ def _decode_object(body: bytes, packed: bool, columns: int) -> PredictRequest:
     try:
         ask = (_decode_msgpack if packed else _decode_json)(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        refuse_column(body, packed=packed, error=error)
+        refuse_record(body, packed=packed, error=error)
         raise BadInput(
             f"body: {describe_decode_error(error, PredictRequest)}"
         ) from error

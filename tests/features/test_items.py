@@ -134,7 +134,7 @@ def test_record_item_refuses_what_is_no_mapping() -> None:
 
 
 def test_record_item_names_the_column_that_cannot_be_used() -> None:
-    with pytest.raises(BadItem, match=r"column 'b' holds a list; a float, int, str"):
+    with pytest.raises(BadItem, match=r"column 'b' holds a list; a number, a string"):
         record_item({"a": 1, "b": [2]})  # type: ignore[dict-item]
 
 

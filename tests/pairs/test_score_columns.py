@@ -62,7 +62,7 @@ CASES: list[tuple[str, Any, Said]] = [
     (
         "a list",
         {"age": [1]},
-        "column 'age' holds a list; a float, int, str or None is needed",
+        "column 'age' holds a list; a number, a string, a boolean or nothing is needed",
     ),
     ("no record", [1], "a record was expected, not list"),
     ("a word for a record", "x", "a record was expected, not str"),
