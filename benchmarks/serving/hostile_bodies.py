@@ -2,7 +2,8 @@
 
 Every body is within the default limits and needs no token. One caller sends it again
 and again; three others ask for usual items meanwhile, and one asks `/livez` every 5 ms.
-The server has the last core, all callers the first.
+The server has the last core, all callers the first. Statuses are of HTTP, or of gRPC,
+which are below 20.
 
     silent_ms   the longest that `/livez` was without an answer
     in_time     of the three callers' requests, by their own clocks
@@ -15,10 +16,13 @@ import base64
 import contextlib
 import http.client
 import io
+import itertools
 import json
 import multiprocessing
 import os
 import re
+import selectors
+import socket
 import struct
 import subprocess
 import sys
@@ -39,14 +43,22 @@ from .saturation import Contender, free_port
 
 LIMIT = 8 << 20
 JSON, PACKED, LINES = "application/json", "application/msgpack", "application/jsonl"
+GRPC, BEHIND, UNREAD = "gRPC", "requests behind one another", "unread"
+INFER = "/inference.GRPCInferenceService/ModelInfer"
+CONNECTIONS, BEHIND_BYTES = 40, 250_000
 BUDGET_MS, EVERY_S, CALLERS = 50, 0.05, 3
 PROBE_EVERY_S = 0.005
-IN_A_ROW = 10
+IN_A_ROW, PATIENCE_S = 10, 3.0
+MANY = 20_000  # items of a batch, each of which is answered
 CONTEXT = multiprocessing.get_context("fork")  # callers that begin at once
 
 
 class Body(NamedTuple):
-    """What one caller sends to a server of one kind of items."""
+    """What one caller sends to a server of one kind of items.
+
+    `content_type` is GRPC for a message of gRPC, and BEHIND or UNREAD for requests
+    behind one another on 40 connections, whose answers are read or not.
+    """
 
     name: str
     kind: str
@@ -112,8 +124,8 @@ def records() -> Iterator[Body]:
     lists = b'{"record":{"%b":%b}}' % (column.encode(), JSON_VALUES[0])
     yield Body("batch of JSON Lines, lists", "records", batch, LINES, lists)
     yield Body("batch of JSON Lines, empty", "records", batch, LINES, fill(b"\n"))
-    yield Body("batch of JSON Lines, words", "records", batch, LINES, fill(b"a\n"))
-    yield Body("batch of msgpack, nothing", "records", batch, PACKED, fill(b"\xc0"))
+    yield Body("batch of JSON Lines, words", "records", batch, LINES, b"a\n" * MANY)
+    yield Body("batch of msgpack, nothing", "records", batch, PACKED, b"\xc0" * MANY)
     whole = b'{"items":[%b],"budget_ms":50,"exact":false}'
     for name, items in (
         ("lists", lists),
@@ -136,6 +148,47 @@ def records() -> Iterator[Body]:
         yield Body(f"OIP, {name}", "records", oip, JSON, body[:LIMIT])
     many = b'{"inputs":[%b]}' % fill(b'{"name":"","shape":[],"datatype":""},')[:-1]
     yield Body("OIP, inputs", "records", oip, JSON, many)
+
+
+def requests_behind() -> Iterator[Body]:
+    """Requests of 40 connections that wait for no answer."""
+    for name, path, way in (
+        ("requests behind one another, nothing there", b"/x", BEHIND),
+        ("requests behind one another, probes", b"/livez", BEHIND),
+        ("requests behind one another, none read", b"/x", UNREAD),
+    ):
+        one = b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path
+        yield Body(name, "records", "", way, one * (BEHIND_BYTES // len(one)))
+
+
+def messages() -> Iterator[Body]:
+    """Messages of gRPC, field by field as they are on the wire."""
+    model = b"\x0a\x07records"
+    for name, piece in (
+        ("inputs", b"\x2a\x00"),
+        ("outputs", b"\x32\x00"),
+        ("parameters", b"\x22\x00"),
+        ("raw contents", b"\x3a\x00"),
+        ("unknown fields", b"\x78\x01"),
+        ("unknown groups", b"\x7b\x7c"),
+    ):
+        yield Body(f"gRPC, {name}", "records", INFER, GRPC, model + fill(piece))
+    ones = fill(b"\x01", 9999)
+    for name, inside in (
+        ("shape", _sized(b"\x1a", ones)),
+        ("numbers", _sized(b"\x2a", _sized(b"\x12", ones))),
+    ):
+        data = model + _sized(b"\x2a", inside)
+        yield Body(f"gRPC, {name} of an input", "records", INFER, GRPC, data)
+
+
+def _sized(tag: bytes, data: bytes) -> bytes:
+    """A field of protobuf with its length."""
+    length, size = b"", len(data)
+    while size >= 0x80:
+        length += bytes([size & 0x7F | 0x80])
+        size >>= 7
+    return tag + length + bytes([size]) + data
 
 
 def texts() -> Iterator[Body]:
@@ -232,8 +285,12 @@ def hostile_images() -> dict[str, bytes]:
     return made
 
 
-def ask(port: int, body: Body, timeout_s: float = 60.0) -> int:
-    """Send a body over a new connection; the status of the answer, 0 without one."""
+def ask(port: int, body: Body, timeout_s: float = PATIENCE_S) -> int:
+    """Send a body; the status of the answer, as gRPC counts or HTTP, 0 without one."""
+    if body.content_type == GRPC:
+        return call(port + 1, body.data, timeout_s)
+    if body.content_type in (BEHIND, UNREAD):
+        return flood(port, body, timeout_s)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         connection.request(
@@ -246,6 +303,46 @@ def ask(port: int, body: Body, timeout_s: float = 60.0) -> int:
         return 0
     finally:
         connection.close()
+
+
+def call(port: int, data: bytes, timeout_s: float) -> int:
+    """Send a message of gRPC over a new channel; its status."""
+    import grpc
+
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        try:
+            channel.unary_unary(INFER)(data, timeout=timeout_s)
+        except grpc.RpcError as error:
+            return int(error.code().value[0])
+    return 0
+
+
+def flood(port: int, body: Body, timeout_s: float) -> int:
+    """Write many requests on many connections at once; the status of the first."""
+    with contextlib.ExitStack() as stack:
+        asked = [
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", port), timeout_s)
+            )
+            for _ in range(CONNECTIONS)
+        ]
+        selector = stack.enter_context(selectors.DefaultSelector())
+        left, first = {one: memoryview(body.data) for one in asked}, b""
+        for one in asked:
+            one.setblocking(False)
+            selector.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        end_s = time.monotonic() + (1.0 if body.content_type == UNREAD else 0.3)
+        while time.monotonic() < end_s:
+            for key, mask in selector.select(0.01):
+                connection: Any = key.fileobj
+                with contextlib.suppress(OSError):
+                    if mask & selectors.EVENT_WRITE and left[connection]:
+                        rest = left[connection]
+                        left[connection] = rest[connection.send(rest) :]
+                    if mask & selectors.EVENT_READ and body.content_type == BEHIND:
+                        first = first or connection.recv(1 << 16)[9:12]
+                        connection.recv(1 << 16)
+    return int(first or b"0")
 
 
 def attack(port: int, body: Body, seconds: float, found: Any) -> None:
@@ -305,15 +402,14 @@ def measure(
         most = max(most, server.memory_bytes())
         time.sleep(0.02)
     told = [found.get() for _ in processes]
-    kept = 0
     for _ in range(IN_A_ROW if body is not None else 0):
         assert body is not None
         ask(server.port, body)
-        kept = server.memory_bytes() - before
+    kept = server.memory_bytes() - before
     statuses = [s for what, own in told if what == "attack" for s in own]
     answers = np.array([own for what, own in told if what == "usual"])
     (longest_s,) = (own for what, own in told if what == "probe")
-    return {
+    row = {
         "body": "none" if body is None else body.name,
         "kB": 0 if body is None else len(body.data) // 1000,
         "sent": len(statuses),
@@ -324,18 +420,28 @@ def measure(
         "kept_MB": kept / 1e6,
         "most_MB": (most - before) / 1e6,
     }
+    print(json.dumps(row), file=sys.stderr)
+    return row
 
 
 def indexes(folder: Path, quick: bool) -> dict[str, list[bytes]]:
     """Write an index of each kind; usual requests for each, by its name."""
     record_index.write(folder, 50, quick)
     rows = json.loads((folder / record_index.ROWS).read_text())
-    asks = [
-        {"record": record_index.record(row), "budget_ms": BUDGET_MS} for row in rows
-    ]
     asked = {} if quick else setups.write_indexes(folder)
-    named = {Path(name).stem: bodies for name, bodies in asked.items()}
-    return named | {"records": [json.dumps(ask).encode() for ask in asks]}
+    asks = {Path(n).stem: [json.loads(one) for one in own] for n, own in asked.items()}
+    asks["records"] = [{"record": record_index.record(row)} for row in rows]
+    return {
+        name: [json.dumps(ask | {"budget_ms": BUDGET_MS}).encode() for ask in own]
+        for name, own in asks.items()
+    }
+
+
+KINDS = {
+    "records": (records, requests_behind, messages),
+    "texts": (texts,),
+    "digits": (images,),
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -369,18 +475,19 @@ def rows(given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     subprocess.run([*own, str(folder), *quick], check=True)
     asked = json.loads((folder / "asked.json").read_text())
     table = []
-    for kind, make in (("records", records), ("texts", texts), ("digits", images)):
+    for kind, makers in KINDS.items():
         if kind not in asked:
             continue
         port, usual_bodies = free_port(), [one.encode() for one in asked[kind]]
         server = Contender(kind, port, usual_bodies, "/v1/predict")
         command = [str(given.python), "-m", "polydom", "serve"]
         command += [str(folder / f"{kind}.pdx"), "--port", str(port)]
+        command += ["--grpc-port", str(port + 1)]
         with server.started(command, folder):
             setups.pin_to(server.process.pid, every=False)
             report.pin(0)
             table.append(measure(server, None, given.seconds))
-            for body in make():
+            for body in itertools.chain.from_iterable(make() for make in makers):
                 if re.search(given.only, body.name):
                     table.append(measure(server, body, given.seconds))
     return table

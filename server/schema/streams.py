@@ -38,7 +38,7 @@ class JsonLines:
             lines[0] = bytes(self._rest) + lines[0]
             self._rest.clear()
         self._rest += rest
-        for line in lines:
+        for line in filter(None, lines):  # of empty ones there may be very many
             _check(len(line), self._limit)
             if line.strip():
                 yield line
