@@ -463,7 +463,7 @@ def main(arguments: Sequence[str]) -> None:
         (given.write / "asked.json").write_text(json.dumps(listed))
         return
     if given.quick:
-        given.seconds, given.only = 0.5, given.only or "msgpack, lists"
+        given.seconds, given.only = 0.2, given.only or "^msgpack, lists"
     with tempfile.TemporaryDirectory() as folder:
         report.tell({"one caller": rows(given, Path(folder))}, given)
 

@@ -31,7 +31,7 @@ from tests.support.systematic_edits import edits_of
 from tests.support.zoo import save_zoo
 
 EDITS = 300
-SYSTEMATIC = 350
+SYSTEMATIC = 180
 Arrays = dict[str, NDArray[Any]]
 Edit = Callable[[Arrays], None]
 
