@@ -18,7 +18,7 @@ MOST_PIECES = 2048
 MOST_TABLES, MOST_TABLE_BYTES = 256, 1 << 17
 # Bytes between such pieces that belong to none.
 MOST_BETWEEN = 1 << 16
-# Times that a progressive JPEG goes over its pixels: usually, and at most.
+# Scans in which the pixels of a JPEG come: of a progressive one usually, and at most.
 USUAL_SCANS, MOST_SCANS = 10, 100
 # Bytes of the pixels that say how they are encoded.
 FIRST_PIXELS = 1024
@@ -32,6 +32,7 @@ _JPEG_TABLES = {*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD} - {0xC8}
 # Notes that say what colours are meant.
 _JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
+_JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
 # A marker also behind compressed pixels: neither a 255 of theirs nor a restart.
@@ -51,13 +52,13 @@ class Pieces(NamedTuple):
         The file's beginning, without pieces that say nothing of the pixels.
     pixels
         Where in the file the pixels begin.
-    progressive
-        Whether it is a JPEG whose decoder goes over the pixels several times.
+    several_scans
+        Whether it is a JPEG whose decoder goes over the pixels once for each scan.
     """
 
     head: bytes
     pixels: int
-    progressive: bool = False
+    several_scans: bool = False
 
 
 def find_pieces(data: bytes) -> Pieces:
@@ -101,8 +102,8 @@ class Header(NamedTuple):
 
 def header_of(data: bytes) -> Header:
     """Find what tells the size of an encoded image; errors as `find_pieces`."""
-    head, pixels, progressive = find_pieces(data)
-    scans = data.count(_SCAN, pixels) if progressive else 0
+    head, pixels, several_scans = find_pieces(data)
+    scans = data.count(_SCAN, pixels) if several_scans else 0
     start = head + data[pixels : pixels + FIRST_PIXELS]
     return Header(start, max(1.0, min(scans, MOST_SCANS) / USUAL_SCANS))
 
@@ -115,8 +116,8 @@ def pixels_of(data: bytes) -> bytes:
     BadItem
         As `find_pieces`; also if its pixels come in too many pieces.
     """
-    head, pixels, progressive = find_pieces(data)
-    if progressive:
+    head, pixels, several_scans = find_pieces(data)
+    if several_scans:
         _check_scans(data, pixels)
     if data.startswith(_PNG):
         return head + data[pixels : _end_of_pixels(data, pixels)] + _PNG_END
@@ -131,7 +132,6 @@ class _Tables:
         self._left, self._left_between = MOST_PIECES, MOST_BETWEEN
         self._kept = [start]
         self._size = len(start)
-        self.progressive = False
 
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
@@ -164,16 +164,19 @@ class _Tables:
                 f"pixels, or more than {MOST_TABLE_BYTES:,} bytes of them"
             )
 
-    def pieces(self, pixels: int) -> Pieces:
-        return Pieces(b"".join(self._kept), pixels, self.progressive)
+    def pieces(self, pixels: int, *, several_scans: bool = False) -> Pieces:
+        return Pieces(b"".join(self._kept), pixels, several_scans)
 
 
 def _jpeg_pieces(data: bytes) -> Pieces:
     tables, place = _Tables("JPEG", data[:2]), 2
+    progressive, colours = False, b""
     while (found := tables.next(_JPEG_NEXT, data, place)) is not None:
         start, place, code = found.start(), found.end(), data[found.start() + 1]
         if code == _JPEG_SCAN:
-            return tables.pieces(start)
+            # the only scan of one that is not progressive has all its colours
+            several = progressive or data[start + 4 : start + 5] < colours
+            return tables.pieces(start, several_scans=several)
         if code in _JPEG_ALONE:
             continue
         said = _JPEG_NOTES.get(code)
@@ -183,7 +186,9 @@ def _jpeg_pieces(data: bytes) -> Pieces:
             break
         if code in _JPEG_TABLES or is_said:
             tables.keep(data[start:place])
-            tables.progressive = tables.progressive or code in _PROGRESSIVE
+        if code in _JPEG_FRAMES:
+            progressive = progressive or code in _PROGRESSIVE
+            colours = max(colours, data[start + 9 : start + 10])
     return tables.pieces(len(data))
 
 

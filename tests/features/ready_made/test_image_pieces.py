@@ -201,6 +201,7 @@ def webp(pieces: bytes) -> bytes:
 
 
 LAST_SCAN = PROGRESSIVE[PROGRESSIVE.rindex(b"\xff\xda") : -2]
+ONE_COLOUR = segment(0xDA, b"\1\1\0\0\x3f\0")  # of which no pixel is there
 TABLES = segment(0xDB, (b"\0" + bytes(64)) * 1000)
 LONG: dict[str, tuple[bytes, str]] = {
     "notes": (jpeg_with(fill(segment(0xE1))), "pieces before"),
@@ -216,6 +217,10 @@ LONG: dict[str, tuple[bytes, str]] = {
     "fill bytes of no marker": (jpeg_with(fill(b"\xff") + b"\0"), "bytes between"),
     "EXIF": (jpeg_with(exif(65_535)), ""),
     "scans": (PROGRESSIVE[:-2] + fill(LAST_SCAN) + b"\xff\xd9", "over its pixels"),
+    "scans of a colour": (
+        JPEG[: JPEG.index(b"\xff\xda")] + fill(ONE_COLOUR) + b"\xff\xd9",
+        "over its pixels",
+    ),
     "texts": (png_with(fill(chunk(b"tEXt", b"a\0b"))), "pieces before"),
     "packed texts": (
         png_with(fill(chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(10**6))))),
