@@ -14,7 +14,6 @@ from polydom.features.errors import BadInput, PolydomError
 
 from ..engine.request import Caller
 from ..http.headers import Headers
-from ..runtime.spare_memory import give_back_spare
 from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
@@ -35,6 +34,7 @@ from .grpc_messages import (
 )
 from .metadata import config_of, server_facts
 from .service import InferenceService, InferRequest, InferResponse
+from .spare_memory import give_back_spare
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3

@@ -165,7 +165,7 @@ class RecordDecoder:
                 missing.add(name)
             elif code is not None and (number := code.get(value, NAN)) != number:
                 if type(value) is int:
-                    float(value)  # as for every other entrance
+                    float(value)  # fails where it is beyond all floats
                 unknown[name] = None
             numbers.append(number)
         self._pack(row.data, 0, *numbers)
