@@ -117,6 +117,11 @@ def _scenes(folder: Path) -> Table:
     return _counts((path.read_bytes(), path.parent.name) for path in images)
 
 
+def _stays(folder: Path) -> Table:
+    return np.genfromtxt(folder / "physionet.csv.gz", delimiter=",", skip_header=1)
+
+
+WITHOUT_ROWS = {"networks"}
 SETS: dict[str, tuple[int, Callable[[Path], Table]]] = {
     "adult": (48_842, _adult),
     "ann_thyroid_costs": (
@@ -132,6 +137,7 @@ SETS: dict[str, tuple[int, Callable[[Path], Table]]] = {
     "higgs": (18_484, _higgs),
     "millionsong": (6_724, _million_song),
     "mnist": (70_000, _mnist),
+    "physionet": (12_000, _stays),
     "polarity": (2_000, _polarity),
     "scene15": (4_485, _scenes),
     "sms_spam": (5_574, _sms),
@@ -161,7 +167,8 @@ def original_scores(name: str, fitted: Any, X: Table) -> Table:
 
 
 def test_no_data_set_is_left_out(data: Path) -> None:
-    assert {path.name for path in data.iterdir() if path.is_dir()} == set(SETS)
+    folders = {path.name for path in data.iterdir() if path.is_dir()}
+    assert folders - WITHOUT_ROWS == set(SETS)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
