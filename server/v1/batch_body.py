@@ -241,6 +241,8 @@ def read_object(body: bytes) -> BatchBody:
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {describe_decode_error(error, BatchBody)}") from error
+    if len(read.items) > MOST_ITEMS:
+        raise _too_many()
     terms = outside(body, [outer.items])
     if len(terms) > TERMS:
         raise BadInput(
@@ -252,17 +254,21 @@ def read_object(body: bytes) -> BatchBody:
 
 
 def _refuse_many(items: bytes) -> None:
-    """Refuse what would be more objects than one body may hold.
+    """Refuse a body of clearly more items than it may hold, before they are made.
 
-    There are no more items than commas, nor than braces where all are objects.
+    There are no more items than commas, nor than braces where all are objects; an
+    item that holds a record has two braces.
     """
     if items.count(b",") >= MOST_ITEMS:
-        if items.count(b"{") > MOST_ITEMS:
-            raise BadInput(
-                f"a body of one object may hold up to {MOST_ITEMS:,} items; send a "
-                "stream"
-            )
+        if items.count(b"{") > 2 * MOST_ITEMS:
+            raise _too_many()
         _decode_objects(items)
+
+
+def _too_many() -> BadInput:
+    return BadInput(
+        f"a body of one object may hold up to {MOST_ITEMS:,} items; send a stream"
+    )
 
 
 def read_item(

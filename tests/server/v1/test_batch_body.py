@@ -20,6 +20,7 @@ from polydom.server.v1.batch_body import (
     cut,
     read_batch,
     read_item,
+    read_object,
     read_terms,
 )
 
@@ -143,6 +144,22 @@ def test_terms_of_one_object_are_in_it_or_in_the_query() -> None:
         asyncio.run(
             read_batch(BatchReader({}, receive, HELD), "application/json", b"", 9)
         )
+
+
+def _object(item: bytes, count: int) -> bytes:
+    return b'{"items":[%b]}' % b",".join([item] * count)
+
+
+def test_one_object_holds_as_many_records_as_the_limit_says() -> None:
+    record = b'{"record":{"a":1,"b":2}}'
+    read = read_object(_object(record, batch_body.MOST_ITEMS))
+    assert len(read.items) == batch_body.MOST_ITEMS
+
+
+@pytest.mark.parametrize("count", [1 + batch_body.MOST_ITEMS, 400_000])
+def test_one_object_holds_no_more_items_than_the_limit_says(count: int) -> None:
+    with pytest.raises(BadInput, match="up to 65,536 items; send a stream"):
+        read_object(_object(b"{}", count))
 
 
 def test_content_type_is_read_without_its_parameters() -> None:
