@@ -50,11 +50,13 @@ class Contender:
     path: str
     runs: dict[int, list[dict[str, float]]] = field(default_factory=dict)
     process: subprocess.Popen[bytes] = field(init=False)
+    log: Path = field(init=False)
 
     @contextlib.contextmanager
     def started(self, command: list[str], folder: Path) -> Iterator[None]:
         """Start it; it answers when this begins, and is gone when it ends."""
-        with (folder / f"{self.name}.log").open("wb") as log:
+        self.log = folder / f"{self.name}.log"
+        with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, cwd=folder
             )
@@ -99,9 +101,14 @@ class Contender:
 
 
 def free_port() -> int:
-    """A port with two free neighbours, most likely."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that nobody uses now, nor the next one."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            with contextlib.suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
 
 
 def wait_for(contender: Contender) -> None:
@@ -113,7 +120,8 @@ def wait_for(contender: Contender) -> None:
             if load.closed(0.0001)[0].status == 200:
                 return
         time.sleep(0.2)
-    raise TimeoutError(f"it did not answer; see {contender.name}.log")
+    said = contender.log.read_text(errors="replace")[-2000:]
+    raise TimeoutError(f"{contender.name} did not answer; it said: {said}")
 
 
 def saturate(
