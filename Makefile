@@ -13,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test all-others compiled clusters interpreted times coverage check install browser dist lowest clean
+.PHONY: demo test check-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check install browser dist lowest clean
 
 DEVELOPED = --editable '.[dask,grpc,image,parquet,plot,ray]' --group dev
 
@@ -44,14 +44,17 @@ demo: install
 # Everything that must hold before a change lands.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 compiled all-others
+	$(MAKE) -j2 check-then-clusters interpreted-then-compiled
 	$(MAKE) times
 
-# What takes one core while the compiled tests, which wait a lot, take two.
-all-others:
+# Neither core waits for the other's part.
+check-then-clusters:
 	$(MAKE) check
 	$(MAKE) clusters
+
+interpreted-then-compiled:
 	$(MAKE) interpreted
+	$(MAKE) compiled
 
 # Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.

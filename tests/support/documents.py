@@ -181,15 +181,19 @@ def parts(shown: str) -> Iterator[str]:
 
 def loosened(printed: str, names: Sequence[str]) -> str:
     """Say with one space, and one sign for each, what differs from run to run."""
-    text = " ".join(printed.split())
+    text = " ".join(" ".join(map(_with_cells, printed.splitlines())).split())
     for prior in PRIOR:
         text = text.replace(prior, "NAMES")
     if names:
         one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
         text = re.sub(rf"(?:\b[A-Z] )?\b(?:{one})(?:, (?:{one}))*\b", "NAMES", text)
-    text = TIME.sub(r"\1 s", text)
-    text = CELL.sub("CELL", text)
+    text = TIME.sub(r"\1 s", text)  # what a line's end parts from its unit
     return PLAN.sub(r"\1 PLAN", re.sub(NUMBER, "N", text))
+
+
+def _with_cells(line: str) -> str:
+    """Find cells in one line: the next one may begin with a time that is no cell's."""
+    return CELL.sub("CELL", TIME.sub(r"\1 s", " ".join(line.split())))
 
 
 def alike(came: Any, shown: Any) -> bool:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.jit
 # Fewer and smaller items, and less time spent on them, make what the pages show.
 QUICK = {
     "# workers = 2": "workers = 1",
-    "# budget_s = 120": "budget_s = 3",
+    "# budget_s = 120": "budget_s = 1",
     "# items = 48": "items = 12",
     "# repeats = 5": "repeats = 2",
 }
