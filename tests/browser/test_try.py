@@ -95,7 +95,7 @@ def test_what_is_no_image_is_answered_in_the_servers_words(
     status, said = ask(
         models.port,
         "POST",
-        "/v1/predict?model=images",
+        "/v1/predict?model=images&budget_ms=900",
         broken,
         content_type="image/png",
     )
