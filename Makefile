@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check install browser dist lowest clean
 
-DEVELOPED = --editable '.[dask,grpc,image,parquet,plot,ray]' --group dev
+DEVELOPMENT = --editable '.[dask,grpc,image,parquet,plot,ray]' --group dev
 
 # A new virtual environment with polydom, its extras and the development tools, which include those of `boosting`.
 install: $(VENV)/installed
@@ -23,8 +23,8 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip uv
-	$(BIN)/uv pip install --quiet --python $(VENV) $(DEVELOPED) || \
-		$(BIN)/pip install --quiet --no-compile $(DEVELOPED) # finds a registry that only pip was told of
+	$(BIN)/uv pip install --quiet --python $(VENV) $(DEVELOPMENT) || \
+		$(BIN)/pip install --quiet --no-compile $(DEVELOPMENT) # pip reads settings of a registry that uv does not
 	touch $@
 
 # Pages are tested in a browser: Chromium without a screen takes half of the processor time; else one that is here, or Debian's.

@@ -27,12 +27,12 @@ MOST_PIXEL_PIECES = 1 << 14
 # Pillow decodes run-length BMPs byte by byte in Python.
 MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
 
-# Markers of a JPEG whose pieces its pixels depend on: frames, tables and restarts.
-_JPEG_TABLES = {*range(0xC0, 0xD0), 0xDB, 0xDC, 0xDD} - {0xC8}
+# Markers of the frames of a JPEG; then all those whose pieces its pixels depend on.
+_JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+_JPEG_TABLES = _JPEG_FRAMES | {0xC4, 0xCC, 0xDB, 0xDC, 0xDD}
 # Notes that say what colours are meant.
 _JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
-_JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
 # A marker also behind compressed pixels: neither a 255 of theirs nor a restart.

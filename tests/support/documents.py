@@ -192,7 +192,11 @@ def loosened(printed: str, names: Sequence[str]) -> str:
 
 
 def _with_cells(line: str) -> str:
-    """Find cells in one line: the next one may begin with a time that is no cell's."""
+    """Replace the cells of one line.
+
+    Lines are joined afterwards: the budget that begins the next line would else be
+    taken for the time of this line's last cell.
+    """
     return CELL.sub("CELL", TIME.sub(r"\1 s", " ".join(line.split())))
 
 
