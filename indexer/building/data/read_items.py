@@ -1,29 +1,26 @@
 """The labelled items of a project, read from where it says they are."""
 
 import importlib
-import logging
 import math
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Kind, make_item
-from polydom.features.readers.folders import ENDINGS, files_of, readable
+from polydom.features.items import make_item
+from polydom.features.readers.folders import readable
 from polydom.features.readers.tables import (
     count_json_lines,
-    open_table,
     read_json_lines,
 )
 from polydom.features.tables.dates import micros_of
-from polydom.features.wording import hint, listed
+from polydom.features.wording import listed
 
 from ...progress import OnProgress
 from ..cache import FOLDER, digest
@@ -35,40 +32,10 @@ from .dataset import (
     refuse_mixed,
     refuse_shared_groups,
 )
+from .folders import folder_source, listed_source, nothing_in
 from .read_table import label_of, load_table, weights_of
-from .stored_items import (
-    Place,
-    Reference,
-    StoredItemsWriter,
-    decode_text,
-)
-
-log = logging.getLogger("polydom")
-
-ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
-
-
-class Row(NamedTuple):
-    """What is read of an item: where it lies, its content and what labels it."""
-
-    reference: Reference
-    content: Any
-    label: Any
-    group: Any = None
-    time: Any = None
-    weight: Any = None
-
-    @property
-    def name(self) -> str:
-        """What the item is called in messages."""
-        return self.reference.name
-
-
-class Source(NamedTuple):
-    """Rows to be read, and how many there are at most where that is known."""
-
-    rows: Iterable[Row]
-    most: int | None = None
+from .rows import ENCODING_OPTION, Row, Source
+from .stored_items import Place, Reference, StoredItemsWriter
 
 
 def load_data(
@@ -231,11 +198,7 @@ def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) ->
     if data.labels is not None:
         return f"{path} holds names of columns, and no rows; labelled items are needed"
     if path.is_dir():
-        kind: Kind = "text" if data.images is None else "image"
-        return (
-            f"{path} holds no {kind}s ({', '.join(ENDINGS[kind])}), each in a folder "
-            "named after its class"
-        )
+        return nothing_in(path, data)
     return f"{path} holds no lines; labelled items are needed"
 
 
@@ -247,119 +210,13 @@ def _source(project: Project, name: str, folder: Path) -> Source:
     path = project.path(name)
     try:
         if data.labels is not None:
-            return _listed_source(project, path)
+            return listed_source(project, path)
         if data.images is not None or path.is_dir():
-            files = _files(path, "text" if data.images is None else "image")
-            place = _folder_place(path, data)
-            rows = (_file_row(place, path, file, data) for file in files)
-            return Source(rows, len(files))
+            return folder_source(path, data)
         count = count_json_lines(path, data.encoding)
         return Source(_text_rows(path, data, pieces), count)
     except BadInput as error:
         raise BadProject(str(error)) from error
-
-
-def _files(folder: Path, kind: Kind) -> list[Path]:
-    if not folder.is_dir():
-        what = "this is a file" if folder.exists() else "no such folder"
-        raise BadProject(f"{folder}: {what}; a folder of {kind}s is needed")
-    return files_of(folder, kind)
-
-
-def _folder_place(folder: Path, data: Data) -> Place:
-    encoding = None if data.images is not None else data.encoding or "utf-8-sig"
-    return Place("file", os.fsencode(folder.absolute()), text=encoding)
-
-
-def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
-    """Read a file that lies in the folder of its class."""
-    name = path.relative_to(folder)
-    if len(name.parts) < 2:
-        kind = "images" if data.images is not None else "texts"
-        raise BadProject(
-            f"{path}: no label; put the {kind} of each class in a folder of their own, "
-            "named after the class, or name a file of labels with [data] labels"
-        )
-    reference, label = Reference(place, own_name=str(name)), readable(name.parts[0])
-    return _with_content(Row(reference, path, label))
-
-
-def _with_content(row: Row) -> Row:
-    """Read the file whose path a row has."""
-    path, place = row.content, row.reference.place
-    content = path.read_bytes()
-    reference = row.reference._replace(length=len(content))
-    if place.text is not None:
-        try:
-            content = decode_text(content, place.text)
-        except UnicodeError as error:
-            raise BadProject(f"{path}: {error}{ENCODING_OPTION}") from error
-    return row._replace(reference=reference, content=content)
-
-
-def _listed_source(project: Project, path: Path) -> Source:
-    """Read the files that a table of labels names."""
-    data = project.data
-    kind: Kind = "text" if data.images is None else "image"
-    folder = project.path(data.images or data.texts or "")
-    files = {str(file.relative_to(folder)): file for file in _files(folder, kind)}
-    table = open_table(path, data.separator, data.encoding, [data.label])
-    keys = data.label, data.group, data.time, data.weight
-    wanted = [name for name in keys if name is not None]
-    for name in wanted:
-        if name not in table.names:
-            raise BadProject(
-                f"{path.name}: no column {name!r}; {hint(name, table.names)}"
-            )
-    others = [name for name in table.names if name not in wanted]
-    if not others:
-        raise BadProject(
-            f"{path.name}: there is no column but {listed(wanted)}; one with the names "
-            f"of the {kind} files is needed"
-        )
-    place = _folder_place(folder, data)
-    rows = [
-        _listed_row(f"{path.name}, row {number}", cells, others[0], files, data, place)
-        for number, cells in enumerate(table.rows([others[0], *wanted]), 1)
-    ]
-    times = Counter(row.name for row in rows)
-    if len(times) < len(rows):
-        ((twice, count),) = times.most_common(1)
-        raise BadProject(f"{path.name} names {twice} {count} times; once is needed")
-    if data.test is None and len(rows) < len(files):
-        log.warning(
-            "%d of %d %ss in %s are not in %s, and left out",
-            len(files) - len(rows),
-            len(files),
-            kind,
-            folder.name,
-            path.name,
-        )
-    return Source(map(_with_content, rows), len(rows))
-
-
-def _listed_row(
-    where: str,
-    cells: Any,
-    column: str,
-    files: dict[str, Path],
-    data: Data,
-    place: Place,
-) -> Row:
-    """Find the file that a row of labels names."""
-    if isinstance(cells, BadItem):
-        raise BadProject(f"{where}: {cells}")
-    name = str(Path(str(cells[column]).strip()))
-    if name not in files:
-        raise BadProject(
-            f"{where}: there is no file {name!r} in {data.images or data.texts}; "
-            f"{hint(name, [*files])}"
-        )
-    keys = data.label, data.group, data.time, data.weight
-    label, group, time, weight = (None if k is None else cells[k] for k in keys)
-    label = label.strip() if isinstance(label, str) else label
-    reference = Reference(place, own_name=name)
-    return Row(reference, files[name], label, group or None, time, weight)
 
 
 def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
