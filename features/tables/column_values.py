@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cells import Cells, Dates, Numbers, Rows, Words
-from .columns import FLOAT32_MAX, Codes, Columns
+from .columns import Codes, Columns
 from .dates import NO_DATE, NUMBERS_OF, DateCodes
+from .exact_numbers import FLOAT32_MAX, Shift
 from .records import Records
 
 # Numbers of some rows, and which of those rows may be unusable.
@@ -52,6 +53,8 @@ def _reader(codes: Codes | None, cells: Cells | None) -> Reader:
             return _nothing
         case Numbers(), None:
             return partial(_numbers, cells)
+        case Numbers(), Shift():
+            return partial(_moved, cells, codes)
         case Words(), dict() | DateCodes():
             numbers = [codes.get(word, np.nan) for word in cells.words]
             return partial(_words, cells, np.array(numbers, np.float32))
@@ -74,6 +77,11 @@ def _numbers(cells: Numbers, rows: Rows) -> Read:
     exact = values.astype(np.float64)
     with np.errstate(over="ignore"):
         return exact.astype(np.float32), np.abs(exact) > FLOAT32_MAX
+
+
+def _moved(cells: Numbers, shift: Shift, rows: Rows) -> Read:
+    exact = cells.values[rows].astype(np.float64)
+    return shift.moved(exact), np.abs(exact) > FLOAT32_MAX
 
 
 def _words(cells: Words, numbers: NDArray[np.float32], rows: Rows) -> Read:

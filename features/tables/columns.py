@@ -16,13 +16,13 @@ from ..feature import Feature, feature
 from ..items import Item, Value
 from .cells import Dates, Words
 from .dates import DateCodes, Micros, Part, micros_of, parts_of
+from .exact_numbers import FLOAT32_MAX, Shift
 from .records import Records
 
-Codes = dict[Value, float] | DateCodes
+Codes = dict[Value, float] | DateCodes | Shift
 
 NAN = math.nan
 TRUTHS = {"false": False, "true": True}
-FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 @dataclass(eq=False)
@@ -37,21 +37,25 @@ class Columns:
         For columns of strings: the strings known, each standing for its position.
     dates
         For columns of dates: the numbers that each is read as.
+    shifts
+        For columns of numbers that float32 does not tell apart: how they are stored.
     sources, codes
         For each number that a record is read as: the column it comes from, and what
-        gives the numbers of its strings; None where it holds numbers itself.
+        gives the numbers of its strings, or moves its numbers; None where it holds
+        numbers that are stored as they are.
     """
 
     names: tuple[str, ...]
     vocabularies: Mapping[str, tuple[str, ...]]
     dates: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    shifts: Mapping[str, Shift] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Prepare what every call needs."""
         read = [(name, codes) for name in self.names for codes in self._read_as(name)]
         self.sources = tuple(name for name, _ in read)
         self.codes = tuple(codes for _, codes in read)
-        self._coded = bool(self.vocabularies or self.dates)
+        self._coded = any(codes is not None for codes in self.codes)
         self._format = f"={len(read)}f"  # unlike native "f", refuses 1e39
 
     def _read_as(self, name: str) -> Sequence[Codes | None]:
@@ -59,7 +63,7 @@ class Columns:
             return [DateCodes(part) for part in self.dates[name]]
         if name in self.vocabularies:
             return [codes_of(self.vocabularies[name])]
-        return [None]
+        return [self.shifts.get(name)]
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
         """Read the columns: (len(sources),) float32, NaN where missing or unknown.
@@ -98,7 +102,7 @@ class Columns:
     def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
         """Read one column, which may be missing, unknown, a string or too large."""
         value = record.get(name)
-        if codes is not None:
+        if codes is not None and not isinstance(codes, Shift):
             return codes.get(value, NAN)
         if value is None:
             return NAN
@@ -109,7 +113,7 @@ class Columns:
                 f"column {name!r} holds a number beyond float32's largest, "
                 f"{FLOAT32_MAX:.4g}"
             )
-        return value
+        return value if codes is None else float(codes.get(value, NAN))
 
 
 def codes_of(words: Sequence[str]) -> dict[Value, float]:
@@ -127,6 +131,7 @@ def columns(
     *,
     vocabularies: Mapping[str, Sequence[str]] | None = None,
     dates: Mapping[str, Sequence[Part]] | None = None,
+    shifts: Mapping[str, Shift] | None = None,
     declared: Mapping[str, float] | None = None,
 ) -> Feature:
     """Make a feature of some columns of a record.
@@ -147,7 +152,11 @@ def columns(
         are ignored.
     dates
         Columns of dates, each with the numbers that are made of it: "day" since 1970,
-        "month", "weekday" and "hour". Those of other columns are ignored.
+        "month", "weekday", "hour" and "second" of the hour. Those of other columns are
+        ignored.
+    shifts
+        How numbers are stored that float32 does not tell apart, as `learn_numbers`
+        finds it. Those of other columns are ignored.
     declared
         What obtaining these columns costs, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
@@ -155,7 +164,8 @@ def columns(
     ------
     BadFeature
         If a column, a string of a vocabulary or a number of dates is named twice, there
-        is no column or no number of dates, or a declared cost is out of range.
+        is no column or no number of dates, or a declared cost or a shift is out of
+        range.
 
     Examples
     --------
@@ -163,7 +173,7 @@ def columns(
     >>> person({"age": 31, "job": "b"})
     array([31.,  1.], dtype=float32)
     """
-    known, dated = vocabularies or {}, dates or {}
+    known, dated, moved = vocabularies or {}, dates or {}, shifts or {}
     chosen = {column: tuple(known[column]) for column in columns if column in known}
     parts = {column: tuple(dated[column]) for column in columns if column in dated}
     refuse_twice(f"feature {name!r}", columns)
@@ -175,7 +185,10 @@ def columns(
             raise BadFeature(f"the dates of {column!r} are read as no number")
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
-    function = Columns(tuple(columns), chosen, parts)
+    own = {column: moved[column] for column in columns if column in moved}
+    for column, shift in own.items():
+        shift.check(column)
+    function = Columns(tuple(columns), chosen, parts, own)
     made = feature(function, kind="record", name=name, declared=declared)
     return replace(made, missing=True)
 

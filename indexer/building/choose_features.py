@@ -18,6 +18,7 @@ from polydom.features.items import Kind
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.tables.columns import columns, learn_texts
+from polydom.features.tables.exact_numbers import Shift, learn_numbers
 from polydom.features.tables.records import column_names
 from polydom.features.term_scores import Recipe, TermWeights
 from polydom.features.wording import hint
@@ -267,16 +268,34 @@ def _columns(
                 len(words),
                 len(dataset.items),
             )
+    shifts = _shifts(dataset, [name for name in names if name not in known])
     for group in groups:
         arguments = StoredColumns(
             group.columns,
             {name: list(known[name]) for name in group.columns if name in known},
             {name: list(dates[name]) for name in group.columns if name in dates},
+            {name: shifts[name] for name in group.columns if name in shifts},
             dict(group.cost),
         )
         feature = columns(group.name, **msgspec.structs.asdict(arguments))
         made_of = fingerprint(feature)
         yield StoredFeature(group.name, 0, made_of, True, arguments), feature
+
+
+def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
+    """Find how columns of numbers are stored; say where some become another number."""
+    learned = learn_numbers(dataset.items, names)
+    for name, found in learned.items():
+        if found.lost:
+            log.warning(
+                "column %r holds %d different numbers, of which %d become another one "
+                "as the 32-bit numbers that models read; a column that is less large "
+                "for what it varies, or two of them, may tell more",
+                name,
+                found.different,
+                found.lost,
+            )
+    return {name: own.shift for name, own in learned.items() if own.shift is not None}
 
 
 def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:

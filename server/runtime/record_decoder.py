@@ -16,6 +16,7 @@ from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
 from polydom.features.tables.columns import Codes, Columns
+from polydom.features.tables.exact_numbers import Shift
 
 from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
@@ -54,7 +55,8 @@ class RecordDecoder:
         for function in features:
             for name, own in zip(function.sources, function.codes, strict=True):
                 # a number in a column of strings is unknown, as any other string is
-                known[name] = str | float if own is not None else float  # type: ignore
+                are_numbers = own is None or isinstance(own, Shift)
+                known[name] = float if are_numbers else str | float  # type: ignore
                 codes.append(own)
                 order.append(name)
         fields = list(known)

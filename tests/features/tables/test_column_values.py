@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadItem
 from polydom.features.tables.cells import Cells, Dates, Numbers, Words
 from polydom.features.tables.column_values import ColumnValues
-from polydom.features.tables.columns import FLOAT32_MAX, Columns, learn_texts
+from polydom.features.tables.columns import Columns, learn_texts
 from polydom.features.tables.dates import NO_DATE, PARTS
+from polydom.features.tables.exact_numbers import FLOAT32_MAX, Shift
 from polydom.features.tables.records import Records, column_names, take
 
 ROWS = 6
@@ -41,13 +42,17 @@ vocabularies = st.dictionaries(
 parts = st.dictionaries(
     st.sampled_from("abc"), st.lists(st.sampled_from(PARTS), min_size=1)
 )
+shifts = st.dictionaries(
+    st.sampled_from("abc"),
+    st.sampled_from([Shift(1e9), Shift(-FLOAT32_MAX), Shift(2.0**40, 2.0**99)]),
+)
 
 
-@given(tables, vocabularies, parts, st.permutations(range(ROWS)))
+@given(tables, vocabularies, parts, shifts, st.permutations(range(ROWS)))
 def test_all_rows_are_read_as_each_alone(
-    table: dict[str, Cells], known: Any, dated: Any, order: list[int]
+    table: dict[str, Cells], known: Any, dated: Any, moved: Any, order: list[int]
 ) -> None:
-    function = Columns(("a", "b", "c"), known, dated)
+    function = Columns(("a", "b", "c"), known, dated, moved)
     records = Records(table, np.array(order[1:]))
     values = np.empty((len(records), len(function.sources)), np.float32)
     doubtful = ColumnValues(function, records).read(records.rows, values)

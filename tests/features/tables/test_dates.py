@@ -18,7 +18,7 @@ from polydom.features.tables.dates import (
     read_date,
     show_date,
 )
-from tests.support.oracles.tables import days_slowly
+from tests.support.oracles.tables import days_slowly, seconds_slowly
 
 dates = st.datetimes(timezones=st.none() | st.just(timezone(timedelta(hours=5.5))))
 
@@ -39,6 +39,7 @@ def test_a_column_s_dates_are_read_as_each_alone(date: datetime) -> None:
         "month": utc.month,
         "weekday": utc.weekday(),
         "hour": utc.hour,
+        "second": seconds_slowly(utc),
     }
     column = np.array([micros_of(text)])
     for part in PARTS:
@@ -78,9 +79,24 @@ def test_dates_are_shown_without_a_time_where_none_has_one() -> None:
         (["2024-05-01", "2024-05-08"], ("day",)),
         (["2024-05-01", "2024-05-02"], ("day", "weekday")),
         (["2024-05-01 01:00", "2024-06-05 02:00"], ("day", "month", "hour")),
-        (["2024-05-01", "2025-06-05 02:00"], PARTS),
+        (["2024-05-01", "2025-06-05 02:00"], PARTS[:-1]),
     ],
 )
 def test_only_what_varies_is_a_number(texts: list[str], parts: tuple[Part]) -> None:
     micros = [micros_of(text) for text in texts]
     assert parts_of(np.array([*micros, NO_DATE], np.int64)) == parts
+
+
+@pytest.mark.parametrize(
+    ("step_s", "count", "are_needed"),
+    [(1, 3000, True), (0.01, 200, True), (3600, 3000, False), (86_400, 3000, False)],
+)
+def test_seconds_are_read_where_days_do_not_tell_dates_apart(
+    step_s: float, count: int, are_needed: bool
+) -> None:
+    first = micros_of("2024-02-28T22:59:00")
+    micros = first + (np.arange(count) * step_s * 1e6).astype(np.int64)
+    parts = parts_of(micros)
+    assert ("second" in parts) == are_needed
+    numbers = np.stack([NUMBERS_OF[part](micros).astype(np.float32) for part in parts])
+    assert len(np.unique(numbers, axis=1).T) == count

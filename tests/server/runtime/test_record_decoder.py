@@ -13,8 +13,10 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import Gaps, Item, ReadRecord, record_item
 from polydom.features.tables.columns import columns
+from polydom.features.tables.exact_numbers import Shift
 from polydom.server.runtime.record_decoder import RecordDecoder
 
+SHIFTS = {"a": Shift(1e9), "c": Shift(-2.0, 2.0**100)}
 EXTRACTOR = Extractor(
     [
         columns("first", ["a", "b"], vocabularies={"b": ["no", "yes"]}),
@@ -33,6 +35,13 @@ DATED = Extractor(
     ],
     [4],
 )
+MOVED = Extractor(
+    [
+        columns("first", ["a", "b"], vocabularies={"b": ["no"]}, shifts=SHIFTS),
+        columns("second", ["c", "a"], shifts=SHIFTS),
+    ],
+    [2, 2],
+)
 PLAIN = Extractor([columns("row", ["a", "b"])], [2])
 
 
@@ -50,7 +59,7 @@ values = st.one_of(
 )
 
 
-@pytest.mark.parametrize("extractor", [EXTRACTOR, DATED, PLAIN])
+@pytest.mark.parametrize("extractor", [EXTRACTOR, DATED, MOVED, PLAIN])
 @given(st.dictionaries(st.sampled_from("abcd"), values))
 def test_row_is_that_of_the_features(extractor: Extractor, record: Any) -> None:
     body = json.dumps({"record": record}).encode()

@@ -4,6 +4,9 @@ import csv
 import io
 import math
 from datetime import UTC, datetime
+from fractions import Fraction
+
+import numpy as np
 
 from polydom.features.items import Value
 
@@ -45,8 +48,20 @@ def _number(text: str) -> Value:
     return None if math.isnan(number) else number
 
 
+def seconds_slowly(date: datetime) -> float:
+    """Seconds since the full hour."""
+    return date.minute * 60 + date.second + date.microsecond / 1e6
+
+
 def days_slowly(date: datetime) -> float:
     """Days since 1970, with the fraction of the day."""
     since = date.replace(tzinfo=date.tzinfo or UTC) - EPOCH
     seconds = since.days * 86_400 + since.seconds
     return float(seconds * 1_000_000 + since.microseconds) / 86_400e6
+
+
+def moved_slowly(number: float, offset: Fraction, scale: float) -> float:
+    """Take an offset from a number, and scale what float64 keeps of the difference."""
+    largest = Fraction(float(np.finfo(np.float32).max))
+    difference = Fraction(float(Fraction(float(number)) - offset))
+    return float(min(max(difference * Fraction(scale), -largest), largest))

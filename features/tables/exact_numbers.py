@@ -1,0 +1,155 @@
+"""Numbers that float32 cannot tell apart, moved near zero, where it can.
+
+Models and servers read float32, which has 24 bits: of seconds since 1970 it keeps every
+128th. Most columns vary far less than they are large, and less an offset they fit.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadFeature
+from ..items import Item
+from . import cells
+from .records import Records
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+# Of very many numbers with fractions some become one by chance, which harms nothing: so
+# many, or such a share of all. A shift is worth its time where it saves most.
+CHANCE, CHANCE_SHARE = 8, 0.02
+MOST_LEFT = 1 / 8
+# Spreads whose differences float32 holds without a scale, as powers of two.
+SMALLEST, LARGEST = -64, 120
+
+Numbers = NDArray[np.float64]
+_PLAIN = frozenset({float, int, bool})
+
+
+class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How a column's numbers are stored: `(number - offset) * scale`, in float64.
+
+    Attributes
+    ----------
+    offset
+        Finite, of at most FLOAT32_MAX either way.
+    scale
+        Above 0: a power of two, so that it rounds nothing.
+    """
+
+    offset: float
+    scale: float = 1.0
+
+    def check(self, column: str) -> None:
+        """Refuse a shift out of range, as a hostile index may have."""
+        if not (abs(self.offset) <= FLOAT32_MAX and 0 < self.scale < math.inf):
+            raise BadFeature(
+                f"column {column!r} is stored less {self.offset:g}, times "
+                f"{self.scale:g}; finite numbers are needed, the second above 0"
+            )
+
+    def get(self, value: Any, default: float) -> Any:
+        """Move a number; the default for nothing.
+
+        What float32 cannot hold, and what is no number, is given back as it came.
+        """
+        if value is None:
+            return default
+        if type(value) not in _PLAIN or not abs(value) <= FLOAT32_MAX:
+            return value
+        moved = (value - self.offset) * self.scale
+        return min(max(moved, -FLOAT32_MAX), FLOAT32_MAX)
+
+    def __getitem__(self, value: Any) -> Any:
+        """Move a number; KeyError for nothing."""
+        if value is None:
+            raise KeyError(value)
+        return self.get(value, math.nan)
+
+    def moved(self, values: Numbers) -> Numbers:
+        """Move numbers (N,) of at most FLOAT32_MAX; NaN stays what it is."""
+        with np.errstate(over="ignore"):
+            moved = (values - self.offset) * self.scale
+        return np.clip(moved, -FLOAT32_MAX, FLOAT32_MAX)
+
+
+NO_SHIFT = Shift(0.0)
+
+
+class Learned(NamedTuple):
+    """How a column is stored; None as it is. `lost` of `different` numbers are not.
+
+    Each of those becomes the same float32 as another number of the column. 0 where they
+    are so few that it is by chance.
+    """
+
+    shift: Shift | None
+    lost: int = 0
+    different: int = 0
+
+
+def learn_shift(values: NDArray[Any]) -> Learned:
+    """Find how a column (N,) is stored so that float32 tells its numbers apart.
+
+    NaN, infinite numbers and those beyond float32 do not count.
+    """
+    if values.dtype == np.float32 or values.dtype.itemsize < 3:
+        return Learned(None)  # whole numbers of 16 bits are float32 too
+    numbers = values.astype(np.float64)
+    with np.errstate(over="ignore"):
+        if (numbers.astype(np.float32) == numbers).all():  # quicker than what follows
+            return Learned(None)
+    numbers = np.unique(numbers[np.abs(numbers) <= FLOAT32_MAX])
+    lost, different = count_lost(numbers), len(numbers)
+    are_whole = bool((np.trunc(numbers) == numbers).all())
+    if not lost or (
+        lost < CHANCE and not are_whole and lost < CHANCE_SHARE * different
+    ):
+        return Learned(None)
+    middle = np.searchsorted(numbers, numbers[0] / 2 + numbers[-1] / 2)
+    tried = [_around(numbers, numbers[k].item()) for k in (different // 2, middle)]
+    left, shift = min(
+        ((count_lost(numbers, shift), shift) for shift in tried), key=lambda one: one[0]
+    )
+    if left > lost * MOST_LEFT and not left < lost > CHANCE_SHARE * different:
+        left, shift = lost, NO_SHIFT
+    told = left if left > CHANCE_SHARE * different else 0
+    return Learned(None if shift == NO_SHIFT else shift, told, different)
+
+
+def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
+    """Find how each of some columns is stored; those without numbers are left out."""
+    learned = {column: learn_shift(_values(items, column)) for column in columns}
+    return {
+        column: found for column, found in learned.items() if found != Learned(None)
+    }
+
+
+def _values(items: Sequence[Item], column: str) -> NDArray[Any]:
+    if isinstance(items, Records):
+        found = items.columns.get(column)
+        if isinstance(found, cells.Numbers):
+            return found.values[items.rows]
+        return np.empty(0)
+    payloads = (item.payload for item in items)
+    values = (one.get(column) for one in payloads if isinstance(one, Mapping))
+    numbers = [v for v in values if isinstance(v, float | int)]
+    return np.array([v for v in numbers if abs(v) <= FLOAT32_MAX], np.float64)
+
+
+def count_lost(numbers: Numbers, shift: Shift = NO_SHIFT) -> int:
+    """Count those of different numbers, ascending, that become another one."""
+    stored = shift.moved(numbers).astype(np.float32)
+    return int((stored[1:] == stored[:-1]).sum())
+
+
+def _around(numbers: Numbers, offset: float) -> Shift:
+    """Put an offset at zero, and bring the others to where float32 is exact."""
+    spread = float(np.abs(numbers / 2 - offset / 2).max())  # half, as it may overflow
+    exponent = math.frexp(spread)[1]
+    if SMALLEST <= exponent <= LARGEST:
+        return Shift(offset)
+    return Shift(offset, math.ldexp(1.0, -exponent))
