@@ -34,7 +34,7 @@ PAIRS = 2**18  # of blocks compared at a time, which stay in a processor's cache
 
 @step(kind="image")
 def grey(data: bytes) -> Bytes:
-    """Decode to luminance (height, width), at least 16 pixels each way."""
+    """Decode to luminance (height, width), upright, at least 16 pixels each way."""
     from .picture import decode_grey
 
     return decode_grey(data)
@@ -42,7 +42,7 @@ def grey(data: bytes) -> Bytes:
 
 @step(kind="image")
 def small(data: bytes) -> Bytes:
-    """Decode to 64 x 64 colours (64, 64, 3), the cheap way if there is one."""
+    """Decode to 64 x 64 colours (64, 64, 3), upright, cheaply if there is a way."""
     from .picture import decode_small
 
     return decode_small(data)
@@ -103,7 +103,7 @@ def dimensions(data: bytes) -> list[float]:
         math.log2(width / height),
         math.log2(len(data)),
         8 * len(data) / (width * height),
-        len(picture.getbands()),
+        len(picture.file.getbands()),
     ]
 
 

@@ -2,13 +2,16 @@
 
 A file may have millions of pieces that say nothing of the pixels: comments, profiles,
 empty blocks. Pillow reads each in Python, and some as far as millions of numbers. So
-the pieces are counted here, and only those that a decoder needs are handed on.
+the pieces are counted here, and only those that a decoder needs are handed on. Of what
+is left out they may say which way up the image is to be seen.
 """
 
 import re
+import zlib
 from typing import NamedTuple
 
 from ..errors import BadItem
+from .orientation import UPRIGHT, orientation_of
 
 # Pieces of a file that are looked at before its pixels. Large profiles and the notes of
 # cameras and editors take some hundreds.
@@ -24,6 +27,8 @@ USUAL_SCANS, MOST_SCANS = 10, 100
 FIRST_PIXELS = 1024
 # Pieces that the pixels of a PNG come in; encoders write some kilobytes at a time.
 MOST_PIXEL_PIECES = 1 << 14
+# Bytes at the end of a PNG in which its EXIF is found, if it comes behind the pixels.
+MOST_BEHIND = 1 << 17
 # Pillow decodes run-length BMPs byte by byte in Python.
 MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
 
@@ -32,14 +37,18 @@ _JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _JPEG_TABLES = _JPEG_FRAMES | {0xC4, 0xCC, 0xDB, 0xDC, 0xDD}
 # Notes that say what colours are meant.
 _JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
+_JPEG_APP1 = 0xE1  # where cameras and editors have their notes
+_EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
 # A marker also behind compressed pixels: neither a 255 of theirs nor a restart.
 _JPEG_NEXT = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+_WEBP_HAS_EXIF, _WEBP_HAS_XMP = 8, 4  # flags in its first piece
 _GIF_NEXT = re.compile(rb"[!,;]")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_TABLES = {b"IHDR", b"PLTE", b"tRNS"}
+_PNG_XMP = b"XML:com.adobe.xmp\0\0"  # and not compressed
 _PNG_END = b"\0\0\0\0IEND\xae\x42\x60\x82"
 
 
@@ -54,11 +63,14 @@ class Pieces(NamedTuple):
         Where in the file the pixels begin.
     several_scans
         Whether it is a JPEG whose decoder goes over the pixels once for each scan.
+    orientation
+        How the pixels are to be turned, 1 to 8 as in EXIF.
     """
 
     head: bytes
     pixels: int
     several_scans: bool = False
+    orientation: int = UPRIGHT
 
 
 def find_pieces(data: bytes) -> Pieces:
@@ -80,7 +92,7 @@ def find_pieces(data: bytes) -> Pieces:
     if data.startswith(b"BM"):
         _check_bmp(data)
     elif data.startswith(b"RIFF"):
-        _check_webp(data)
+        return _webp_pieces(data)
     return Pieces(data, len(data))
 
 
@@ -94,34 +106,46 @@ class Header(NamedTuple):
         fast as it can be read the whole file.
     dearer
         How many times as long as usual its pixels take, at least 1.
+    orientation
+        How its pixels are to be turned, 1 to 8 as in EXIF.
     """
 
     start: bytes
     dearer: float
+    orientation: int
 
 
 def header_of(data: bytes) -> Header:
     """Find what tells the size of an encoded image; errors as `find_pieces`."""
-    head, pixels, several_scans = find_pieces(data)
+    head, pixels, several_scans, orientation = find_pieces(data)
     scans = data.count(_SCAN, pixels) if several_scans else 0
     start = head + data[pixels : pixels + FIRST_PIXELS]
-    return Header(start, max(1.0, min(scans, MOST_SCANS) / USUAL_SCANS))
+    dearer = max(1.0, min(scans, MOST_SCANS) / USUAL_SCANS)
+    return Header(start, dearer, orientation)
 
 
-def pixels_of(data: bytes) -> bytes:
-    """Return an encoded image without what says nothing of its pixels.
+class Pixels(NamedTuple):
+    """An encoded image without its notes, and how it is to be turned, 1 to 8."""
+
+    data: bytes
+    orientation: int
+
+
+def pixels_of(data: bytes) -> Pixels:
+    """Find an encoded image without what says nothing of its pixels.
 
     Raises
     ------
     BadItem
         As `find_pieces`; also if its pixels come in too many pieces.
     """
-    head, pixels, several_scans = find_pieces(data)
+    head, pixels, several_scans, orientation = find_pieces(data)
     if several_scans:
         _check_scans(data, pixels)
     if data.startswith(_PNG):
-        return head + data[pixels : _end_of_pixels(data, pixels)] + _PNG_END
-    return head + data[pixels:]
+        end = _end_of_pixels(data, pixels)
+        return Pixels(head + data[pixels:end] + _PNG_END, orientation)
+    return Pixels(head + data[pixels:], orientation)
 
 
 class _Tables:
@@ -132,6 +156,7 @@ class _Tables:
         self._left, self._left_between = MOST_PIECES, MOST_BETWEEN
         self._kept = [start]
         self._size = len(start)
+        self.exif, self.xmp = b"", b""  # notes of which way up the image is
 
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
@@ -165,7 +190,8 @@ class _Tables:
             )
 
     def pieces(self, pixels: int, *, several_scans: bool = False) -> Pieces:
-        return Pieces(b"".join(self._kept), pixels, several_scans)
+        turned = orientation_of(self.exif, self.xmp)
+        return Pieces(b"".join(self._kept), pixels, several_scans, turned)
 
 
 def _jpeg_pieces(data: bytes) -> Pieces:
@@ -181,9 +207,14 @@ def _jpeg_pieces(data: bytes) -> Pieces:
             continue
         said = _JPEG_NOTES.get(code)
         is_said = said is not None and data.startswith(said, place + 2)
+        begin = place + 2
         place += max(int.from_bytes(data[place : place + 2], "big"), 2)
         if place > len(data):
             break
+        if code == _JPEG_APP1 and not tables.exif and data.startswith(_EXIF, begin):
+            tables.exif = data[begin:place]
+        elif code == _JPEG_APP1 and data.startswith(_XMP, begin):
+            tables.xmp = data[begin:place]
         if code in _JPEG_TABLES or is_said:
             tables.keep(data[start:place])
         if code in _JPEG_FRAMES:
@@ -217,8 +248,27 @@ def _png_pieces(data: bytes) -> Pieces:
         tables.count()
         if kind in _PNG_TABLES:
             tables.keep(data[place:end])
+        elif kind == b"eXIf":
+            tables.exif = data[place + 8 : end - 4]
+        elif kind == b"iTXt" and data.startswith(_PNG_XMP, place + 8):
+            tables.xmp = data[place + 8 : end - 4]
         place = end
+    tables.exif = tables.exif or _exif_behind(data, place)
     return tables.pieces(place)
+
+
+def _exif_behind(data: bytes, pixels: int) -> bytes:
+    """Find the EXIF of a PNG that has it behind its pixels; empty where there is none.
+
+    It is looked for from the end, as there may be many pieces of pixels.
+    """
+    found = data.rfind(b"eXIf", max(pixels, len(data) - MOST_BEHIND))
+    if found < 0:
+        return b""
+    _, end = _png_piece(data, found - 4)
+    check = int.from_bytes(data[end - 4 : end], "big")
+    is_whole = end <= len(data) and zlib.crc32(data[found : end - 4]) == check
+    return data[found + 4 : end - 4] if is_whole else b""
 
 
 def _png_piece(data: bytes, place: int) -> tuple[bytes, int]:
@@ -284,10 +334,19 @@ def _check_bmp(data: bytes) -> None:
         )
 
 
-def _check_webp(data: bytes) -> None:
-    tables, place = _Tables("WebP image", b""), 12
+def _webp_pieces(data: bytes) -> Pieces:
+    """Hand on all of it: what decodes it reads no notes."""
+    tables, place = _Tables("WebP image", data), 12
+    has = data[20] if data.startswith(b"VP8X", 12) and len(data) > 20 else 0
     while place + 8 <= len(data):
         tables.count()
+        kind = data[place : place + 4]
         length = int.from_bytes(data[place + 4 : place + 8], "little")
-        is_frame = data.startswith(b"ANMF", place)  # which has pieces of its own
-        place += 24 if is_frame else 8 + length + length % 2
+        begin = place + 8
+        if kind == b"EXIF" and has & _WEBP_HAS_EXIF and not tables.exif:
+            tables.exif = data[begin : begin + length]
+        elif kind == b"XMP " and has & _WEBP_HAS_XMP and not tables.xmp:
+            tables.xmp = data[begin : begin + length]
+        # a frame has pieces of its own
+        place += 24 if kind == b"ANMF" else 8 + length + length % 2
+    return tables.pieces(len(data))
