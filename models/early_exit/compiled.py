@@ -3,11 +3,20 @@
 from pathlib import Path
 from typing import Any
 
-from ..importers.estimators import compile_model, read_file
+from polydom.features.errors import BadModel
+
+from ..importers.estimators import BOOSTERS, compile_model, read_booster, read_file
 from ..scoring.classifier import Classifier
 from ..scoring.known_classes import find_class
 from ..scoring.scorer import SumOfTerms
 from .ensemble import as_ensemble
+
+SEARCHES = (
+    "sklearn.model_selection.GridSearchCV",
+    "sklearn.model_selection.RandomizedSearchCV",
+    "sklearn.model_selection.HalvingGridSearchCV",
+    "sklearn.model_selection.HalvingRandomSearchCV",
+)
 
 
 def compile(source: Any) -> Any:
@@ -49,8 +58,16 @@ def compile(source: Any) -> Any:
     """
     if find_class(source, ["sklearn.frozen.FrozenEstimator"]):
         return compile(source.estimator)
+    if find_class(source, SEARCHES):
+        if not hasattr(source, "best_estimator_"):
+            raise BadModel(
+                f"{type(source).__name__} has no best_estimator_: fit it, with refit"
+            )
+        return compile(source.best_estimator_)
     if isinstance(source, str | Path):
         found: Any = read_file(Path(source))
+    elif find_class(source, BOOSTERS):
+        found = read_booster(source)
     else:
         found = compile_model(source)
     if isinstance(found, Classifier) and isinstance(found.scorer, SumOfTerms):

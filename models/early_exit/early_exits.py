@@ -15,7 +15,7 @@ from ..scoring.classifier import Classifier
 from ..scoring.kernels.native import entry
 from ..scoring.kernels.score_bounds import choose_whole
 from ..scoring.model import Floats, Rows
-from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
+from ..scoring.rows import DENSE, SINGLE
 from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from ..scoring.whole_sums import whole_sums
@@ -95,7 +95,9 @@ class _Evaluator:
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         """(N,) positions of the chosen classes, and base models used for each."""
-        X = take_rows(X)
+        return self._choices(self.classifier.rows(X))
+
+    def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         totals, codes = self._follow(X)
         chosen = self._chosen(totals, codes)
         open_ = (codes & 3 == UNDECIDED) & ~self.stops.clear(totals)
@@ -186,7 +188,7 @@ class EarlyExit(_Evaluator):
             if answer != UNDECIDED:
                 return answer
             return int(self._exact(row[None])[0])
-        return int(self.choices(take_row(row)[None])[0][0])
+        return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
         """Evaluate one full row (width,) once: what `choose` gives, and its scores.
@@ -205,7 +207,7 @@ class EarlyExit(_Evaluator):
         if fits:
             code, total = self.follow_one(row, self.at)
         else:
-            row = take_row(row)
+            row = self.classifier.row(row)
             code, total = self._follow_one(row)
         used = code >> 2
         if used < self.count:
@@ -274,7 +276,7 @@ class MarginExit(_Evaluator):
         """Position of the chosen class of one full row (width,)."""
         packed = self.packed
         if packed is None or not packed.takes(row):
-            return int(self.choices(take_row(row)[None])[0][0])
+            return int(self._choices(self.classifier.row(row)[None])[0][0])
         totals = self.start.copy()
         if packed.enter(row, packed.at, totals) & 3 != UNDECIDED:
             return int(totals.argmax())
@@ -294,7 +296,7 @@ class MarginExit(_Evaluator):
             totals = self.start.copy()
             code: int = packed.enter(row, packed.at, totals)
         else:
-            row = take_row(row)
+            row = self.classifier.row(row)
             (totals,), (code,) = self._follow(row[None])
             totals, code = np.ascontiguousarray(totals), int(code)
         used = code >> 2

@@ -12,7 +12,6 @@ from polydom.features.errors import AllAlike, BadInput
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
-from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
@@ -84,8 +83,24 @@ class Ensemble:
         (N, T) for two classes, where a forest's tree adds the difference of its two
         class shares; (N, T, K) for more.
         """
-        scores = self.terms.base_scores(take_rows(X))
+        return self._base_scores(self.rows(X))
+
+    def _base_scores(self, X: Rows) -> NDArray[np.float64]:
+        scores = self.terms.base_scores(X)
         return scores[:, :, 0] if self.binary else scores
+
+    def rows(self, X: Any) -> Rows:
+        """Rows (N, width) as kernels read them, categories of a frame by their codes.
+
+        For `choose` and `over` of an exit, which take arrays only.
+
+        Raises
+        ------
+        BadInput
+            If it is no table of numbers, or a frame that the original was not fitted
+            on; the message names the column.
+        """
+        return self.classifier.rows(X)
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Smallest and largest score (T,) of each base model, whatever the row.
@@ -109,7 +124,7 @@ class Ensemble:
         The original's `decision_function` to the bit where it has one and sums in
         float64; for a forest of two classes the difference of its probabilities.
         """
-        raw = self.classifier.scorer.raw(take_rows(X))
+        raw = self.classifier.scorer.raw(self.rows(X))
         if raw.shape[1] == 2 and self.binary:
             return raw[:, 1] - raw[:, 0]
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -173,7 +188,7 @@ class Ensemble:
         BadInput
             If an argument is outside its range, or rows are too few.
         """
-        X = take_rows(X)
+        X = self.rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
         X = source.draw(X, options.get("seed", 0))
@@ -184,7 +199,7 @@ class Ensemble:
                 f"all {len(X)} decisions are alike; both kinds are needed to fit on"
             )
         if calibration is not None:
-            calibration = take_rows(calibration)
+            calibration = self.rows(calibration)
             fresh = source.fresh(calibration, self._decide(calibration))
             own["calibration"] = fresh
         if feature_costs is not None:
@@ -235,12 +250,12 @@ class Ensemble:
         """Find how to make base scores to fit on: of blocks, unless `whole`."""
         K = 1 if self.binary else len(self.classes)
         # A round's trees are added up when there are scores of all of them.
-        source = FitScores(self.base_scores, 8 * self.size * K * K)
+        source = FitScores(self._base_scores, 8 * self.size * K * K)
         return source if whole else source.in_blocks(X)
 
     def _decide(self, X: Rows) -> NDArray[Any]:
         """(N,) what the ensemble decides, as the fitting takes it."""
-        classes = self.classifier.head.choose(self.classifier.scorer.raw(take_rows(X)))
+        classes = self.classifier.head.choose(self.classifier.scorer.raw(X))
         return classes == 1 if self.binary else classes
 
     def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:

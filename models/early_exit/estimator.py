@@ -7,13 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
 from ..qwyc.confidence_bound import number_groups
+from ..scoring.frames import open_frame
 from .compiled import compile
 from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
@@ -113,19 +114,24 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         self._validate_params()
         ensemble = _compiled(self.estimator)
-        X = validate_data(self, X, ensure_all_finite=False)
-        names = getattr(self, "feature_names_in_", None)
-        _check_columns(self.estimator, names, X.shape[1])
+        X = self._taken(X, reset=True)
+        own = getattr(self.estimator, "n_features_in_", X.shape[1])
+        if own != X.shape[1]:
+            raise BadInput(
+                f"rows of {X.shape[1]} columns; the estimator was fitted on {own}"
+            )
         terms: dict[str, Any] = {"confidence": self.confidence, "groups": groups}
         if self.confidence is not None:
-            numbers = np.arange(len(X))
+            numbers = np.arange(X.shape[0])
             if groups is not None:
-                numbers = number_groups(groups, len(X))
+                numbers = number_groups(groups, X.shape[0])
             fitted = self._half(numbers)
             if not fitted.any():
                 raise BadInput("one group cannot be halved: a confidence takes two")
             terms["groups"] = None if groups is None else numbers[~fitted]
-            terms["calibration"], X = X[~fitted], X[fitted]
+            terms["calibration"], X = (
+                _safe_indexing(X, np.flatnonzero(half)) for half in (~fitted, fitted)
+            )
         self.ensemble_ = ensemble
         self.classes_ = ensemble.classes
         self.exits_: EarlyExit | MarginExit = ensemble.fit_early_exit(
@@ -144,9 +150,13 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels (N,) of the rows X (N, d)."""
         check_is_fitted(self)
-        return self.exits_.predict(
-            validate_data(self, X, reset=False, ensure_all_finite=False)
-        )
+        return self.exits_.predict(self._taken(X, reset=False))
+
+    def _taken(self, X: Any, *, reset: bool) -> Any:
+        """Check rows; the ensemble itself makes numbers of a data frame."""
+        if open_frame(X) is None:
+            return validate_data(self, X, reset=reset, ensure_all_finite=False)
+        return validate_data(self, X, reset=reset, skip_check_array=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -163,21 +173,3 @@ def _compiled(source: Any) -> Ensemble:
     if len(ensemble.classes) < 2:
         raise BadInput("the estimator has seen one class: nothing is to be decided")
     return ensemble
-
-
-def _check_columns(source: Any, names: Any, width: int) -> None:
-    """Refuse rows of other columns than those that `source` was fitted on."""
-    own = getattr(source, "n_features_in_", width)
-    if own != width:
-        raise BadInput(f"rows of {width} columns; the estimator was fitted on {own}")
-    fitted = getattr(source, "feature_names_in_", None)
-    if fitted is None or names is None:
-        return
-    # LightGBM keeps names with underscores for spaces.
-    spaceless = [[name.replace(" ", "_") for name in part] for part in (names, fitted)]
-    if spaceless[0] != spaceless[1]:
-        shown, wanted = (", ".join(map(str, part[:8])) for part in (names, fitted))
-        raise BadInput(
-            f"columns {shown} ...; the estimator was fitted on {wanted} ..., in this "
-            "order"
-        )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier
+from ..scoring.fitted_columns import FittedColumns
 from ..scoring.known_classes import find_class, named, short
 from ..scoring.model import Model
 from ..scoring.preparation import (
@@ -21,9 +22,10 @@ from ..scoring.preparation import (
 )
 from ..scoring.regressor import Regressor
 from .comparison import check_decisions, check_values
-from .from_lightgbm import read_lightgbm, read_lightgbm_file
+from .from_lightgbm import lightgbm_text, read_lightgbm, read_lightgbm_file
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_sklearn_trees import COMPILERS as TREES
+from .from_sklearn_trees import text_categories
 from .from_xgboost import fitted_bytes, read_xgboost, read_xgboost_file
 from .regressors import COMPILERS as REGRESSORS
 from .ubjson import is_ubj
@@ -60,11 +62,32 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     places = _columns(estimator, columns)
     preparation = compile_preparation(transformers, places)
     model = {**COMPILERS, **REGRESSORS}[name](last, preparation)
-    if isinstance(model, Classifier):
-        check_decisions(estimator, model, model.scorer, places)
-    elif isinstance(model, Regressor):
-        check_values(estimator, model, places)
+    if isinstance(model, Classifier | Regressor):
+        direct = all(step in (None, "passthrough") for step in transformers)
+        fitted = model.fitted if direct else None
+        if columns is None and fitted is None:
+            fitted = _fitted_columns(estimator, last, len(places), direct)
+        model = replace(model, fitted=None if columns is not None else fitted)
+        check = check_decisions if isinstance(model, Classifier) else check_values
+        check(estimator, model, places)
     return model
+
+
+def _fitted_columns(
+    estimator: Any, last: Any, count: int, direct: bool
+) -> FittedColumns:
+    """Names and texts of the columns, which scikit-learn reads by their values."""
+    names = getattr(estimator, "feature_names_in_", None)
+    texts = text_categories(last) if direct else {}
+    return FittedColumns(
+        "scikit-learn",
+        count,
+        None if names is None else tuple(map(str, names)),
+        tuple(texts.values()),
+        tuple(texts),
+        # HistGradientBoosting's ColumnTransformer finds its columns by their names.
+        by_name=direct and getattr(last, "_preprocessor", None) is not None,
+    )
 
 
 def _check_fitted(estimator: Any, attribute: str) -> None:
@@ -74,6 +97,16 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
     several = getattr(estimator, "n_outputs_", 1) != 1
     if several or np.ndim(getattr(estimator, "classes_", ())) != 1:
         raise BadModel(f"{kind} was fitted on several outputs")
+
+
+def read_booster(booster: Any) -> Classifier | Regressor:
+    """Read a raw Booster of LightGBM or XGBoost, of all rounds that it predicts with.
+
+    Labels are 0 to K - 1, and class scores what its own `predict` gives.
+    """
+    if find_class(booster, ["lightgbm.Booster"]):
+        return read_lightgbm_file(lightgbm_text(booster))
+    return read_xgboost_file(bytes(booster.save_raw("ubj")), to_best=False)
 
 
 def read_file(path: Path) -> Classifier | Regressor:
@@ -154,7 +187,7 @@ def _lattices(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
-    text = classifier.booster_.model_to_string()
+    text = lightgbm_text(classifier.booster_)
     return read_lightgbm(text, preparation, classifier.classes_)
 
 
@@ -162,6 +195,7 @@ def _xgboost(classifier: Any, preparation: Preparation) -> Model:
     return read_xgboost(fitted_bytes(classifier), preparation, classifier.classes_)
 
 
+BOOSTERS = ("lightgbm.Booster", "xgboost.Booster")
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     **LINEAR,
     **TREES,

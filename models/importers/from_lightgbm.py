@@ -1,5 +1,6 @@
 """LightGBM's text model files to flat arrays, without LightGBM."""
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier, Head, labels_of
+from ..scoring.fitted_columns import FittedColumns
 from ..scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
 from ..scoring.regressor import Link, Regressor
@@ -65,7 +67,7 @@ def read_lightgbm(
         of tree without compiled form.
     """
     objective, options, K, scorer = _read(text, preparation, OBJECTIVES)
-    return Classifier(scorer, _head(objective, options, K, classes))
+    return Classifier(scorer, _head(objective, options, K, classes), _fitted(text))
 
 
 def read_lightgbm_regressor(
@@ -73,7 +75,7 @@ def read_lightgbm_regressor(
 ) -> Regressor:
     """Compile a regressor's or a ranker's text; else as `read_lightgbm`."""
     objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
-    return Regressor(trees, _link(objective, options))
+    return Regressor(trees, _link(objective, options), _fitted(text))
 
 
 def read_lightgbm_file(text: str) -> Classifier | Regressor:
@@ -81,8 +83,44 @@ def read_lightgbm_file(text: str) -> Classifier | Regressor:
     known = (*OBJECTIVES, *REGRESSIONS)
     objective, options, K, trees = _read(text, None, known)
     if objective in REGRESSIONS:
-        return Regressor(trees, _link(objective, options))
-    return Classifier(trees, _head(objective, options, K, None))
+        return Regressor(trees, _link(objective, options), _fitted(text))
+    return Classifier(trees, _head(objective, options, K, None), _fitted(text))
+
+
+def lightgbm_text(booster: Any) -> str:
+    """Give the text of a fitted Booster; BadModel if LightGBM cannot write it."""
+    try:
+        return str(booster.model_to_string())
+    except (TypeError, ValueError) as error:  # of categories that JSON cannot hold
+        raise BadModel(
+            f"LightGBM cannot write this model as a text: {error}; fit it on "
+            "categories that are texts or numbers"
+        ) from error
+
+
+def _fitted(text: str) -> FittedColumns:
+    """Names of the columns, and the categories that LightGBM puts after its trees."""
+    text = text.replace("\r\n", "\n")
+    fields = _fields(text.partition("\nTree=")[0])
+    names = tuple(fields.get("feature_names", "").split())
+    infos = fields.get("feature_infos", "").split()
+    width = _whole(fields, "max_feature_idx") + 1
+    line = text.rpartition("\npandas_categorical:")[2].partition("\n")[0]
+    found = "\npandas_categorical:" in text
+    try:
+        categories = [tuple(one) for one in (json.loads(line) or ())] if found else []
+    except (TypeError, ValueError) as error:
+        raise BadModel(
+            f"LightGBM model: damaged pandas_categorical: {error}"
+        ) from error
+    unordered = [j for j, info in enumerate(infos) if info[:1] not in "[n"]
+    return FittedColumns(
+        "LightGBM",
+        width,
+        names if len(names) == width else None,
+        tuple(categories),
+        tuple(unordered) if len(unordered) == len(categories) else None,
+    )
 
 
 def _link(objective: str, options: Fields) -> Link:

@@ -196,17 +196,40 @@ def _encoded(
     marked = np.asarray(estimator.is_categorical_, bool)
     inputs = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
     encoder = estimator._preprocessor.named_transformers_["encoder"]
-    categories = {}
+    texts, categories = text_categories(estimator), {}
     for feature, values in enumerate(encoder.categories_):
+        if (place := int(inputs[feature])) in texts:
+            categories[feature] = np.arange(len(texts[place]))
+            continue
         known = np.asarray(values, np.float64)
         known = known[~np.isnan(known)]
         if not ((known >= 0) & (known < 2**20) & (known == np.floor(known))).all():
+            names = getattr(estimator, "feature_names_in_", range(d))
             raise BadModel(
-                f"{type(estimator).__name__}: column {inputs[feature]} has "
-                "categories that are not whole numbers from 0 on"
+                f"{type(estimator).__name__}: column {names[place]!r} has categories "
+                "that are neither texts nor whole numbers from 0 on, and no compiled "
+                "form: fit it on texts, by astype(str)"
             )
         categories[feature] = known.astype(np.int64)
     return inputs, categories
+
+
+def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
+    """Categories of a HistGradientBoosting's columns of texts, in their codes' order.
+
+    Trees know them by these codes, and other categories by their values.
+    """
+    if getattr(estimator, "_preprocessor", None) is None:
+        return {}
+    encoder = estimator._preprocessor.named_transformers_["encoder"]
+    marked = np.flatnonzero(np.asarray(estimator.is_categorical_, bool)).tolist()
+    columns = zip(marked, map(list, encoder.categories_), strict=True)
+    # What is missing comes last, as None or NaN.
+    return {
+        place: tuple(value for value in values if isinstance(value, str))
+        for place, values in columns
+        if any(isinstance(value, str) for value in values)
+    }
 
 
 def _hist_tree(

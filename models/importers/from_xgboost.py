@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from polydom.features.errors import BadModel
 
 from ..linear.linear import Linear
 from ..scoring.classifier import Classifier, Head, labels_of
+from ..scoring.fitted_columns import FittedColumns
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
 from ..scoring.regressor import Link, Regressor
@@ -64,30 +66,37 @@ def read_xgboost(
         If it is no such model, of another version, or uses an objective, a booster or
         a kind of tree without compiled form.
     """
-    objective, K, scorer = _read(source, preparation, OBJECTIVES)
-    return Classifier(scorer, _head(objective, K, classes))
+    objective, K, scorer, fitted = _read(source, preparation, OBJECTIVES)
+    return Classifier(scorer, _head(objective, K, classes), fitted)
 
 
 def read_xgboost_regressor(
     source: str | bytes, preparation: Preparation | None = None
 ) -> Regressor:
     """Compile a regressor's or a ranker's file; else as `read_xgboost`."""
-    objective, _, scorer = _read(source, preparation, tuple(REGRESSIONS))
-    return _regressor(objective, scorer)
+    objective, _, scorer, fitted = _read(source, preparation, tuple(REGRESSIONS))
+    return _regressor(objective, scorer, fitted)
 
 
-def read_xgboost_file(source: str | bytes) -> Classifier | Regressor:
-    """Read a file by what its model was trained for."""
-    objective, K, scorer = _read(source, None, (*OBJECTIVES, *REGRESSIONS))
+def read_xgboost_file(
+    source: str | bytes, *, to_best: bool = True
+) -> Classifier | Regressor:
+    """Read a file by what its model was trained for.
+
+    After early stopping the rounds up to the best one answer, or all, as those of a
+    Booster do, unless `to_best`.
+    """
+    known = (*OBJECTIVES, *REGRESSIONS)
+    objective, K, scorer, fitted = _read(source, None, known, to_best)
     if objective in REGRESSIONS:
-        return _regressor(objective, scorer)
-    return Classifier(scorer, _head(objective, K, None))
+        return _regressor(objective, scorer, fitted)
+    return Classifier(scorer, _head(objective, K, None), fitted)
 
 
-def _regressor(objective: str, scorer: SumOfTerms) -> Regressor:
+def _regressor(objective: str, scorer: SumOfTerms, fitted: FittedColumns) -> Regressor:
     if scorer.outputs > 1:
         raise BadModel("XGBoost models of several outputs have no compiled form")
-    return Regressor(scorer, REGRESSIONS[objective])
+    return Regressor(scorer, REGRESSIONS[objective], fitted)
 
 
 def fitted_bytes(estimator: Any) -> bytes:
@@ -101,13 +110,18 @@ def fitted_bytes(estimator: Any) -> bytes:
 
 
 def _read(
-    source: str | bytes, preparation: Preparation | None, objectives: tuple[str, ...]
-) -> tuple[str, int, SumOfTerms]:
-    """Objective, number of classes (1 where it has none), and what gives raw scores."""
+    source: str | bytes,
+    preparation: Preparation | None,
+    objectives: tuple[str, ...],
+    to_best: bool = True,
+) -> tuple[str, int, SumOfTerms, FittedColumns]:
+    """Objective, number of classes (1 where it has none), raw scores, and columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         _check_version(model)
-        return _compile(model["learner"], preparation, objectives)
+        learner = model["learner"]
+        compiled = _compile(learner, preparation, objectives, to_best)
+        return *compiled, _fitted(learner)
     except KeyError as error:
         raise BadModel(f"not an XGBoost model: it has no {error}") from error
     except RecursionError as error:
@@ -129,6 +143,7 @@ def _compile(
     learner: dict[str, Any],
     preparation: Preparation | None,
     objectives: tuple[str, ...],
+    to_best: bool,
 ) -> tuple[str, int, SumOfTerms]:
     objective, booster = learner["objective"]["name"], learner["gradient_booster"]
     _need("objective", objective, objectives)
@@ -141,8 +156,44 @@ def _compile(
     bias = _bias(parameters["base_score"], objective, K)
     if booster["name"] == "gblinear":
         return objective, K, _linear(booster["model"], inputs, bias)
-    best = learner.get("attributes", {}).get("best_iteration")
+    best = learner.get("attributes", {}).get("best_iteration") if to_best else None
     return objective, K, _trees(booster, inputs, bias, best)
+
+
+def _fitted(learner: dict[str, Any]) -> FittedColumns:
+    """Names of the columns, and the categories of those that have any."""
+    booster = learner["gradient_booster"]
+    model = booster.get("gbtree", booster).get("model", {})
+    encodings = model.get("cats", {}).get("enc", ())  # files before 3.1 have none
+    known = [(j, _categories(one)) for j, one in enumerate(encodings)]
+    known = [(j, categories) for j, categories in known if categories]
+    names = tuple(map(str, learner.get("feature_names", ())))
+    width = int(learner["learner_model_param"]["num_feature"])
+    return FittedColumns(
+        "XGBoost",
+        width,
+        names if len(names) == width else None,
+        tuple(categories for _, categories in known),
+        tuple(j for j, _ in known),
+    )
+
+
+def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
+    """Categories by code: whole numbers, or texts as bytes one after the other.
+
+    Of texts beyond ASCII in pandas' frames XGBoost takes as many bytes as there are
+    characters. What was cut so stays bytes.
+    """
+    values = np.asarray(encoding["values"])
+    if "offsets" not in encoding:
+        return tuple(values.tolist())
+    ends, text = np.asarray(encoding["offsets"]).tolist(), values.astype(np.uint8)
+    parts = [text[start:end].tobytes() for start, end in pairwise(ends)]
+    try:
+        texts = tuple(part.decode() for part in parts)
+    except UnicodeDecodeError:
+        return tuple(parts)
+    return texts if len({*texts}) == len(texts) else tuple(parts)
 
 
 def _head(objective: str, K: int, classes: Sequence[Any] | None) -> Head:

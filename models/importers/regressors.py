@@ -14,7 +14,7 @@ from ..scoring.preparation import Preparation
 from ..scoring.regressor import Link, Regressor
 from ..trees.nodes import Tree
 from ..trees.trees import join
-from .from_lightgbm import read_lightgbm_regressor
+from .from_lightgbm import lightgbm_text, read_lightgbm_regressor
 from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees, node_values
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
 
@@ -79,7 +79,7 @@ def _hist_boosting(regressor: Any, preparation: Preparation) -> Model:
 
 
 def _lightgbm(regressor: Any, preparation: Preparation) -> Model:
-    return read_lightgbm_regressor(regressor.booster_.model_to_string(), preparation)
+    return read_lightgbm_regressor(lightgbm_text(regressor.booster_), preparation)
 
 
 def _xgboost(regressor: Any, preparation: Preparation) -> Model:

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from ..scoring.rows import as_numbers
+
 
 def swap_columns(
     rows: NDArray[np.float32], *, copies: int = 3, swaps: float = 1.0, seed: int = 0
@@ -18,7 +20,7 @@ def swap_columns(
     Parameters
     ----------
     rows
-        (N, width) inputs of the ensemble.
+        (N, width) inputs of the ensemble: of a frame with categories its `rows`.
     copies
         Altered copies of all rows, >= 0.
     swaps
@@ -30,7 +32,7 @@ def swap_columns(
     -------
     ((1 + copies) * N, width) rows, the original ones first.
     """
-    rows = np.asarray(rows)
+    rows = as_numbers(rows, "rows")
     if rows.ndim != 2 or 0 in rows.shape:
         raise BadInput(f"rows have shape {rows.shape}; they must be (N, width)")
     if copies < 0:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from .fitted_columns import FittedColumns, ReadsFrames
 from .kernels.link import (
     EACH,
     HUBER,
@@ -24,7 +25,6 @@ from .kernels.link import (
 )
 from .kernels.native import entry
 from .model import Floats, Rows
-from .rows import take_rows
 from .scorer import Scorer
 from .stored_arrays import Stored
 
@@ -172,11 +172,15 @@ def find_flaw(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Classifier:
-    """A compiled classifier: what gives raw scores, and a head that chooses by them."""
+class Classifier(ReadsFrames):
+    """A compiled classifier: what gives raw scores, and a head that chooses by them.
+
+    `fitted` are the columns of the original, where its rows may be data frames.
+    """
 
     scorer: Scorer
     head: Head
+    fitted: FittedColumns | None = None
 
     def __repr__(self) -> str:
         return f"Classifier({self.scorer!r}, {self.head!r})"
@@ -189,7 +193,7 @@ class Classifier:
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Classifier, (self.scorer, self.head)
+        return Classifier, (self.scorer, self.head, self.fitted)
 
     @property
     def kind(self) -> str:
@@ -211,29 +215,32 @@ class Classifier:
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return np.array(self.head.scores_by(margin))
-        return np.array(self.head.answer(self.scorer.raw_one(row))[1])
+        return np.array(self.head.answer(self._raw_one(row))[1])
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
-        return self.head.answer(self.scorer.raw_one(row))[0]
+        return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Position of the chosen class, and (K,) class scores, of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)
-        return self.head.answer(self.scorer.raw_one(row))
+        return self.head.answer(self._raw_one(row))
+
+    def _raw_one(self, row: Rows) -> Floats:
+        return self.scorer.raw_one(row if self.fitted is None else self.row(row))
 
     def predict_scores(self, X: Rows) -> Floats:
         """(N, K) class scores."""
-        return self.head.scores(self.scorer.raw(take_rows(X)))
+        return self.head.scores(self.scorer.raw(self.rows(X)))
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
-        return self.classes[self.head.choose(self.scorer.raw(take_rows(X)))]
+        return self.classes[self.head.choose(self.scorer.raw(self.rows(X)))]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays from which `load_model` makes this classifier again."""

@@ -13,10 +13,10 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")
-        if name == kind.__name__:
-            # There is no object of a class whose module has not been imported.
-            own = getattr(sys.modules.get(module), name, None)
-            return full if own is kind else None
+        # There is no object of a class whose module has not been imported.
+        own = sys.modules.get(module)
+        if name == kind.__name__ and getattr(own, name, None) is kind:
+            return full
     return None
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel, BadRow
 
+from .fitted_columns import FittedColumns, ReadsFrames
 from .model import Floats, Rows
 from .remaining_bounds import bound_remaining
-from .rows import take_row, take_rows
 from .scorer import SumOfTerms
 from .stored_arrays import Stored
 
@@ -20,7 +20,7 @@ LINKS: tuple[Link, ...] = get_args(Link)  # a file holds the position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Regressor:
+class Regressor(ReadsFrames):
     """A compiled regressor: a number made of a sum of trees or linear terms.
 
     Immutable; safe to share between threads.
@@ -31,10 +31,13 @@ class Regressor:
         Trees or linear terms that give one raw score per row.
     link
         What the library makes of that sum when it predicts.
+    fitted
+        The columns of the original, where its rows may be data frames.
     """
 
     scorer: SumOfTerms
     link: Link = "identity"
+    fitted: FittedColumns | None = None
 
     def __repr__(self) -> str:
         return f"Regressor({self.scorer!r}, link={self.link!r})"
@@ -49,7 +52,7 @@ class Regressor:
             raise BadModel(f"unknown link {self.link!r}; known: {', '.join(LINKS)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Regressor, (self.scorer, self.link)
+        return Regressor, (self.scorer, self.link, self.fitted)
 
     @property
     def kind(self) -> str:
@@ -73,12 +76,12 @@ class Regressor:
 
     def base_scores(self, X: Rows) -> Floats:
         """Give what each term adds to the sum for the rows X (N, width): (N, T)."""
-        scores: Floats = self.scorer.base_scores(take_rows(X))[:, :, 0]
+        scores: Floats = self.scorer.base_scores(self.rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
         """(N,) sums; of trees bit-equal to those of a library that adds in float64."""
-        return self.scorer.raw(take_rows(X))[:, 0]
+        return self.scorer.raw(self.rows(X))[:, 0]
 
     def predict(self, X: Rows) -> Floats:
         """(N,) what the original's `predict` gives.
@@ -94,7 +97,7 @@ class Regressor:
         """Prediction for one full row (width,)."""
         margin = self.scorer.margin_one(row)
         if margin is None:
-            raw = self.scorer.raw(take_row(row)[None])[:, 0]
+            raw = self.scorer.raw(self.row(row)[None])[:, 0]
         elif self.link == "identity":
             return margin
         else:

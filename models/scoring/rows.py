@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from .frames import open_frame
 from .model import Rows
 
 FLOATS = "fd"  # dtype characters of float32 and float64
@@ -20,9 +21,8 @@ DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 def take_rows(X: Any) -> Rows:
     """Rows (N, width), float32 or float64; arrays of these types go through untouched.
 
-    Lists of rows, other numbers, and pandas or Polars data frames of numbers are taken
-    by their values, frames column by column as they stand: compiled models know
-    positions, no names.
+    Lists of rows, other numbers, and data frames of numbers are taken by their values,
+    frames column by column as they stand; `FittedColumns` knows names and categories.
 
     Raises
     ------
@@ -76,6 +76,13 @@ def as_numbers(values: Any, what: str) -> NDArray[Any]:
 
 
 def _array(values: Any, what: str) -> NDArray[Any]:
+    frame = open_frame(values)
+    if frame is not None and "categories" in frame.kinds:
+        name = frame.names[frame.kinds.index("categories")]
+        raise BadInput(
+            f"{what} with categories in column {name!r}: numbers are needed, which the "
+            "rows(frame) of the model gives that was fitted on them"
+        )
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -92,9 +99,10 @@ def _array(values: Any, what: str) -> NDArray[Any]:
 
 def _kind(values: Any, array: NDArray[Any]) -> str:
     """Name the type of what came; of a data frame, its first column of no numbers."""
-    kind = type(values).__name__
-    for name in getattr(values, "columns", ()):
-        dtype = np.asarray(values[name]).dtype
+    kind, frame = type(values).__name__, open_frame(values)
+    for j, name in enumerate(frame.names if frame else ()):
+        assert frame is not None
+        dtype = np.asarray(frame.column(j)).dtype
         if dtype.kind not in "fiub":
             return f"type {kind} with {dtype} in column {name!r}"
     return f"type {kind} with {array.dtype}"

@@ -136,7 +136,9 @@ def test_frames_need_the_columns_that_the_estimator_was_fitted_on() -> None:
     made = EarlyExitClassifier(forest, alpha=0.0).fit(held)
     np.testing.assert_array_equal(made.predict(held), forest.predict(held))
     for other in (held[held.columns[::-1]], held.rename(columns={"c3": "d"})):
-        with pytest.raises(BadInput, match=r"was fitted on c0, c1, .*in this order"):
+        with pytest.raises(
+            BadInput, match=r"was fitted on 30: c0, c1, .*in this order"
+        ):
             EarlyExitClassifier(forest).fit(other)
         with pytest.raises(ValueError, match="feature names should match"):
             made.predict(other)
@@ -160,7 +162,9 @@ def test_frames_with_columns_that_boosters_name_otherwise() -> None:
         np.testing.assert_array_equal(made.predict(held), fitted.predict(held))
         if names is spaced:
             other = held[spaced[::-1]]
-            with pytest.raises(BadInput, match=r"fitted on of.0, of.1, .*this order"):
+            with pytest.raises(
+                BadInput, match=r"fitted on 30: of.0, of.1, .*this order"
+            ):
                 EarlyExitClassifier(fitted).fit(other)
 
 

@@ -96,7 +96,7 @@ REFUSED = [
     (X[None], r"rows of shape \(1, 150, 4\)"),
     (X[:, :2], r"rows of shape \(150, 2\)"),
     ([[1, 2, 3, 4], [1, 2]], "rows of type list are no array of numbers"),
-    (FRAME.assign(b="x"), r"rows of type DataFrame .* in column 'b': numbers are"),
+    (FRAME.assign(b="x"), r"column 'b' .*: numbers are"),
     ([["a", "b", "c", "d"]], "rows of type list with <U1: numbers are needed"),
     (X.astype(complex), "complex128: numbers are needed"),
     (csr_array(X), "rows of type csr_array"),

@@ -1,0 +1,95 @@
+"""Data frames in memory, column by column: pandas, Polars and Arrow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["numbers", "categories", "texts"]
+# How the types of such columns begin, as the three libraries write them.
+CATEGORIES = ("category", "Categorical", "Enum", "dictionary<")
+TEXTS = ("string", "String", "large_string", "Utf8")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The columns of a data frame.
+
+    Attributes
+    ----------
+    names
+        As texts.
+    kinds
+        What each column holds; what is neither categories nor texts is "numbers".
+    column
+        Gives the column at a position, in its library's own form.
+    """
+
+    names: Sequence[str]
+    kinds: Sequence[Kind]
+    column: Callable[[int], Any]
+
+    def take(self, places: Sequence[int]) -> "Frame":
+        """Give the columns at these positions, in this order."""
+        return replace(
+            self,
+            names=[self.names[j] for j in places],
+            kinds=[self.kinds[j] for j in places],
+            column=lambda j: self.column(places[j]),
+        )
+
+    def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
+        """Different values of column j, and where each cell's is; -1 is a gap."""
+        column = self.column(j)
+        if hasattr(column, "cat") and hasattr(column.cat, "codes"):
+            return list(column.cat.categories), column.cat.codes.to_numpy(np.intp)
+        found: dict[Any, int] = {}
+        places = [
+            -1
+            if value is None or value != value
+            else found.setdefault(value, len(found))
+            for value in _cells(column)
+        ]
+        return list(found), np.array(places, np.intp)
+
+
+def open_frame(X: Any) -> Frame | None:
+    """See a data frame as its columns; None if it is none."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
+        names, types = list(X.columns), list(X.dtypes)
+        return _frame(names, types, lambda j: X.iloc[:, j])
+    if hasattr(X, "get_columns"):  # Polars
+        return _frame(X.columns, X.dtypes, X.to_series)
+    if hasattr(X, "column_names"):  # Arrow
+        return _frame(X.column_names, X.schema.types, X.column)
+    return None
+
+
+def _frame(
+    names: Sequence[Any], types: Sequence[Any], column: Callable[[int], Any]
+) -> Frame:
+    kinds = [_kind(kind, column, j) for j, kind in enumerate(types)]
+    return Frame([str(name) for name in names], kinds, column)
+
+
+def _kind(dtype: Any, column: Callable[[int], Any], j: int) -> Kind:
+    name = str(dtype)
+    if name.startswith(CATEGORIES):
+        return "categories"
+    if name == "str" or name.startswith(TEXTS):
+        return "texts"
+    if name == "object" and any(isinstance(cell, str) for cell in column(j)):
+        return "texts"
+    return "numbers"
+
+
+def _cells(column: Any) -> list[Any]:
+    """Python's own values, None for a gap."""
+    if hasattr(column, "isna"):  # pandas
+        gaps = column.isna().tolist()
+        cells = zip(column.tolist(), gaps, strict=True)
+        return [None if gap else value for value, gap in cells]
+    give = column.to_pylist if hasattr(column, "to_pylist") else column.to_list
+    return list(give())
