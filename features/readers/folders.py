@@ -1,9 +1,11 @@
 """Folders of files, each of which is an item."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from ..file_kinds import IMAGES, START, cure_for, format_of, is_text
 from ..items import Kind
 
 ENDINGS: Mapping[Kind, Sequence[str]] = {
@@ -11,15 +13,169 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
     "text": (".txt", ".text", ".md"),
     "record": (".json",),
 }
+# Of files that are texts too, though not of the kind that are items.
+OF_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+# What programs leave in people's folders, beside all that begins with a dot.
+OF_PROGRAMS = frozenset(
+    {
+        "__macosx",
+        "__pycache__",
+        "@eadir",
+        "#recycle",
+        "$recycle.bin",
+        "desktop.ini",
+        "ehthumbs.db",
+        "icon\r",
+        "lost+found",
+        "system volume information",
+        "thumbs.db",
+    }
+)
+HIDDEN = "hidden, or a program's own"
+
+
+class FoundFiles(NamedTuple):
+    """The items of a folder.
+
+    Attributes
+    ----------
+    files
+        Sorted by name.
+    left_out
+        What is no item: why, by its path in the folder. Of what is hidden and a folder
+        nothing else is named.
+    folders
+        Names of the folders at the top that are not hidden, which are the classes.
+    """
+
+    files: list[Path]
+    left_out: dict[str, str]
+    folders: list[str]
+
+    def reasons(self) -> list[tuple[str, str]]:
+        """For each reason an example of what was left out, and how many more."""
+        examples: dict[str, list[str]] = {}
+        for name, why in sorted(self.left_out.items()):
+            examples.setdefault(why, []).append(name)
+        return [
+            (first, f"{why} (and {len(more):,} more)" if more else why)
+            for why, (first, *more) in examples.items()
+        ]
+
+    def remarks(self) -> list[str]:
+        """Say what was left out."""
+        return [f"left out {name}: {why}" for name, why in self.reasons()]
+
+
+def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles:
+    """Find the items of a kind in a folder and all below it.
+
+    What is hidden is left out. Images are known by what they hold or by their ending,
+    records by their ending, texts by what they hold, but for those whose ending says
+    that they are tables, records or images.
+
+    Parameters
+    ----------
+    encoded
+        Whether the encoding of texts is known, so that they may have any bytes.
+    """
+    files: list[Path] = []
+    left_out: dict[str, str] = {}
+    folders: list[str] = []
+    for path, is_folder, why in _entries(folder):
+        name = path.relative_to(folder)
+        if is_folder and why is None:
+            folders += [readable(name)] if len(name.parts) == 1 else []
+            continue
+        why = why or _why_no_item(path, kind, encoded)
+        if why is None:
+            files.append(path)
+        else:
+            left_out[readable(name)] = why
+    return FoundFiles(sorted(files), left_out, sorted(folders))
 
 
 def files_of(folder: Path, kind: Kind) -> list[Path]:
     """Find the files of a kind in a folder and all below it, sorted by name."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in ENDINGS[kind] and path.is_file()
-    )
+    return find_files(folder, kind).files
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
+    """Go through a folder: what is in it and below, whether that is a folder too.
+
+    And why it is left out, if it is. Links are followed, but not to a folder that they
+    are in.
+    """
+    left: list[tuple[Path, tuple[tuple[int, int], ...]]]
+    left = [(folder, (_identity(folder),))]
+    while left:
+        place, above = left.pop()
+        try:
+            entries = [*os.scandir(place)]
+        except OSError as error:
+            yield place, True, _unreadable(error)
+            continue
+        for entry in entries:
+            path = place / entry.name
+            is_folder = entry.is_dir()
+            if is_hidden(entry.name):
+                yield path, is_folder, HIDDEN
+            elif not is_folder:
+                yield path, False, None if entry.is_file() else _why_no_file(path)
+            elif (own := _identity(path)) in above:
+                yield path, True, "a link to a folder that it is in"
+            else:
+                left.append((path, (*above, own)))
+                yield path, True, None
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    told = folder.stat()
+    return told.st_dev, told.st_ino
+
+
+def is_hidden(name: str) -> bool:
+    """Say whether a file or folder of this name is hidden, or a program's own."""
+    return name.startswith(".") or name.casefold() in OF_PROGRAMS
+
+
+def _why_no_file(path: Path) -> str:
+    return "no file of bytes" if path.exists() else "a link to nothing"
+
+
+def _unreadable(error: OSError) -> str:
+    return f"unreadable ({error.strerror or error})"
+
+
+def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
+    """Say why a file is no item of a kind; None where it is one.
+
+    One with a usual ending may still prove to be none, which is said of itself.
+    """
+    is_usual = has_usual_ending(path, kind)
+    if kind == "record" or (is_usual and (kind == "image" or encoded)):
+        return None if is_usual else "no record"
+    others = (*ENDINGS["image"], *ENDINGS["record"], *OF_TABLES)
+    if kind == "text" and path.suffix.lower() in others:
+        return "no text, as its ending says"
+    try:
+        with path.open("rb") as file:
+            start = file.read(START if kind == "text" else 64)
+    except OSError as error:
+        return _unreadable(error)
+    name = format_of(start)
+    if kind == "image" and name not in IMAGES:
+        return cure_for(name) or "no image"
+    if kind == "text" and not is_text(start):
+        return f"no text, but {name or 'bytes'}"
+    if kind == "text" and not (start or is_usual):
+        return "empty"
+    return None
+
+
+def has_usual_ending(path: Path, kind: Kind) -> bool:
+    """Say whether a file's name says that it is of a kind."""
+    return path.suffix.lower() in ENDINGS[kind]
 
 
 def readable(path: str | bytes | os.PathLike[str]) -> str:

@@ -12,6 +12,7 @@ from PIL import Image, WebPImagePlugin
 from PIL.ImageFile import ImageFile
 
 from ..errors import BadItem
+from ..file_kinds import START, cure_for, format_of
 from .image_pieces import header_of, pixels_of
 from .orientation import SIDEWAYS
 
@@ -87,7 +88,9 @@ def _opened(kept: bytes, data: bytes) -> ImageFile:
         raise BadItem(f"{describe(data)} ask for far too many pixels") from error
     except Exception as error:  # broken headers raise nearly anything inside Pillow
         names = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise BadItem(f"{describe(data)} are no {names} image") from error
+        cure = cure_for(format_of(data[:START]))
+        why = f"{describe(data)} are no {names} image{cure and f': {cure}'}"
+        raise BadItem(why) from error
 
 
 def bytes_of_pixel(picture: Picture, data: bytes) -> int:

@@ -117,9 +117,12 @@ def read_labelled(
     remarks: list[str] = []
     stage = (progress or Silence()).stage
     if is_folder(path):
-        files = drawn(files_in(path, package.kind), limit, seed)
+        found = files_in(path, package.kind, encoding)
+        files = drawn(found.files, limit, seed)
         with stage("reading items", len(files)) as on_progress:
-            rows = [*_counted(_files(path, files, package), on_progress)]
+            read = _files(path, files, package, encoding)
+            rows = [*_counted(read, on_progress)]
+        remarks = found.remarks()
     else:
         source = read_rows(path, package, separator, encoding, label, whole=whole)
         with stage("reading items", source.number) as on_progress:
@@ -169,11 +172,13 @@ def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
     on_progress(count)
 
 
-def _files(folder: Path, files: Iterable[Path], package: Package) -> Iterator[Row]:
+def _files(
+    folder: Path, files: Iterable[Path], package: Package, encoding: str | None
+) -> Iterator[Row]:
     for path in files:
         name = path.relative_to(folder)
         label = readable(name.parts[0]) if len(name.parts) > 1 else None
-        yield Row(readable(name), read_file(path, package.kind), label)
+        yield Row(readable(name), read_file(path, package.kind, encoding), label)
 
 
 def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:

@@ -1,6 +1,7 @@
 """Items in parts that are scored apart: runs of files, row groups, spans of lines."""
 
 import itertools
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from ..runtime.known_columns import KnownColumns
 from .arrow_rows import ItemColumns, require
 from .scored import ScorableItem
 from .sources import files_in, is_folder, read_file, rows_of
+
+log = logging.getLogger("polydom")
 
 # Enough that the price can be corrected on the way, and files that are no burden.
 LEAST_PARTS = 200
@@ -169,7 +172,10 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """
     ending = path.suffix.lower()
     if is_folder(path):
-        files = [str(f.relative_to(path)) for f in files_in(path, package.kind)]
+        found = files_in(path, package.kind)
+        for remark in found.remarks():
+            log.warning("%s: %s", path.name, remark)
+        files = [str(file.relative_to(path)) for file in found.files]
         size = min(most or _size_for(len(files)), MOST_FILES)
         return [
             FilesPart(k, first, len(own), str(path.absolute()), own)

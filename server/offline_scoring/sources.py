@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.readers.csv_file import read_decimal_comma
-from polydom.features.readers.folders import ENDINGS, files_of, readable
+from polydom.features.readers.folders import ENDINGS, FoundFiles, find_files, readable
 from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
@@ -19,6 +19,7 @@ from polydom.features.readers.tables import (
     open_table,
     read_json_lines,
 )
+from polydom.features.readers.texts import decode_text
 from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.package import Package
 
@@ -97,9 +98,12 @@ def read_items(
     """
     kind = package.kind
     if is_folder(path):
-        files = files_in(path, kind)
-        named = ((readable(f.relative_to(path)), read_file(f, kind)) for f in files)
-        return ItemSource(named, len(files))
+        found = files_in(path, kind, encoding)
+        named = (
+            (readable(file.relative_to(path)), read_file(file, kind, encoding))
+            for file in found.files
+        )
+        return ItemSource(named, len(found.files), found.remarks)
     source = read_rows(path, package, separator, encoding)
     items = ((row.name, row.item) for row in source.rows)
     return ItemSource(items, source.number, source.remarks)
@@ -110,12 +114,15 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and path.suffix.lower() != PARQUET
 
 
-def files_in(folder: Path, kind: Kind) -> list[Path]:
-    """List a folder's items of a kind; BadInput where there is none."""
-    files = files_of(folder, kind)
-    if not files:
-        raise BadInput(f"{folder} holds no {kind} ({', '.join(ENDINGS[kind])})")
-    return files
+def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
+    """Find a folder's items of a kind; BadInput where there is none."""
+    found = find_files(folder, kind, encoded=encoding is not None)
+    if not found.files:
+        left_out = "".join(f"; {remark}" for remark in found.remarks())
+        raise BadInput(
+            f"{folder} holds no {kind} ({', '.join(ENDINGS[kind])}){left_out}"
+        )
+    return found
 
 
 def read_rows(
@@ -159,10 +166,10 @@ def read_rows(
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
 
 
-def read_file(path: Path, kind: Kind) -> ScorableItem:
+def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableItem:
     """Read a file as an item of a kind, or why it is none."""
     try:
-        content: ScorableItem = decode_content(path.read_bytes(), kind)
+        content: ScorableItem = decode_content(path.read_bytes(), kind, encoding)
         return content
     except OSError as error:
         return BadItem(error.strerror or str(error))
@@ -172,8 +179,10 @@ def read_file(path: Path, kind: Kind) -> ScorableItem:
         return BadItem(f"this is no {kind}: {describe_decode_error(error)}")
 
 
-def decode_content(data: bytes, kind: Kind) -> Any:
+def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
     """Read a file's bytes as what an item of a kind is made of.
+
+    `encoding` is that of texts, where they do not tell it themselves.
 
     Raises
     ------
@@ -182,7 +191,7 @@ def decode_content(data: bytes, kind: Kind) -> Any:
     """
     if kind == "image":
         return data
-    return data.decode() if kind == "text" else decode_record(data)
+    return decode_text(data, encoding) if kind == "text" else decode_record(data)
 
 
 def text_in(cell: object) -> ScorableItem:

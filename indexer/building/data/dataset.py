@@ -154,6 +154,16 @@ class Dataset:
         kept = np.ones(len(self.items), np.bool_)
         kept[[*bad]] = False
         left = self.only(np.flatnonzero(kept))
+        for code in (
+            np.setdiff1d(self.codes, left.codes).tolist() if self.labels else ()
+        ):
+            row = next(row for row in sorted(bad) if self.codes[row] == code)
+            log.warning(
+                "no item of the class %r is left; of %s: %s",
+                self.labels[code],
+                self.names[row],
+                bad[row],
+            )
         skipped = ((self.names[int(row)], bad[row]) for row in sorted(bad))
         return replace(
             left.relabelled(self.labels) if self.labels else left,

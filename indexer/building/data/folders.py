@@ -2,44 +2,148 @@
 
 import logging
 import os
+import unicodedata
 from collections import Counter
+from collections.abc import Collection, Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.items import Kind
-from polydom.features.readers.folders import ENDINGS, files_of, readable
-from polydom.features.readers.tables import open_table
+from polydom.features.readers.folders import (
+    ENDINGS,
+    HIDDEN,
+    FoundFiles,
+    find_files,
+    has_usual_ending,
+    readable,
+)
+from polydom.features.readers.tables import Table, open_table
+from polydom.features.readers.texts import decode_text
 from polydom.features.wording import hint, listed
 
 from ..project import Data, Project
+from .dataset import Dataset
 from .rows import ENCODING_OPTION, Row, Source
-from .stored_items import Place, Reference, decode_text
+from .stored_items import Place, Reference
 
 log = logging.getLogger("polydom")
+
+
+# Folders that people divide their items into before they label them.
+TRAINED = {"train", "training", "trainset"}
+TESTED = {"test", "testing", "testset", "held-out", "held_out", "holdout"}
+PARTS = TRAINED | TESTED | {"dev", "eval", "val", "valid", "validation"}
+LOOSE = "it is in no folder of a class"
 
 
 def folder_source(path: Path, data: Data) -> Source:
     """Read the files of a folder, each in the folder of its class.
 
+    What is left out is said.
+
     Raises
     ------
     BadProject
-        If it is no folder, or a file is in no folder of a class.
+        If it is no folder, a file is in no folder of a class, a class has files of
+        which none can be read, or what should be classes are parts of the data.
     """
-    files = _files(path, kind_of(data))
+    found = _find(path, data)
+    _refuse_parts(path, found, data)
+    kind = kind_of(data)
+    files = []
+    for file in found.files:
+        if file.parent == path and not has_usual_ending(file, kind):
+            found.left_out[readable(file.name)] = LOOSE
+        else:
+            files.append(file)
+    classes = {readable(file.relative_to(path).parts[0]) for file in files}
+    _refuse_lost(path, found, classes, kind)
+    _say(path, found)
+    for name in found.folders:
+        if name not in classes:
+            log.warning("%s: the folder %r holds no %s", path.name, name, kind)
+    _say_alike(path, classes)
     place = _folder_place(path, data)
     rows = (_file_row(place, path, file, data) for file in files)
-    return Source(rows, len(files))
+    return Source(rows, len(files), found.reasons())
 
 
 def nothing_in(path: Path, data: Data) -> str:
     """Say that a folder holds no items, and what is needed."""
     kind = kind_of(data)
+    left_out = "".join(f"; {remark}" for remark in _find(path, data).remarks())
     return (
         f"{path} holds no {kind}s ({', '.join(ENDINGS[kind])}), each in a folder "
-        "named after its class"
+        f"named after its class{left_out}"
     )
+
+
+def refuse_lost_classes(dataset: Dataset) -> None:
+    """Refuse items in folders of classes if of one class none can be used.
+
+    Raises
+    ------
+    BadProject
+        Naming one of its files, and why that cannot be used.
+    """
+    for name, why in dataset.skipped:
+        folder, *within = Path(name).parts
+        is_lost = within and dataset.labels and folder not in dataset.labels
+        if is_lost and not why.startswith(HIDDEN):
+            raise BadProject(
+                f"none of the files in {folder} can be used, so it would be no class: "
+                f"{name}: {why}"
+            )
+
+
+def _refuse_parts(path: Path, found: FoundFiles, data: Data) -> None:
+    """Refuse folders of classes that lie in folders such as train and test."""
+    if not found.folders or not PARTS.issuperset(map(str.casefold, found.folders)):
+        return
+    if all(len(file.relative_to(path).parts) > 2 for file in found.files):
+        key = "images" if data.images is not None else "texts"
+        first, *others = sorted(found.folders, key=_part)
+        tested = f' and test = "{path.name}/{others[0]}"' if others else ""
+        raise BadProject(
+            f"{path} holds {listed(found.folders)}, which would be its classes; write "
+            f'[data] {key} = "{path.name}/{first}"{tested}'
+        )
+
+
+def _part(name: str) -> int:
+    """Put what is trained on first, then what is tested on."""
+    return 0 if name.casefold() in TRAINED else 2 - (name.casefold() in TESTED)
+
+
+def _refuse_lost(
+    path: Path, found: FoundFiles, classes: Collection[str], kind: Kind
+) -> None:
+    """Refuse a class that has files, none of which can be read."""
+    for name, why in sorted(found.left_out.items()):
+        folder, *within = Path(name).parts
+        is_lost = folder in found.folders and folder not in classes
+        if is_lost and within and why != HIDDEN:
+            raise BadProject(
+                f"{path}: the folder {folder!r} holds no {kind} that can be read: "
+                f"{name}: {why}; without any it is no class: take it out"
+            )
+
+
+def _say(path: Path, found: FoundFiles) -> None:
+    for remark in found.remarks():
+        log.warning("%s: %s", path.name, remark)
+
+
+def _say_alike(path: Path, classes: Iterable[str]) -> None:
+    """Say which classes have names that people may take for one."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(classes):
+        plain = unicodedata.normalize("NFKC", name).casefold().strip()
+        alike.setdefault(plain, []).append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            log.warning("%s: %s are two classes", path.name, listed(names))
 
 
 def kind_of(data: Data) -> Kind:
@@ -47,15 +151,16 @@ def kind_of(data: Data) -> Kind:
     return "text" if data.images is None else "image"
 
 
-def _files(folder: Path, kind: Kind) -> list[Path]:
+def _find(folder: Path, data: Data) -> FoundFiles:
+    kind = kind_of(data)
     if not folder.is_dir():
         what = "this is a file" if folder.exists() else "no such folder"
         raise BadProject(f"{folder}: {what}; a folder of {kind}s is needed")
-    return files_of(folder, kind)
+    return find_files(folder, kind, encoded=data.encoding is not None)
 
 
 def _folder_place(folder: Path, data: Data) -> Place:
-    encoding = None if data.images is not None else data.encoding or "utf-8-sig"
+    encoding = None if data.images is not None else data.encoding or ""
     return Place("file", os.fsencode(folder.absolute()), text=encoding)
 
 
@@ -75,13 +180,14 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
 def _with_content(row: Row) -> Row:
     """Read the file whose path a row has."""
     path, place = row.content, row.reference.place
-    content = path.read_bytes()
-    reference = row.reference._replace(length=len(content))
-    if place.text is not None:
-        try:
-            content = decode_text(content, place.text)
-        except UnicodeError as error:
-            raise BadProject(f"{path}: {error}{ENCODING_OPTION}") from error
+    try:
+        data = path.read_bytes()
+        content = data if place.text is None else decode_text(data, place.text)
+    except OSError as error:
+        raise BadProject(f"{readable(path)}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise BadProject(f"{readable(path)}: {error}{ENCODING_OPTION}") from error
+    reference = row.reference._replace(length=len(data))
     return row._replace(reference=reference, content=content)
 
 
@@ -96,7 +202,8 @@ def listed_source(project: Project, path: Path) -> Source:
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")
-    files = {str(file.relative_to(folder)): file for file in _files(folder, kind)}
+    found = _find(folder, data)
+    files = {_plain(file.relative_to(folder)): file for file in found.files}
     table = open_table(path, data.separator, data.encoding, [data.label])
     keys = data.label, data.group, data.time, data.weight
     wanted = [name for name in keys if name is not None]
@@ -111,11 +218,35 @@ def listed_source(project: Project, path: Path) -> Source:
             f"{path.name}: there is no column but {listed(wanted)}; one with the names "
             f"of the {kind} files is needed"
         )
+    column = _naming_column(table, others, files)
     place = _folder_place(folder, data)
-    rows = [
-        _listed_row(f"{path.name}, row {number}", cells, others[0], files, data, place)
-        for number, cells in enumerate(table.rows([others[0], *wanted]), 1)
-    ]
+    rows = []
+    for number, cells in enumerate(table.rows([column, *wanted]), 1):
+        where = f"{path.name}, row {number}"
+        if isinstance(cells, BadItem):
+            raise BadProject(f"{where}: {cells}")
+        name = _plain(cells[column])
+        if name not in files:
+            raise BadProject(f"{where}: {_why_no_file(name, folder, files, found)}")
+        own_name = str(files[name].relative_to(folder))
+        rows.append(
+            _listed_row(Reference(place, own_name=own_name), files[name], cells, data)
+        )
+    _say_unlisted(path, folder, rows, files, data)
+    return Source(map(_with_content, rows), len(rows), found.reasons())
+
+
+def _listed_row(reference: Reference, file: Path, cells: Any, data: Data) -> Row:
+    keys = data.label, data.group, data.time, data.weight
+    label, group, time, weight = (None if k is None else cells[k] for k in keys)
+    label = label.strip() if isinstance(label, str) else label
+    return Row(reference, file, label, group or None, time, weight)
+
+
+def _say_unlisted(
+    path: Path, folder: Path, rows: Sequence[Row], files: Collection[str], data: Data
+) -> None:
+    """Refuse files that are listed twice, and say how many are not."""
     times = Counter(row.name for row in rows)
     if len(times) < len(rows):
         ((twice, count),) = times.most_common(1)
@@ -125,32 +256,31 @@ def listed_source(project: Project, path: Path) -> Source:
             "%d of %d %ss in %s are not in %s, and left out",
             len(files) - len(rows),
             len(files),
-            kind,
+            kind_of(data),
             folder.name,
             path.name,
         )
-    return Source(map(_with_content, rows), len(rows))
 
 
-def _listed_row(
-    where: str,
-    cells: Any,
-    column: str,
-    files: dict[str, Path],
-    data: Data,
-    place: Place,
-) -> Row:
-    """Find the file that a row of labels names."""
-    if isinstance(cells, BadItem):
-        raise BadProject(f"{where}: {cells}")
-    name = str(Path(str(cells[column]).strip()))
-    if name not in files:
-        raise BadProject(
-            f"{where}: there is no file {name!r} in {data.images or data.texts}; "
-            f"{hint(name, [*files])}"
-        )
-    keys = data.label, data.group, data.time, data.weight
-    label, group, time, weight = (None if k is None else cells[k] for k in keys)
-    label = label.strip() if isinstance(label, str) else label
-    reference = Reference(place, own_name=name)
-    return Row(reference, files[name], label, group or None, time, weight)
+def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
+    """Find the column that names the files: the first, unless only another one does."""
+    for row in table.rows(names):
+        if not isinstance(row, BadItem):
+            return next((n for n in names if _plain(row[n]) in files), names[0])
+    return names[0]
+
+
+def _plain(name: object) -> str:
+    """Write a path as all systems do, however its letters are composed."""
+    path = Path(str(name).strip().replace("\\", "/"))
+    return unicodedata.normalize("NFC", path.as_posix())
+
+
+def _why_no_file(
+    name: str, folder: Path, files: Collection[str], found: FoundFiles
+) -> str:
+    for own, why in found.left_out.items():
+        if _plain(own) == name:
+            return f"{own} in {folder.name} is left out: {why}"
+    near = hint(name, [*files])
+    return f"there is no file {name!r} in {folder.name}; {near}"

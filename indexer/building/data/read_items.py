@@ -25,6 +25,7 @@ from polydom.features.wording import listed
 from ...progress import OnProgress
 from ..cache import FOLDER, digest
 from ..project import Data, Project
+from .copies import keep_copies_together
 from .dataset import (
     Dataset,
     make_dataset,
@@ -32,7 +33,12 @@ from .dataset import (
     refuse_mixed,
     refuse_shared_groups,
 )
-from .folders import folder_source, listed_source, nothing_in
+from .folders import (
+    folder_source,
+    listed_source,
+    nothing_in,
+    refuse_lost_classes,
+)
 from .read_table import label_of, load_table, weights_of
 from .rows import ENCODING_OPTION, Row, Source
 from .stored_items import Place, Reference, StoredItemsWriter
@@ -72,6 +78,9 @@ def load_data(
             dataset = _load_items(project, on_progress, _Read(items, folder))
     if dataset.numbers is None:
         dataset = dataset.relabelled(dataset.labels)  # of which there must be two
+    if project.data.labels is None:
+        refuse_lost_classes(dataset)
+    dataset = keep_copies_together(dataset)
     refuse_shared_groups(dataset)
     project.costs.check_size(dataset.kind)
     return dataset
@@ -120,6 +129,7 @@ def _load_items(
         if len(read.items) == before:
             raise BadProject(_nothing(project, name, read.skipped))
         counts.append(len(read.items) - before)
+        read.skipped += source.left_out
     refuse_mixed(read.items.kinds)
     items = read.items.items()
     tested = np.arange(len(items)) >= counts[0]

@@ -1,6 +1,6 @@
 """What is read of each labelled item, wherever it lies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from .stored_items import Reference
@@ -25,7 +25,17 @@ class Row(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Rows to be read, and how many there are at most where that is known."""
+    """Rows to be read.
+
+    Attributes
+    ----------
+    rows
+    most
+        How many there are at most, where that is known.
+    left_out
+        What is there and no item: an example, and why.
+    """
 
     rows: Iterable[Row]
     most: int | None = None
+    left_out: Sequence[tuple[str, str]] = ()

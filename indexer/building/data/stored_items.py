@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
 from polydom.features.readers.folders import readable
+from polydom.features.readers.texts import decode_text
 
 from ...index.pdx_file import replace_when_done
 from ..cache import Cache, digest
@@ -49,7 +50,8 @@ class Place(msgspec.Struct, frozen=True):
         What an item's name begins with, before its number; None where each has a name
         of its own, as files have, which is their path within the folder.
     text
-        The encoding of files that are texts, or the text's key in a line.
+        The encoding of files that are texts, empty where they tell it themselves; or
+        the text's key in a line.
     """
 
     form: Form
@@ -141,6 +143,11 @@ class StoredItems(Sequence[Item]):
     def kind(self) -> Kind:
         """What all of them are."""
         return self._facts[0]
+
+    @property
+    def are_files(self) -> bool:
+        """Whether each is a file of its own."""
+        return all(place.form == "file" for place in self._facts[1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
@@ -364,12 +371,6 @@ def digest_of(payload: Any) -> bytes:
     """Identify what an item holds: 16 bytes."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
-
-
-def decode_text(data: bytes, encoding: str | None) -> str:
-    """Read a text as Python reads files: any end of a line becomes a line feed."""
-    text = data.decode(encoding or "utf-8-sig")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _decode(place: Place, data: bytes) -> Any:

@@ -99,6 +99,15 @@ def test_json_lines_have_labels_beside_texts_and_records(tmp_path: Path) -> None
     assert found.remarks[0].endswith("does not know, not read: id")
 
 
+def test_hidden_files_of_a_folder_are_no_items_and_said(tmp_path: Path) -> None:
+    for name in (".old/1.txt", "ham/._1.txt", "ham/1.eml", "spam/Thumbs.db"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    found = read(tmp_path, package("text"))
+    assert pairs(found) == [("x", "ham")]
+    assert found.remarks == ["left out .old: hidden, or a program's own (and 2 more)"]
+
+
 def test_a_table_has_a_column_of_labels(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
     path.write_text("id;age;job;label\n1;3; cook ; ham \n2;;7;spam\n3;9;x\n")

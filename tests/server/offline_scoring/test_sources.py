@@ -127,3 +127,32 @@ def test_what_holds_no_items_is_refused(tmp_path: Path) -> None:
     for name, message in (("x.xls", r"\.tsv or \.parquet"), ("none", "no such file")):
         with pytest.raises(BadInput, match=message):
             read_items(tmp_path / name, RECORDS)
+
+
+def test_folders_are_read_by_what_files_hold(tmp_path: Path) -> None:
+    for name, data in (
+        (".hidden/1.txt", b"x"),
+        ("a/.DS_Store", b"x"),
+        ("a/1.eml", "Öl\r\n".encode("utf-16")),
+        ("a/2.pdf", b"%PDF-1.7"),
+        ("a/3.txt", b"\xef\xbb\xbfhi"),
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    source = read_items(tmp_path, package("text"))
+    assert [*source.items] == [("a/1.eml", "Öl\n"), ("a/3.txt", "hi")]
+    assert source.remarks() == [
+        "left out .hidden: hidden, or a program's own (and 1 more)",
+        "left out a/2.pdf: no text, but PDF",
+    ]
+    (tmp_path / "a" / "4.txt").write_bytes("Öl".encode("latin-1"))
+    assert isinstance([*read_items(tmp_path, package("text")).items][-1][1], BadItem)
+    read = read_items(tmp_path, package("text"), encoding="latin-1")
+    assert [*read.items][-1] == ("a/4.txt", "Öl")
+
+
+def test_a_folder_of_what_is_not_read_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "1.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    with pytest.raises(BadInput, match=r"left out 1\.heic: HEIC is not read; save it"):
+        read_items(tmp_path, package("image"))

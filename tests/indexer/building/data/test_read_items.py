@@ -23,9 +23,9 @@ def load(folder: Path, task: str | None = None, **data: Any) -> Dataset:
     return load_data(Project.from_mapping(content, folder=folder))
 
 
-def png(edge: int = 4) -> bytes:
+def png(edge: int = 4, grey: int = 9) -> bytes:
     file = io.BytesIO()
-    Image.new("L", (edge, edge), 9).save(file, "png")
+    Image.new("L", (edge, edge), grey).save(file, "png")
     return file.getvalue()
 
 
@@ -34,7 +34,7 @@ def photos(folder: Path) -> Path:
         for number in range(3):
             path = folder / "photos" / label / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(png(4 + number))
+            path.write_bytes(png(4 + number, ord(label[0])))
     return folder
 
 

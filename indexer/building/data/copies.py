@@ -1,0 +1,105 @@
+"""Files that hold the same bytes: kept on one side of every split, and said."""
+
+import logging
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from .dataset import Dataset, Rows, number_in_turn
+from .stored_items import StoredItems
+
+log = logging.getLogger("polydom")
+
+
+class Pair(NamedTuple):
+    """Two items of which the second is a copy of the first, by position."""
+
+    first: int
+    second: int
+
+
+def keep_copies_together(dataset: Dataset) -> Dataset:
+    """Let items that are copies of each other be of one group, and say so.
+
+    Those that are also tested on are left out of what is trained on. Only items that
+    are files count as copies: short texts come again by themselves.
+    """
+    items = dataset.items
+    if not isinstance(items, StoredItems) or not items.are_files:
+        return dataset
+    own = _numbered(items)
+    copies = np.bincount(own)[own] > 1
+    if not copies.any():
+        return dataset
+    names = dataset.names
+    if (other := _of_another_class(dataset, own)) is not None:
+        log.warning(
+            "%s and %s hold the same bytes and have different labels; one of them must "
+            "be wrong",
+            names[other.first],
+            names[other.second],
+        )
+    pair = _pairs(own)[0]
+    log.warning(
+        "%d files hold what another one holds, such as %s and %s; copies are never on "
+        "both sides of a split",
+        len(own) - len(np.unique(own)),
+        names[pair.first],
+        names[pair.second],
+    )
+    if dataset.tested is not None:
+        dataset, own = _trained_apart(dataset, own, dataset.tested)
+    return replace(dataset, groups=joined_groups(dataset.groups, own))
+
+
+def _numbered(items: StoredItems) -> Rows:
+    """Give items that hold the same one number (N,)."""
+    rows = np.ascontiguousarray(items.digests)
+    single = rows.view(f"V{rows.shape[1]}").ravel()
+    return np.unique(single, return_inverse=True)[1]
+
+
+def _pairs(own: Rows) -> list[Pair]:
+    """Pair every copy with the first that holds the same."""
+    _, first = np.unique(own, return_index=True)
+    copies = np.setdiff1d(np.arange(len(own)), first)
+    return [Pair(int(first[own[row]]), int(row)) for row in copies]
+
+
+def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
+    """Find two copies whose labels differ."""
+    targets = dataset.targets
+    differ = (pair for pair in _pairs(own) if targets[pair[0]] != targets[pair[1]])
+    return next(differ, None)
+
+
+def _trained_apart(
+    dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
+) -> tuple[Dataset, Rows]:
+    """Leave out what would be trained on and holds what is tested on."""
+    bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
+    by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
+    why = {
+        row: f"it holds what {dataset.names[int(by_number[int(own[row])])]} holds, "
+        "which is tested on"
+        for row in bad.tolist()
+    }
+    return dataset.without(why), np.delete(own, bad)
+
+
+def joined_groups(groups: Rows, own: Rows) -> Rows:
+    """Make one group of those that share an item (N,), by groups' and items' numbers.
+
+    Groups that share one with a third are one, too.
+    """
+    count = int(groups.max()) + 1
+    size = count + int(own.max()) + 1
+    edges = coo_array(
+        (np.ones(len(own), np.bool_), (groups, count + own)), shape=(size, size)
+    )
+    _, parts = connected_components(edges, directed=False)
+    return number_in_turn(parts[groups].astype(np.int64))
