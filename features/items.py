@@ -50,12 +50,16 @@ class Gaps(msgspec.Struct, frozen=True):
     ----------
     unknown
         Columns that hold a word, or anything but a word, that was never seen in them.
-    missing
-        How many of its columns hold nothing, where that is more than half; else 0.
+    empty
+        Columns that hold nothing: a bit for each, in the order of `KnownColumns.bits`.
+    withheld
+        Features that cannot be computed for want of columns: a bit for each, as in
+        masks of feature sets.
     """
 
     unknown: tuple[str, ...] = ()
-    missing: int = 0
+    empty: int = 0
+    withheld: int = 0
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -83,6 +87,11 @@ class Item(msgspec.Struct, frozen=True):
     def pair(self) -> bool:
         """Whether the size is of two numbers."""
         return isinstance(self.size, tuple)
+
+    @property
+    def withheld(self) -> int:
+        """Features that cannot be computed of it: a bit for each, 0 for none."""
+        return 0 if self.gaps is None else self.gaps.withheld
 
 
 def make_item(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer import Index
-from polydom.server.batch.knapsack import Menus, solve
+from polydom.server.batch.knapsack import Menus, Shape, solve
 from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
@@ -52,7 +52,7 @@ class Held:
         self.planner = Planner(index, index.package.extractor())
         self.items, self.labels = held_out(project(quick))
         menus = Menus(index, index.coefficients)
-        self.menus = [menus.of(item.size) for item in self.items]
+        self.menus = [menus.of(Shape.of(item)) for item in self.items]
         self._known: dict[tuple[int, int], Outcome] = {}
         self.most = sum(float(menu.costs[-1]) for menu in self.menus)
 

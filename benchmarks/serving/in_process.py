@@ -101,7 +101,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     def quick(body: bytes) -> bytes:
         read = reader.read(body)
         assert read is not None
-        answer = records.answer(*read[:2], now(), written.append)
+        answer = records.answer(*read, now(), written.append)
         if answer is None:  # the one before was stalled, so this one is timed
             return ordinary(body)
         written.pop()()

@@ -68,6 +68,7 @@ from .learner_race import (
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .measured_later import await_times
 from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
+from .record_gaps import count_gaps
 from .training.class_weights import class_weights, costs_by_code
 from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit, train_again
@@ -242,7 +243,8 @@ class Builder:
         model_costs, measured = self._model_costs(sets, self.trainer.model)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
-        kept = searched.keep(curves_of_sets, sizes, self.terms.search.budget_range)
+        budgets = self.terms.search.budget_range
+        kept = searched.keep(curves_of_sets, sizes, budgets, self._may_lack)
         masks = [sets[row] for row in kept]
         orders, fallbacks = searched.order(masks, self.cost_of)
         models, again = self._kept_models(masks)
@@ -257,6 +259,8 @@ class Builder:
             "observed": [searched.qualities[mask] for mask in masks],
             "refitted": [bool(one) for one in again],
         }
+        if self._may_lack:
+            report["gaps"] = msgspec.to_builtins(count_gaps(table))
         if table.dataset.numbers is not None:
             report |= self._of_numbers(masks)
         if self._judge.costs is not None:
@@ -671,6 +675,12 @@ class Builder:
             self.progress,
             grows=self._judge.measure == "accuracy",
         )
+
+    @property
+    def _may_lack(self) -> list[int]:
+        """Positions of the features that an item may lack: those of columns."""
+        stored = self.table.features.stored
+        return [k for k, one in enumerate(stored) if one.columns is not None]
 
     def _trains_all(self) -> Trainer:
         """Give what trains any set on all items, and has not spent any time yet."""

@@ -152,6 +152,21 @@ class BuiltTesting(msgspec.Struct):
     trainings: Count | None = None
 
 
+class BuiltGaps(msgspec.Struct):
+    """How often records of the build lacked something, as shares of them.
+
+    Attributes
+    ----------
+    columns
+        Of each column that was ever empty: where it was.
+    features
+        Of each feature of which ever all columns were empty: where they were.
+    """
+
+    columns: dict[str, Share]
+    features: dict[str, Share]
+
+
 class BuiltPace(msgspec.Struct):
     """Seconds of each sample: see `MachineTimes`, which checks them further."""
 
@@ -177,6 +192,7 @@ class MetaFacts(msgspec.Struct):
     curves: list[BuiltCurve] = []
     measured: BuiltLoad | None = None
     pace: BuiltPace | None = None
+    gaps: BuiltGaps | None = None
     learner: BuiltLearner | UnsetType = UNSET
     selection: dict[str, Any] | None = None
     search: BuiltSearch | UnsetType = UNSET
@@ -221,6 +237,12 @@ def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
         return None
     told: BuiltExits = _convert(exits, BuiltExits, "meta.exits")
     return told
+
+
+def gaps_of(meta: Mapping[str, Any]) -> BuiltGaps | None:
+    """Read what was empty in the records of a build; None where that is not known."""
+    gaps = meta.get("gaps")
+    return None if gaps is None else _convert(gaps, BuiltGaps, "meta.gaps")
 
 
 def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:

@@ -121,7 +121,13 @@ class AnytimeRule:
         return int(best_within(self.masks, self.qualities, done))
 
     def target(
-        self, at: NodeCosts, done: int, left: float, *, careful: bool = True
+        self,
+        at: NodeCosts,
+        done: int,
+        left: float,
+        withheld: int = 0,
+        *,
+        careful: bool = True,
     ) -> int:
         """Row to go towards, -1 where stopping is best.
 
@@ -133,6 +139,8 @@ class AnytimeRule:
             Mask of the features that are computed; their steps are.
         left
             Seconds that remain.
+        withheld
+            Mask of the features that cannot be computed.
         careful
             Only begin what is done in time even if it takes its high seconds, now and
             at every feature after, and only if that promises more than the chance of
@@ -142,12 +150,14 @@ class AnytimeRule:
         quality = float(self.qualities[self.answer(done)])
         return int(
             most_promising(
+                self.masks,
                 self.orders,
                 self.gains,
                 self.model_s,
                 self.needs,
                 at.feature_s,
                 at.step_s,
+                withheld,
                 done,
                 quality,
                 left,

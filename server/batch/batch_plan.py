@@ -23,7 +23,7 @@ from polydom.indexer.index.index import Index
 from ..engine.loading import load_index, package_of
 from ..engine.outcome import Outcome
 from ..engine.planner import REMEMBERED, Planner
-from .knapsack import Floats, Menu, Menus, Steps
+from .knapsack import Floats, Menu, Menus, Shape, Steps
 from .ledger import Answered, Assignment, Failed, Numbered, Result, try_each
 from .menu_costs import menu_costs
 from .price import Price, price_of
@@ -113,7 +113,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput(
                 f"{len(sizes)} sizes of {count} items came; one is needed at least"
             )
-        return finder.find(sizes, count / len(sizes), total)
+        return finder.find([*map(Shape, sizes)], count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
         """Refuse to answer by it with another index, or `exact` where it is not."""
@@ -178,14 +178,14 @@ class PlanFinder:
             self._accuracies = np.array([index.accuracy(row) for row in rows], float)
 
     def find(
-        self, sizes: Sequence[Size], counts: Floats | float, total: float
+        self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
         """Find the price at which items come to a total.
 
         Parameters
         ----------
-        sizes : (S,)
-            A sample, at least one.
+        shapes : (S,)
+            Of a sample, at least one.
         counts : (S,)
             How many items each of them stands for, above 0; or one number for all.
         total
@@ -196,7 +196,7 @@ class PlanFinder:
         BadInput
             If a size is none of the index's.
         """
-        menus = [self._menu(size) for size in sizes]
+        menus = [self._menu(shape) for shape in shapes]
         weights = np.broadcast_to(np.asarray(counts, np.float64), len(menus))
         steps = Steps(menus)
         costs = steps.costs * weights[steps.item]
@@ -223,21 +223,21 @@ class PlanFinder:
             ),
         )
 
-    def mean_cost(self, plan: BatchPlan, sizes: Sequence[Size]) -> float:
-        """Say what a plan makes of items of some sizes, on average."""
-        steps = Steps([self._menu(size) for size in sizes])
+    def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
+        """Say what a plan makes of items of some shapes, on average."""
+        steps = Steps([self._menu(shape) for shape in shapes])
         taken = price_in(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
-        return float(whole / len(sizes))
+        return float(whole / len(shapes))
 
-    def _menu(self, size: Size) -> Menu:
-        if not is_size(size, 1 + self._index.pairs):
+    def _menu(self, shape: Shape) -> Menu:
+        if not is_size(shape.size, 1 + self._index.pairs):
             numbers = "two numbers" if self._index.pairs else "one number"
             raise BadInput(
-                f"a size is {show_size(size)}; items of this index have {numbers} "
-                "above 0"
+                f"a size is {show_size(shape.size)}; items of this index have "
+                f"{numbers} above 0"
             )
-        return self._menus.of(size)
+        return self._menus.of(shape)
 
 
 class Assigner:
@@ -267,14 +267,14 @@ class Assigner:
 
     def assign(self, item: Item) -> Assignment:
         """Say which row an item gets."""
-        without, with_tie = self._offers(item.size)
+        without, with_tie = self._offers(Shape.of(item))
         tied = without != with_tie and ticket(item) < self._share
         row, cost = with_tie if tied else without
         return Assignment(item, row, self._exact, cost)
 
-    def _find_offers(self, size: Size) -> tuple[tuple[int, float], tuple[int, float]]:
+    def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
         """Row and cost without a step worth exactly the price, and with it."""
-        menu = self._menus.of(size)
+        menu = self._menus.of(shape)
         slopes = menu.slopes
         first, last = (int(p.taken(slopes).sum()) for p in (self._none, self._all))
         rows, costs = menu.rows.tolist(), menu.costs.tolist()

@@ -9,14 +9,16 @@ optimum is less than the gain of one step. ICSP leaves this question open.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadInput
+from polydom.features.items import Item
 from polydom.features.sizes import Size
+from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
 
 from .price import price_of
@@ -27,6 +29,26 @@ Ints = NDArray[np.int64]
 # Rounds in which what the greedy leaves is spent on steps further down.
 ROUNDS = 16
 KEPT_MENUS = 1 << 16
+
+
+class Shape(NamedTuple):
+    """All of an item that its menu depends on.
+
+    Attributes
+    ----------
+    size
+        Its size.
+    withheld
+        Mask of the features that cannot be computed of it.
+    """
+
+    size: Size
+    withheld: int = 0
+
+    @classmethod
+    def of(cls, item: Item) -> Self:
+        """Return that of an item."""
+        return cls(item.size, item.withheld)
 
 
 class Menu(NamedTuple):
@@ -103,7 +125,7 @@ def make_menu(rows: Ints, costs: Floats, qualities: Floats) -> Menu:
 
 
 class Menus:
-    """The menus of an index by item size, each made once.
+    """The menus of an index by items' shapes, each made once.
 
     Parameters
     ----------
@@ -116,19 +138,23 @@ class Menus:
     def __init__(self, index: Index, costs: Floats) -> None:
         self._index = index
         self._costs = costs
-        self._made: dict[Size, Menu] = {}
+        self._made: dict[Shape, Menu] = {}
 
-    def of(self, size: Size) -> Menu:
-        """Return the menu for items of a size."""
-        menu = self._made.get(size)
+    def of(self, shape: Shape) -> Menu:
+        """Return the menu for items of a shape."""
+        menu = self._made.get(shape)
         if menu is None:
             if len(self._made) >= KEPT_MENUS:
                 self._made.clear()
-            rows = self._index.skyline(size)
-            costs = costs_at(self._costs[rows], size)
-            menu = make_menu(rows, costs, self._index.qualities[rows])
-            self._made[size] = menu
+            menu = self._made[shape] = self._make(shape)
         return menu
+
+    def _make(self, shape: Shape) -> Menu:
+        index, (size, withheld) = self._index, shape
+        lookup = GivenLookup(index, withheld) if withheld else index.lookup
+        rows = lookup.skyline(size)
+        costs = costs_at(self._costs[rows], size)
+        return make_menu(rows, costs, index.qualities[rows])
 
 
 class Steps:

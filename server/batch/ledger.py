@@ -15,7 +15,7 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.batch import Totals
-from .knapsack import Menu, Menus, solve
+from .knapsack import Menu, Menus, Shape, solve
 from .menu_costs import menu_costs
 from .stream_budget import StreamBudget
 
@@ -106,7 +106,7 @@ class Ledger:
     Attributes
     ----------
     menus
-        What there is for items by size, at what it costs on average.
+        What there is for items by shape, at what it costs on average.
     kept
         What chunks planned now have to leave of the budget.
     exact
@@ -181,7 +181,7 @@ class Ledger:
         planned_s = self.planner.now()
         come = len(items) + self._stream_budget.to_come(len(items))
         left = self.left_for_plans(come)
-        menus = [self.menus.of(item.size) for item in items]
+        menus = [self.menus.of(Shape.of(item)) for item in items]
         found = self._stream_budget.choose(menus, left)
         cost = found.cost
         if not self._time_counts:
@@ -191,7 +191,7 @@ class Ledger:
                 for item, menu, place in zip(items, menus, found.places, strict=True)
             )
             if cost > (most := self._left_beside_others(left, menus)):
-                menus = [self._most_menus.of(item.size) for item in items]
+                menus = [self._most_menus.of(Shape.of(item)) for item in items]
                 found = solve(menus, most)
                 cost = found.cost
         assignments = [

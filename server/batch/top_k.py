@@ -15,6 +15,7 @@ from polydom.features.items import ReadRecord
 
 from ..engine.request import Caller
 from ..errors import TooLarge
+from .knapsack import Shape
 from .ledger import Answered, Assignment, Ledger, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
@@ -84,7 +85,7 @@ class TopK:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        menu = self._ledger.menus.of(candidate.item.size)
+        menu = self._ledger.menus.of(Shape.of(candidate.item))
         self._best_cost += float(menu.costs[-1])
         heapq.heappush(
             self._heap, (self._score(candidate), -candidate.number, candidate)
@@ -118,7 +119,7 @@ class TopK:
         self._heap.sort()
         while self._heap:
             number, item, outcome = candidate = self._heap[-1][2]
-            menu = ledger.menus.of(item.size)
+            menu = ledger.menus.of(Shape.of(item))
             row = int(menu.rows[-1])
             if row != outcome.row:
                 cost = float(menu.costs[-1])

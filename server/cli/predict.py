@@ -31,6 +31,7 @@ IN_WORDS: dict[Reason, str] = {
     "budget": "a larger budget would buy a better model",
     "waited": "others were first, which left too little for a better model",
     "pressure": "others waited, so a cheaper model answered",
+    "missing": "columns that are missing would buy a better model",
     "infeasible": "the budget buys nothing that was asked for",
     "overrun": "a feature took longer than planned, so the work was cut short",
     "sure": "what was computed first was enough to be sure",
@@ -166,7 +167,11 @@ def line_of(path: Path, answer: Answer, package: "Package") -> str:
     if answer.unknown is not UNSET:
         notes.append(f"never seen before: the values of {', '.join(answer.unknown)}")
     if answer.missing is not UNSET:
-        notes.append(f"{answer.missing} columns are missing")
+        notes.append(f"{answer.missing} columns of the model are missing")
+    if answer.best_next is not UNSET:
+        named = printable(", ".join(answer.best_next.columns))
+        quality = show_accuracy(answer.best_next.expected_quality)
+        notes.append(f"most would help: {named} ({quality})")
     return (
         f"{path}: {_words_of(answer, package)} by {features}; "
         f"{_expected(answer, package)}; {took}"

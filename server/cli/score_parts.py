@@ -28,6 +28,7 @@ def into_folder(
 ) -> None:
     """Score a batch into a folder, and tell what it spent."""
     workers = workers_of(connect(on))
+    _tell_remarks(batch)
     with (
         resumable(),
         ProgressBars(Console(stderr=True)).stage("scoring", batch.count) as progress,
@@ -45,6 +46,7 @@ def into_folder(
 
 def tell_ahead(batch: BatchRun, total: float) -> None:
     """Say what a total buys, and half of it and twice as much."""
+    _tell_remarks(batch)
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for part in BESIDE:
         plan = batch.foresee(part * total)
@@ -57,6 +59,11 @@ def tell_ahead(batch: BatchRun, total: float) -> None:
     typer.echo(
         f"{batch.count:,} items in {len(batch.parts):,} parts; nothing is scored"
     )
+
+
+def _tell_remarks(batch: BatchRun) -> None:
+    for remark in batch.remarks():
+        typer.echo(remark, err=True)
 
 
 def _show_price(plan: BatchPlan) -> str:

@@ -81,9 +81,12 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
 
     Where not even that is as good as asked for, nothing is worth computing.
     """
-    if choice.late or choice.reason is None or request.budget.due_s == math.inf:
+    reason = choice.reason
+    if reason is None or reason == "missing" or choice.late:
         return False
-    best, _ = planner.top(request.item.size)
+    if request.budget.due_s == math.inf:
+        return False
+    best, _ = planner.top_of(request.item)
     return planner.qualities[best] >= request.min_quality
 
 
@@ -567,8 +570,9 @@ class AnytimeExecution(Execution):
 
     def _aim(self, left: float) -> None:
         """Choose the feature to compute with so much time left; -1 for none."""
+        withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
-            self._costs, self._computed, left
+            self._costs, self._computed, left, withheld
         )
         if self._aimed >= 0:
             self._next = self._anytime.next(self._aimed, self._computed)
@@ -593,9 +597,10 @@ class AnytimeExecution(Execution):
         unasked = quality < self._request.min_quality
         if unasked or (quality == chosen and not self._yielded):
             return choice.reason
-        best, _ = planner.top(self._request.item.size)
+        best, _ = planner.top_of(self._request.item)
         if quality >= planner.qualities[best]:
-            return None
+            known = self._request, quality, self.started_s, choice.drift
+            return "missing" if planner.wanted_for(*known) >= 0 else None
         if self._yielded:
             return "pressure"
         return "waited" if choice.reason == "waited" else "budget"

@@ -3,17 +3,22 @@
 import math
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 import numpy as np
 
 from polydom.features.costs.polynomials import costs_at
 from polydom.features.costs.stopwatch import busy_clock
+from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
+from polydom.features.items import Item
 from polydom.features.sizes import Size
+from polydom.features.wording import listed
 from polydom.indexer.index.built_facts import exits_of
+from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.lookup import SizeLookup
 from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package
@@ -33,6 +38,8 @@ PRESSURE = 0.2
 # Sizes of which the most accurate row is remembered; records have one, and images of
 # one camera few.
 REMEMBERED = 1024
+# Patterns of features withheld of which the look-up is kept, some kilobytes each.
+PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -48,7 +55,8 @@ class Choice(msgspec.Struct, frozen=True):
         None for the most accurate plan at this size; "budget" where what was left of
         the budget buys no better; "waited" where it would have, had the request not
         waited for others; "pressure" where others wait and a cheaper one was taken for
-        their sake; "infeasible" where what was left buys nothing that was asked for.
+        their sake; "missing" where it would have, had more columns come; "infeasible"
+        where what was left buys nothing that was asked for.
     drift
         That correction.
     late
@@ -91,6 +99,8 @@ class Planner:
         What costs are counted in; "s" or a currency.
     top
         Gives the most accurate row at a size, and its cost by the curves.
+    given
+        Gives the look-up for a mask of features that cannot be computed.
     labels
         Names of the classes of each row's model; none where answers are numbers.
     intervals
@@ -153,6 +163,7 @@ class Planner:
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
         self.top = remember_tops(index)
+        self.given = lru_cache(PATTERNS)(partial(GivenLookup, index))
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
@@ -175,15 +186,23 @@ class Planner:
         TooLittleLeft
             If nothing that was asked for fits and the request wants an error then.
         """
-        size, qualities = request.item.size, self.qualities
+        item, qualities = request.item, self.qualities
+        size = item.size
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
         left = remaining / drift - more  # as the curves count
-        best, best_cost = self.top(size)
+        gaps = item.gaps
+        whole = gaps is None or not gaps.withheld
+        best, best_cost = self.top(size) if whole else self.top_of(item)
         fits = left > 0 and best_cost <= left
-        if fits and not waiting and qualities[best] >= request.min_quality:
+        if (
+            fits
+            and whole
+            and not waiting
+            and qualities[best] >= request.min_quality
+        ):
             return Choice(self.plans[best], (best_cost + more) * drift, None, drift)
-        row = best if fits else self._best(size, left)
+        row = best if fits else self._best(item, left)
         if not self._serves(row, request):
             return self._choose_infeasible(request, now_s, drift)
         reason: Reason | None = None
@@ -192,9 +211,48 @@ class Planner:
             worth = self._most_worth(request, left, price)
             if worth != row:
                 row, reason = worth, "pressure"
-        if reason is None and qualities[row] < qualities[best]:
+        if reason is None:
             reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, more, left=remaining)
+
+    def lookup_of(self, item: Item) -> SizeLookup[Size] | GivenLookup:
+        """Give the look-up among what can be computed of an item."""
+        withheld = item.withheld
+        return self.given(withheld) if withheld else self.index.lookup
+
+    def top_of(self, item: Item) -> tuple[int, float]:
+        """Give the most accurate row for what came of an item, and its cost."""
+        if not item.withheld:
+            return self.top(item.size)
+        row = self.given(item.withheld).best(item.size, math.inf)
+        return row, self.index.cost_s(row, item.size)
+
+    def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
+        """Row that would answer better within what is left, had more columns come.
+
+        Of those that want one more feature, where there is one, else any; -1 for none.
+
+        Parameters
+        ----------
+        left
+            As the curves count.
+        above, least
+            Quality that it has to exceed, and to reach.
+        """
+        if not item.withheld or not left >= 0:
+            return -1
+        for row in self.given(item.withheld).wanting(item.size, left):
+            quality = self.qualities[row]
+            if row >= 0 and quality > above and quality >= least:
+                return row
+        return -1
+
+    def wanted_for(
+        self, request: Request, quality: float, now_s: float, drift: float
+    ) -> int:
+        """Row that would be better than such a quality: `wanted` at that moment."""
+        left = request.budget.left(now_s) / drift - self._more(request)
+        return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
         """Say whether `choose` would choose the same now, were nobody waiting."""
@@ -211,19 +269,25 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Take a row whatever it costs; "budget" where it is not the best."""
-        size, package = request.item.size, self.package
+        """Take a row whatever it costs; "budget" where it is not the best.
+
+        "missing" where it is the best of what came.
+        """
+        item, package = request.item, self.package
         whole_s, own_s = package.checked_s[row], package.model_s[row]
         more = float(whole_s - own_s) if request.exact else 0.0
-        best, _ = self.top(size)
-        is_best = self.qualities[row] >= self.qualities[best]
-        reason: Reason | None = None if is_best else "budget"
-        return self._choice(row, size, reason, self._drift_at(now_s), more, late=True)
+        reason: Reason | None = None
+        if self.qualities[row] < self.qualities[self.top_of(item)[0]]:
+            reason = "budget"
+        elif self.wanted(item, math.inf, self.qualities[row]) >= 0:
+            reason = "missing"
+        drift = self._drift_at(now_s)
+        return self._choice(row, item.size, reason, drift, more, late=True)
 
     def _price(self, request: Request, waiting: int, drift: float) -> float:
         """Quality that a second is worth to so many others."""
         in_all = request.budget.whole / drift
-        row = self._best(request.item.size, in_all)
+        row = self._best(request.item, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
@@ -238,15 +302,21 @@ class Planner:
         """Row that would be bought if nobody else had been in the way."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
-        return self._best(request.item.size, left)
+        return self._best(request.item, left)
 
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
-    ) -> Reason:
-        """Say why a row is not the best: others were first, or the budget is small."""
-        unhindered = self._unhindered(request, now_s, drift)
-        waited = self.qualities[unhindered] > self.qualities[row]
-        return "waited" if waited else "budget"
+    ) -> Reason | None:
+        """Say why a row is not the best; None if it is.
+
+        Others were first, the budget is small, or columns are missing.
+        """
+        item, qualities = request.item, self.qualities
+        if qualities[row] < qualities[self.top_of(item)[0]]:
+            unhindered = self._unhindered(request, now_s, drift)
+            return "waited" if qualities[unhindered] > qualities[row] else "budget"
+        wanted = self.wanted_for(request, qualities[row], now_s, drift)
+        return "missing" if wanted >= 0 else None
 
     def _serves(self, row: int, request: Request) -> bool:
         """Say whether a row is what was asked for: good enough, and no mere prior."""
@@ -256,7 +326,8 @@ class Planner:
 
     def _most_worth(self, request: Request, left: float, price: float) -> int:
         """Row of best quality minus price times mean cost that fits and is enough."""
-        rows, size = self.index.skyline(request.item.size), request.item.size
+        size = request.item.size
+        rows = self.lookup_of(request.item).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
         means = costs_at(self.mean_costs[rows], size)
         qualities = self.index.qualities[rows]
@@ -264,8 +335,8 @@ class Planner:
         worths = np.where(fits, qualities - price * means, -np.inf)
         return int(rows[worths.argmax()])
 
-    def _best(self, size: Size, left: float) -> int:
-        row = self.index.lookup.best(size, left) if left > 0 else -1
+    def _best(self, item: Item, left: float) -> int:
+        row = self.lookup_of(item).best(item.size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
@@ -273,7 +344,7 @@ class Planner:
         if not left_s > 0:
             return 0.0
         left = left_s / self._drift_at(now_s) - self._more(request)
-        row = self._best(request.item.size, left)
+        row = self._best(request.item, left)
         quality = self.qualities[row]
         return quality if quality >= request.min_quality else 0.0
 
@@ -301,11 +372,19 @@ class Planner:
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
+        prior, least = self.qualities[self.prior], request.min_quality
+        wanted = self.wanted(request.item, left / drift - more, prior, least)
         reason: Reason = "waited" if waited else "infeasible"
+        if wanted >= 0 and not waited:
+            reason = "missing"
         if request.on_infeasible == "prior":
             return self._choice(self.prior, size, reason, drift, 0.0, left=left)
-        cheapest = self._cheapest(size, request.min_quality)
+        if request.on_infeasible == "error" and reason == "missing":
+            raise BadItem(self._what_lacks(request.item, wanted))
+        cheapest = self._cheapest(self.lookup_of(request.item), request)
         if request.on_infeasible == "error":
+            if cheapest == self.prior:  # whatever it costs
+                cheapest = self._cheapest(self.index.lookup, request)
             raise TooLittleLeft(
                 left=max(left, 0.0),
                 amount=request.budget.amount,
@@ -326,11 +405,26 @@ class Planner:
         if self.corrects and (exceeded or charged_s >= LEAST_S):
             self.drift.add(exceeded, self.now())
 
-    def _cheapest(self, size: Size, min_quality: float) -> int:
+    def _what_lacks(self, item: Item, wanted: int) -> str:
+        """Say in words what a row wants that an item lacks."""
+        lacking = int(self.package.masks[wanted]) & item.withheld
+        names = [
+            feature.name
+            for k, feature in enumerate(self.package.features)
+            if lacking >> k & 1
+        ]
+        return (
+            "the record lacks columns without which nothing that was asked for can be "
+            f"answered: give those of {listed(names)}"
+        )
+
+    def _cheapest(
+        self, lookup: SizeLookup[Size] | GivenLookup, request: Request
+    ) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
-        rows = [int(row) for row in self.index.skyline(size)]
+        rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:
-            if row != self.prior and self.qualities[row] >= min_quality:
+            if row != self.prior and self.qualities[row] >= request.min_quality:
                 return row
         return rows[-1]
 

@@ -1,11 +1,15 @@
 """Who answers: an index within a budget, and what there is without one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import and_
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.errors import BadItem
+from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
@@ -149,13 +153,26 @@ def fixed_plans(
     """Give the cheapest plan with features and the largest one, at the usual size.
 
     They are the ends of the skyline at the median item's size; one, where it has no
-    more, and none, where nothing is better than the prior.
+    more, and none, where nothing is better than the prior. What is withheld of every
+    item is in neither.
     """
-    index = translator.planner.index
+    planner = translator.planner
     sizes = sorted((item.size for item in items), key=np.prod)
-    skyline = index.skyline(sizes[len(sizes) // 2]).tolist()
-    rows = [row for row in skyline if translator.planner.plans[row].features]
+    withheld = reduce(and_, (_withheld(translator, item) for item in items))
+    lookup = GivenLookup(planner.index, withheld)
+    skyline = lookup.skyline(sizes[len(sizes) // 2]).tolist()
+    rows = [row for row in skyline if planner.plans[row].features]
     if len(rows) > 1:
         yield FixedPlan("cheapest plan", translator, rows[0])
     if rows:
         yield FixedPlan("largest plan", translator, rows[-1])
+
+
+def _withheld(translator: Translator, item: LabelledItem) -> int:
+    """Features that cannot be computed of an item; all of one that is none."""
+    if not isinstance(item.payload, Mapping):
+        return 0
+    try:
+        return translator.read(item.payload).withheld
+    except BadItem:
+        return -1

@@ -21,7 +21,7 @@ from .output import refuse_among
 from .part_scoring import PartJob, PartScored, digest_of, score_part
 from .parts import Part, check_columns, divide
 from .scored import OF_PLAN, check_kept, columns_of
-from .size_sample import SizeSample
+from .shape_sample import ShapeSample
 from .spending import Spending
 
 log = logging.getLogger("polydom")
@@ -77,12 +77,22 @@ class BatchRun:
         return sum(part.count for part in self.parts)
 
     @cached_property
-    def _sample(self) -> SizeSample:
-        return SizeSample(self.parts, self._package, self._loaded.pairs)
+    def _sample(self) -> ShapeSample:
+        return ShapeSample(self.parts, self._package, self._loaded.pairs)
 
     def foresee(self, total: float) -> BatchPlan:
-        """Say what a total buys, by the index and a sample of sizes."""
+        """Say what a total buys, by the index and a sample of the items."""
         return Spending(self._finder, self._sample, self.parts, total).find()
+
+    def remarks(self) -> list[str]:
+        """Say which columns the items lack, if any."""
+        lacking = self._sample.lacking
+        if not lacking:
+            return []
+        return [
+            f"columns that the index knows, in no row looked at: {listed(lacking)}; "
+            "what needs them does not answer"
+        ]
 
     def carry_out(
         self,

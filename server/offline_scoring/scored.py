@@ -109,7 +109,7 @@ def row_of(translator: Translator, result: Result) -> Scored:
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,
-        missing=gaps.missing or None,
+        missing=translator.missing(gaps, outcome.row) or None,
         base_models_used=outcome.base_models_used,
         base_models=outcome.base_models,
     )

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydom.features.sizes import Size
-
 from ..batch.batch_plan import BatchPlan, PlanFinder
+from ..batch.knapsack import Shape
 from .part_scoring import PartScored
 from .parts import Part
-from .size_sample import SizeSample
+from .shape_sample import ShapeSample
 
 # Of the total, so that what the last parts take more than expected is there.
 AIM = 0.997
@@ -36,7 +35,7 @@ class PartTiming:
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, foreseen: float) -> None:
-        """Learn from a part, whose plans were foreseen to cost so much by its sizes.
+        """Learn from a part, whose plans were foreseen to cost so much by its shapes.
 
         Nothing from the first of a process, which imports and compiles meanwhile.
         """
@@ -63,7 +62,7 @@ class Spending:
     finder
         Finds prices.
     sample
-        Of the parts' sizes.
+        Of their items' shapes.
     parts
         All of the batch.
     total
@@ -79,7 +78,7 @@ class Spending:
     def __init__(
         self,
         finder: PlanFinder,
-        sample: SizeSample,
+        sample: ShapeSample,
         parts: Iterable[Part],
         total: float,
     ) -> None:
@@ -95,11 +94,11 @@ class Spending:
 
     def find(self) -> BatchPlan:
         """Find the price of what is to come, by what is left for it."""
-        counts: defaultdict[Size, float] = defaultdict(float)
+        counts: defaultdict[Shape, float] = defaultdict(float)
         for place, count in self._to_come.items():
             own = self._sample.of(place)
-            for size in own if count else ():
-                counts[size] += count / len(own)
+            for shape in own if count else ():
+                counts[shape] += count / len(own)
         weights = np.array([*counts.values()])
         overhead = self._timing.overhead * weights.sum()
         left = (self._left() - overhead) / self._timing.ratio

@@ -79,6 +79,7 @@ class Items:
             self.outputs += [
                 TensorFacts("unknown", BYTES, [-1]),
                 TensorFacts("missing", "INT64", [-1]),
+                TensorFacts("best_next", BYTES, [-1]),
             ]
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
@@ -153,7 +154,9 @@ class Items:
             return Tensor(name, "FP64", (len(answers), 2), ends)
         if name == "budget_met":
             values = [met] * len(answers)
-        if name in ("features", "unknown"):
+        if name == "best_next":
+            values = [value.columns if value else () for value in values]
+        if name in ("features", "unknown", "best_next"):
             values = [",".join(names or ()) for names in values]
         if name in _NOTHING:
             values = [value or _NOTHING[name] for value in values]

@@ -303,6 +303,9 @@ def _facts(
         facts.pop(name, None)
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
+    if best_next := answers[0].best_next:
+        facts["best_next"] = ",".join(best_next.columns)
+        facts["best_next_quality"] = best_next.expected_quality
     return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
 
 

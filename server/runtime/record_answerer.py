@@ -7,6 +7,8 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from polydom.features.items import Gaps
+
 from ..engine.cost_drift import LEAST_S
 from ..engine.send_time import HEAVY, SendTime
 from ..schema.predict import Answer, Terms, encode
@@ -19,12 +21,12 @@ SIZE = 1.0  # every record's
 class RecordAnswerer:
     """Answers what most who ask about a table ask, with what does not change prepared.
 
-    That is: a record whose columns are all that features read, and whose budget surely
-    buys the most accurate plan. Nothing is chosen, carried out step by step or handed
-    on then: the model is asked, and one answer, always the same, is filled and
-    encoded. Of anything else it says nothing but that it is for the ordinary way, which
-    answers these requests the same (`Translator.request` and `weighed`,
-    `execution.begin`, `Translator.answer`).
+    That is: a record whose columns are all that features read, of which none is
+    withheld, and whose budget surely buys the most accurate plan. Nothing is chosen,
+    carried out step by step or handed on then: the model is asked, and one answer,
+    always the same, is filled and encoded. Of anything else it says nothing but that it
+    is for the ordinary way, which answers these requests the same (`Translator.request`
+    and `weighed`, `execution.begin`, `Translator.answer`).
 
     Only for the event loop: the answer that it fills is its only one.
 
@@ -53,9 +55,11 @@ class RecordAnswerer:
         "_fill",
         "_interval",
         "_labels",
+        "_missing",
         "_most_s",
         "_now",
         "_planner",
+        "_row",
         "_send_time",
         "_unsent",
         "_usual_s",
@@ -75,6 +79,7 @@ class RecordAnswerer:
         self._usual_s = min(settings.budget_s, settings.max_budget_s)
         self._most_s = settings.max_budget_s
         row, self._cost = planner.top(SIZE)
+        self._row, self._missing = row, translator.missing
         exits = planner.early_exits[row]
         self._fill, self._base_models = self._scores, 0
         self._ask: Any = planner.package.models[row].answer
@@ -113,11 +118,13 @@ class RecordAnswerer:
         self,
         terms: Terms,
         row: NDArray[np.float32],
+        gaps: Gaps | None,
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Answer for a full row, which has no gaps; None if that is not for this.
+        """Answer for a full row; None if that is not for this.
 
+        It is for records of which models know all columns, the empty ones too.
         `when_written` has something called once the answer was written.
 
         Raises
@@ -126,6 +133,14 @@ class RecordAnswerer:
             If the row's numbers are too large for its model.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
+        if gaps is not None:
+            if gaps.withheld or gaps.unknown:
+                return None
+            answer.missing = self._missing(gaps, self._row) or UNSET
+            try:
+                return self.answer(terms, row, None, arrived_s, when_written)
+            finally:
+                answer.missing = UNSET
         read_s = self._now()
         given_ms = terms.budget_ms
         amount = self._usual_s if given_ms is None else given_ms / 1e3

@@ -20,6 +20,7 @@ from polydom.features.tables.exact_numbers import Shift
 
 from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
+from .known_columns import KnownColumns
 
 NAN = math.nan
 Row = NDArray[np.float32]
@@ -37,6 +38,8 @@ class RecordDecoder:
     ----------
     extractor
         Of the index.
+    columns
+        Its columns.
 
     Attributes
     ----------
@@ -45,7 +48,7 @@ class RecordDecoder:
         that an item needs.
     """
 
-    def __init__(self, extractor: Extractor) -> None:
+    def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
         functions = [feature.function for feature in extractor.features]
         features = [one for one in functions if isinstance(one, Columns)]
         self.whole = extractor.whole
@@ -62,7 +65,9 @@ class RecordDecoder:
         fields = list(known)
         self._features = features
         self._names = tuple(order)
-        self._columns = len(fields)
+        self._bits = [columns.bits[name] for name in order]
+        self._others = {n: b for n, b in columns.bits.items() if n not in known}
+        self._withheld = columns.withheld
         self._keys = len(fields) + 1
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
@@ -134,8 +139,13 @@ class RecordDecoder:
             is_full = math.isfinite(sum(numbers))
         except (struct.error, OverflowError, KeyError):
             is_full = False  # the slower way finds out what is missing or wrong
+        empty = 0
+        for name, bit in self._others.items():
+            empty |= bit if record.get(name) is None else 0
         try:
-            gaps = None if is_full else self._pack_with_gaps(row, values)
+            gaps = None
+            if empty or not is_full:
+                gaps = self._pack_with_gaps(row, values, empty)
         except (struct.error, OverflowError):
             for function in self._features:  # one says which column is wrong
                 function.check(record)
@@ -152,19 +162,23 @@ class RecordDecoder:
             for code, value in zip(self._codes, values, strict=True)
         ]
 
-    def _pack_with_gaps(self, row: Any, values: Sequence[Any]) -> Gaps | None:
+    def _pack_with_gaps(
+        self, row: Any, values: Sequence[Any], empty: int = 0
+    ) -> Gaps | None:
         """Write a row with NaN for what is missing or unknown, and say what is.
 
-        OverflowError or struct.error where one is no number, too large or infinite.
+        Others were found `empty`. OverflowError or struct.error where one is no number,
+        too large or infinite.
         """
         numbers: list[float] = []
-        unknown, missing = dict[str, None](), set[str]()
+        unknown = dict[str, None]()
         codes = self._codes or [None] * len(values)
-        for name, code, value in zip(self._names, codes, values, strict=True):
+        named = zip(self._names, self._bits, codes, values, strict=True)
+        for name, bit, code, value in named:
             number = value
             if value is None or value is UNSET or value != value:
                 number = NAN
-                missing.add(name)
+                empty |= bit
             elif code is not None and (number := code.get(value, NAN)) != number:
                 if type(value) is int:
                     float(value)  # fails where it is beyond all floats
@@ -173,8 +187,9 @@ class RecordDecoder:
         self._pack(row.data, 0, *numbers)
         if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
             raise OverflowError
-        told = len(missing) if self.whole and 2 * len(missing) > self._columns else 0
-        return Gaps(tuple(unknown), told) if unknown or told else None
+        if not empty and not unknown:
+            return None
+        return Gaps(tuple(unknown), empty, self._withheld(empty) if empty else 0)
 
 
 def _too_large(record: Mapping[str, Value]) -> BadItem:

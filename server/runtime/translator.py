@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.items import Item, make_item
+from polydom.features.items import Gaps, Item, make_item
 
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
-from ..schema.predict import Answer, PredictRequest, Terms
+from ..schema.predict import Answer, BestNext, PredictRequest, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
@@ -35,6 +35,8 @@ class Translator:
         What the index's costs are counted in; "s" or a currency.
     columns
         How many columns of records it knows; 0 where it cannot know.
+    columns_of
+        Of each row of the index the columns that it reads, as bits.
     record_decoder
         Reads usual requests about records faster; None where items are no records, or
         features read more of them than columns.
@@ -45,10 +47,11 @@ class Translator:
         self.settings = settings
         package = planner.package
         self.unit = planner.unit
-        self._columns = KnownColumns(package.features)
+        self._columns = KnownColumns.of(package)
         self.columns = len(self._columns.names)
+        self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
         is_record = package.kind == "record"
-        self._records = RecordDecoder(planner.extractor)
+        self._records = RecordDecoder(planner.extractor, self._columns)
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
         # every record has the same size
@@ -132,7 +135,7 @@ class Translator:
         if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
-            answer.tell(item.gaps)
+            self._tell_gaps(answer, item.gaps, request, outcome)
         if self.unit == "s":
             amount = budget.amount
             answer.budget_us = int(amount * 1e7 + 0.5) / 10
@@ -143,6 +146,31 @@ class Translator:
             answer.predicted = outcome.predicted
             answer.budget_met = outcome.predicted <= budget.amount
         return answer
+
+    def _tell_gaps(
+        self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome
+    ) -> None:
+        """Say what the model lacked of a record, and what would help most."""
+        if gaps.unknown:
+            answer.unknown = gaps.unknown
+        if missing := self.missing(gaps, outcome.row):
+            answer.missing = missing
+        if not gaps.withheld:
+            return
+        planner, drift = self.planner, outcome.drift
+        quality, chosen_s = planner.qualities[outcome.row], outcome.started_s
+        wanted = planner.wanted_for(request, quality, chosen_s, drift)
+        if wanted < 0 and outcome.reason == "missing":  # in a batch, whatever it costs
+            wanted = planner.wanted(request.item, math.inf, quality)
+        if wanted >= 0:
+            features = int(planner.package.masks[wanted]) & gaps.withheld
+            lacking = self._columns.read_by(features) & gaps.empty
+            names = self._columns.named(lacking)
+            answer.best_next = BestNext(names, planner.qualities[wanted])
+
+    def missing(self, gaps: Gaps, row: int) -> int:
+        """Count the columns that a row of the index reads and that hold nothing."""
+        return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
         """Make the item that a request holds.

@@ -5,12 +5,12 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from polydom.features.items import Gaps
-
 from .record import Record
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
-Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
+Reason = Literal[
+    "budget", "waited", "pressure", "missing", "infeasible", "overrun", "sure"
+]
 
 MSGPACK = ("application/msgpack", "application/x-msgpack")
 
@@ -41,9 +41,20 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
     Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
+class BestNext(msgspec.Struct, frozen=True):
+    """Columns that a record lacks and that would help most.
+
+    With them the same budget buys a model of this quality. They are those of one
+    feature; of several where no single one would help.
+    """
+
+    columns: tuple[str, ...]
+    expected_quality: float
+
+
     in their own unit. `size_in_range` is there only where it is false; `unknown` where
-    a record's columns hold what the index never saw in them, and `missing` where more
-    than half of its columns hold nothing.
+    a record's columns hold what the index never saw in them, `missing` where columns
+    that the model read hold nothing, and `best_next` where other columns would help.
 
     Indexes that answer with numbers give `value` and `interval`; `label`, `scores` and
     `expected_accuracy` are null then.
@@ -78,13 +89,7 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     size_in_range: bool | UnsetType = UNSET
     unknown: tuple[str, ...] | UnsetType = UNSET
     missing: int | UnsetType = UNSET
-
-    def tell(self, gaps: Gaps) -> None:
-        """Say what the index cannot tell of the record."""
-        if gaps.unknown:
-            self.unknown = gaps.unknown
-        if gaps.missing:
-            self.missing = gaps.missing
+    best_next: BestNext | UnsetType = UNSET
 
 
 encode = msgspec.json.Encoder().encode

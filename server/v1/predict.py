@@ -128,9 +128,9 @@ def _answer_record(
     terms, row, gaps = read
     if terms.model is not None:
         return None
-    if gaps is None and served.records.applies:
+    if served.records.applies:
         arrived_s, then = request.arrived_s, request.when_written
-        answer = served.records.answer(terms, row, arrived_s, then)
+        answer = served.records.answer(terms, row, gaps, arrived_s, then)
         if answer is not None:
             return answer
     return _answer_item(served, request, terms, record_of(row, gaps))

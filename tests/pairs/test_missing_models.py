@@ -179,14 +179,22 @@ def test_server_refuses_a_record_with_a_gap_its_model_cannot_take(
         reply = client.post("/v1/predict", json={"record": whole})
         assert reply.status_code == 200
         assert None not in reply.json()["scores"].values()
-        for name, feature in (("height", "person"), ("income", "money")):
-            record = {key: value for key, value in whole.items() if key != name}
-            reply = client.post("/v1/predict", json={"record": record})
-            assert (reply.status_code, reply.json()["code"]) == (400, "bad_item")
-            message = f"no number in column '{name}' of feature '{feature}'"
-            assert message in reply.json()["error"]
-            items = [{"record": whole}, {"record": record}, {"record": whole}]
-            reply = client.post("/v1/batch", json={"items": items, "budget_ms": 900})
-            first, failed, last = reply.json()["answers"]
-            assert (first["label"], failed["code"]) == (last["label"], "bad_item")
-            assert message in failed["error"]
+        record = {key: value for key, value in whole.items() if key != "height"}
+        reply = client.post("/v1/predict", json={"record": record})
+        assert (reply.status_code, reply.json()["code"]) == (400, "bad_item")
+        message = "no number in column 'height' of feature 'person'"
+        assert message in reply.json()["error"]
+        items = [{"record": whole}, {"record": record}, {"record": whole}]
+        reply = client.post("/v1/batch", json={"items": items, "budget_ms": 900})
+        first, failed, last = reply.json()["answers"]
+        assert (first["label"], failed["code"]) == (last["label"], "bad_item")
+        assert message in failed["error"]
+
+
+def test_server_asks_no_model_for_whose_feature_nothing_came(tmp_path: Path) -> None:
+    with TestClient(create_app(save_bare(tmp_path))) as client:
+        until_ready(client)
+        reply = client.post("/v1/predict", json={"record": {"age": 31, "height": 2}})
+        assert (reply.status_code, reply.json()["features"]) == (200, [])
+        better = {"columns": ["income"], "expected_quality": 0.9}
+        assert reply.json()["best_next"] == better

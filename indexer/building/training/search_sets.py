@@ -1,7 +1,7 @@
 """The search that a project asks for, and what it leaves to be indexed."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from ...set_search import poly_dom
 from ...set_search.feature_order import Orders, answers_along, order_features, prefixes
 from ...set_search.greedy import GreedySearch, search_greedy
 from ...skyline.prune import prune
+from ...skyline.withheld import best_without
 from ..project import Search
 from .progressive_search import COVERED, SetTrainer, search_progressively
 
@@ -54,11 +55,13 @@ class SearchedSets:
         coefficients: NDArray[np.float64],
         sizes: tuple[Size, Size],
         budgets: tuple[float, float] | None = None,
+        may_lack: Sequence[int] = (),
     ) -> NDArray[np.int64]:
         """Choose what to index: rows of `sets`, ascending.
 
         Those that no other dominates, the empty set, and of Greedy every beginning of
         a sequence that is better than the shorter ones: it answers when time is out.
+        Some more where items `may_lack` features, which `best_without` finds.
         `coefficients` (C, T) are the cost polynomials of `sets`; see `prune`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
@@ -68,6 +71,8 @@ class SearchedSets:
             passed = np.array([row[mask] for mask in prefixes(sequence)])
             reached = np.maximum.accumulate(qualities[passed])
             kept.update(passed[np.diff(reached, prepend=-1.0) > 0].tolist())
+        known = self.sets, coefficients, qualities, sizes, budgets
+        kept.update(best_without(may_lack, *known, [*kept]).tolist())
         return np.array(sorted(kept))
 
     def likely_kept(self) -> list[int]:

@@ -127,29 +127,31 @@ def promise_of(
 
 @njit(
     int64(
-        *(ORDERS, FLOATS_2D, FLOATS, INTS, FLOATS_2D, FLOATS_2D),
-        *(int64, float64, float64, float64, boolean),
+        *(INTS, ORDERS, FLOATS_2D, FLOATS, INTS, FLOATS_2D, FLOATS_2D),
+        *(int64, int64, float64, float64, float64, boolean),
     ),
     **OPTIONS,
 )
 def most_promising(
+    masks: Ints,
     orders: NDArray[np.int32],
     gains: Floats,
     model_s: Floats,
     needs: Ints,
     feature_s: Floats,
     step_s: Floats,
+    withheld: int,
     done: int,
     quality: float,
     left: float,
     quantiles: float,
     careful: bool,
 ) -> int:
-    """Row towards which to compute, -1 to stop.
+    """Row towards which to compute, -1 to stop; none that needs what is `withheld`.
 
-    `needs` (m,) are masks of steps; `feature_s` (2, m) and `step_s` (2, s) typical and
-    high seconds; `quantiles` is how many standard deviations the high ones lie above
-    the typical ones.
+    `masks` (C,) are the rows' features, `needs` (m,) the steps of each feature, as
+    masks; `feature_s` (2, m) and `step_s` (2, s) typical and high seconds; `quantiles`
+    is how many standard deviations the high ones lie above the typical ones.
     """
     paid = 0
     for feature in range(needs.shape[0]):
@@ -158,7 +160,7 @@ def most_promising(
     best, target = quality + LEAST_GAIN, -1
     for row in range(orders.shape[0]):
         time_s = left - model_s[row]
-        if not time_s > 0.0:
+        if masks[row] & withheld != 0 or not time_s > 0.0:
             continue
         order, own = orders[row], gains[row]
         known = needs, feature_s, step_s, done, paid, quality

@@ -12,6 +12,7 @@ const REASONS = {
   budget: "the budget buys no better",
   waited: "others were first",
   pressure: "others waited",
+  missing: "columns are missing that would buy a better one",
   infeasible: "the budget buys nothing asked for",
   overrun: "a feature took longer than planned",
   sure: "sure early, so the rest was left out",

@@ -102,7 +102,8 @@ export class TryView {
       answer.base_models ? `${answer.base_models_used} of ${answer.base_models} base models were evaluated.` : "",
       answer.size_in_range === false ? "Its size is beyond those that the index was built for; the choice may not be the best." : "",
       answer.unknown ? `Never seen before: the values of ${answer.unknown.join(", ")}.` : "",
-      answer.missing ? `${answer.missing} columns are missing.` : "",
+      answer.missing ? `${answer.missing} columns of the model are missing.` : "",
+      answer.best_next ? `Most would help: ${answer.best_next.columns.join(", ")} (${showQuality(answer.best_next.expected_quality)}).` : "",
     ];
     return [
       make("p", { class: "label", role: "status" }, this.headline(answer)),

@@ -12,7 +12,7 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import Item, ReadRecord, record_item, text_item
 from polydom.indexer.index.index import Index
 from polydom.server.batch.batch_plan import Assigner, BatchPlan, ticket
-from polydom.server.batch.knapsack import Menus, solve
+from polydom.server.batch.knapsack import Menus, Shape, solve
 from tests.support.places import ROOT
 from tests.support.served import ACCURACIES, make_index, make_pair_index, save_index
 
@@ -68,9 +68,9 @@ def test_a_plan_spends_its_total_and_buys_what_the_knapsack_does() -> None:
         assert sum(one.cost for one in assigned) == pytest.approx(total, rel=0.03)
         accuracy = np.mean([ACCURACIES[one.row] for one in assigned])
         menus = Menus(index, index.coefficients)
-        best = solve([menus.of(size) for size in sizes], total)
+        best = solve([menus.of(Shape(size)) for size in sizes], total)
         whole = [
-            menus.of(size).qualities[place]
+            menus.of(Shape(size)).qualities[place]
             for size, place in zip(sizes, best.places, strict=True)
         ]
         assert accuracy == pytest.approx(np.mean(whole), abs=0.005)

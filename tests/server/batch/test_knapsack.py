@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.batch.knapsack import Menu, Menus, make_menu, share_of, solve
+from polydom.server.batch.knapsack import (
+    Menu,
+    Menus,
+    Shape,
+    make_menu,
+    share_of,
+    solve,
+)
 from tests.support.oracles.batch import concave_hull, knapsack, relaxed_knapsack
 from tests.support.served import make_index
 
@@ -113,8 +120,8 @@ def test_shares_of_all_items_add_up_to_what_the_optimum_spends(
 def test_menus_are_the_hulls_of_the_skyline_at_a_size() -> None:
     index = make_index()
     menus = Menus(index, index.coefficients)
-    menu = menus.of(100)
-    assert menu is menus.of(100)
+    menu = menus.of(Shape(100))
+    assert menu is menus.of(Shape(100))
     # 0.8 for 5.2 ms lies below the line from 0.7 for 1.2 ms to 0.95 for 9.2 ms
     assert menu.rows.tolist() == [0, 1, 3]
     assert menu.costs == pytest.approx([0.0002, 0.0012, 0.0092])

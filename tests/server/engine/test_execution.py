@@ -20,9 +20,9 @@ from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
-from polydom.server.runtime.record_decoder import RecordDecoder
 from tests.support import records
 from tests.support.clock import Clock
+from tests.support.decoders import decoder_of
 from tests.support.planners import (
     AS_PROMISED,
     INDEX,
@@ -184,7 +184,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
     index = replace(index, package=package)
     planner = Planner(index, package.extractor(), now=Clock())
-    reader = RecordDecoder(planner.extractor)
+    reader = decoder_of(planner.extractor)
     reasons = set()
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
@@ -201,7 +201,7 @@ def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     index = records.make_index()
     assert index.package is not None
     planner = Planner(index, index.package.extractor(), now=(clock := Clock()))
-    reader = RecordDecoder(planner.extractor)
+    reader = decoder_of(planner.extractor)
     item = reader.item(records.PEOPLE[0])
     execution = begin(planner, Request(item, Deadline(50.0, 1.0)))
     assert execution.conclude().reason == "overrun"

@@ -8,8 +8,9 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.package import Package
+from polydom.server.batch.knapsack import Shape
 from polydom.server.offline_scoring.parts import Part, check_columns, divide
-from polydom.server.offline_scoring.size_sample import SizeSample
+from polydom.server.offline_scoring.shape_sample import ShapeSample
 from tests.support.served import make_index
 
 pa = pytest.importorskip("pyarrow")
@@ -135,17 +136,17 @@ def test_sizes_are_those_of_each_parts_own_items(
     long = ["x" * (1 + k // 100) for k in range(1000)]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in long))
     parts = divide(path, package, 100)
-    sample = SizeSample(parts, package, pair=False)
+    sample = ShapeSample(parts, package, pair=False)
     assert [sample.of(k) for k in range(10)] == [
-        [float(k + 1)] * 100 for k in range(10)
+        [Shape(float(k + 1))] * 100 for k in range(10)
     ]
     # of a large row group, only what is near its beginning is read
     more = [f"{k:06d}" * 2000 for k in range(1000)]
     table = pa.table({"more": more, "text": long})
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=500)
     parts = divide(tmp_path / "x.parquet", package, 100)
-    sample = SizeSample(parts, package, pair=False)
-    found = [sample.of(k)[0] for k in range(10)]
+    sample = ShapeSample(parts, package, pair=False)
+    found = [sample.of(k)[0].size for k in range(10)]
     assert found == [1.0, 2.0, 3.0, 4.0, 4.0, 6.0, 7.0, 8.0, 9.0, 9.0]
 
 
@@ -155,4 +156,4 @@ def test_items_none_of_which_can_be_read_have_no_sizes(
     path = tmp_path / "x.jsonl"
     path.write_text('{"txt":"hi"}\n' * 5)
     with pytest.raises(BadInput, match="no item can be read: the row holds no 'text'"):
-        SizeSample(divide(path, package), package, pair=False)
+        ShapeSample(divide(path, package), package, pair=False)

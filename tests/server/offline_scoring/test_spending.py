@@ -5,6 +5,7 @@ import random
 import pytest
 
 from polydom.server.batch.batch_plan import PlanFinder
+from polydom.server.batch.knapsack import Shape
 from polydom.server.offline_scoring.part_scoring import PartScored
 from polydom.server.offline_scoring.parts import LinesPart
 from polydom.server.offline_scoring.spending import AIM, Spending
@@ -20,8 +21,8 @@ class Sample:
     def place(self, number: int) -> int:
         return number
 
-    def of(self, number: int) -> list[float]:
-        return [self.sizes[self.place(number)]]
+    def of(self, number: int) -> list[Shape]:
+        return [Shape(self.sizes[self.place(number)])]
 
 
 def parts_of(count: int, items: int = 50) -> list[LinesPart]:
@@ -40,7 +41,7 @@ def spend(
     for part in parts:
         plan = spending.find()
         spending.begin(part, plan)
-        planned = part.count * finder.mean_cost(plan, [sizes[part.number]])
+        planned = part.count * finder.mean_cost(plan, [Shape(sizes[part.number])])
         plans = planned * ratio * draw.uniform(0.9, 1.1)
         spent = plans + part.count * overhead
         begun.append(PartScored(part.number, part.count, 0, planned, plans, spent))

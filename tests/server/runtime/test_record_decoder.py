@@ -14,7 +14,7 @@ from polydom.features.feature import feature
 from polydom.features.items import Gaps, Item, ReadRecord, record_item
 from polydom.features.tables.columns import columns
 from polydom.features.tables.exact_numbers import Shift
-from polydom.server.runtime.record_decoder import RecordDecoder
+from tests.support.decoders import decoder_of
 
 SHIFTS = {"a": Shift(1e9), "c": Shift(-2.0, 2.0**100)}
 EXTRACTOR = Extractor(
@@ -46,7 +46,7 @@ PLAIN = Extractor([columns("row", ["a", "b"])], [2])
 
 
 def read(extractor: Extractor, body: bytes) -> Any:
-    return RecordDecoder(extractor).read(body)
+    return decoder_of(extractor).read(body)
 
 
 def row_of(found: Any) -> list[float]:
@@ -83,6 +83,7 @@ def test_usual_records_are_read() -> None:
     assert full[2] is None
     gaps = read(PLAIN, b'{"record": {"b": null}}')
     assert np.isnan(row_of(gaps)).all()
+    assert gaps[2] == Gaps((), 0b11, 0b1)
     words = read(EXTRACTOR, b'{"record": {"a": 7, "b": "yes", "c": 2}}')
     assert row_of(words) == [7, 1, 2, 7]
 
@@ -93,7 +94,7 @@ def test_dates_and_booleans_are_read_and_what_is_none_is_told() -> None:
     noon = 19_844 + 12.5 / 24
     assert row_of(found) == [1, 1, np.float32(noon), 12]
     assert found[2] is None
-    decoder = RecordDecoder(DATED)
+    decoder = decoder_of(DATED)
     spoken = decoder.item({"a": 1, "b": True, "c": "2024-05-01T12:30:00"})
     assert isinstance(spoken.payload, ReadRecord)
     assert spoken.payload.row.tolist() == row_of(found)
@@ -129,13 +130,14 @@ def test_features_that_are_functions_need_more_than_the_row() -> None:
         return [2 * record["a"]]
 
     words = columns("row", ["a", "b", "c"], vocabularies={"b": ["no", "yes"]})
-    decoder = RecordDecoder(Extractor([words, double], [3, 1]))
+    decoder = decoder_of(Extractor([words, double], [3, 1]))
     assert not decoder.whole
-    assert RecordDecoder(EXTRACTOR).whole
+    assert decoder_of(EXTRACTOR).whole
     records: list[tuple[dict[str, Any], Gaps | None]] = [
         ({"a": 1, "b": "yes", "c": 2, "d": 3}, None),
         ({"a": 1, "b": "x", "c": 2}, Gaps(("b",))),
-        ({"d": 3}, None),  # nobody knows how many columns there are
+        ({"a": 1, "d": 3}, Gaps((), 0b110)),
+        ({"d": 3}, Gaps((), 0b111, 0b01)),  # the other feature may read any column
     ]
     for record, gaps in records:
         assert decoder.item(record) == Item("record", record, 1.0, gaps)
@@ -145,11 +147,11 @@ def test_features_that_are_functions_need_more_than_the_row() -> None:
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**70), 10**300])
 def test_an_integer_in_a_column_of_words_is_unknown(number: int) -> None:
-    item = RecordDecoder(EXTRACTOR).item({"a": 1, "b": number, "c": 2})
+    item = decoder_of(EXTRACTOR).item({"a": 1, "b": number, "c": 2})
     assert item.gaps == Gaps(("b",))
 
 
 def test_an_integer_beyond_all_floats_is_refused_in_every_column() -> None:
     for name, most in (("a", "float32's largest"), ("b", "float64's largest")):
         with pytest.raises(BadItem, match=f"column '{name}' holds .* beyond {most}"):
-            RecordDecoder(EXTRACTOR).item({"a": 1, "b": "no", "c": 2, name: 10**400})
+            decoder_of(EXTRACTOR).item({"a": 1, "b": "no", "c": 2, name: 10**400})

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.tables.columns import columns
-from polydom.server.runtime.record_decoder import RecordDecoder
 from polydom.server.schema.json_keys import Twice, twice_in_json
 from polydom.server.schema.streams import MsgpackStream
 from polydom.server.v1.batch_body import read_item
 from polydom.server.v1.decode import decode_request
+from tests.support.decoders import decoder_of
 
 HEADERS = {
     "json": ((b"content-type", b"application/json"),),
     "msgpack": ((b"content-type", b"application/msgpack"),),
 }
-READER = RecordDecoder(
+READER = decoder_of(
     Extractor([columns("row", ["a", "b"], vocabularies={"b": ["x", ":"]})], [2])
 )
 

@@ -1,0 +1,23 @@
+"""How often a table's cells are empty: what models know of records with gaps."""
+
+import numpy as np
+
+from polydom.features.tables.columns import Columns
+
+from ..index.built_facts import BuiltGaps
+from .feature_values import FeatureTable
+
+
+def count_gaps(table: FeatureTable) -> BuiltGaps:
+    """Count where columns of records were empty, and where all of a feature's were."""
+    extractor, shares = table.features.extractor, BuiltGaps({}, {})
+    for position, feature in enumerate(extractor.features):
+        if not isinstance(feature.function, Columns):
+            continue
+        empty = np.isnan(table.values[:, extractor.columns(position)])
+        for number, name in enumerate(feature.function.sources):
+            if share := float(empty[:, number].mean()):
+                shares.columns[name] = share
+        if share := float(empty.all(axis=1).mean()):
+            shares.features[feature.name] = share
+    return shares
