@@ -27,9 +27,11 @@ def compile(source: Any) -> Any:
     source
         A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers with one of
-        these at its end; a FrozenEstimator of one; or the path of a LightGBM text file
-        or of an XGBoost JSON or UBJSON file (`save_model`), which are read without
-        their packages.
+        these at its end; a FrozenEstimator of one, or a fitted GridSearchCV and the
+        like, whose best estimator is taken; a Booster of LightGBM or XGBoost, or the
+        path of a LightGBM text file or of an XGBoost JSON or UBJSON file
+        (`save_model`), which are read without their packages. A Booster's labels, and
+        those of a file, are 0 to K - 1, and its class scores what its `predict` gives.
 
     Returns
     -------
@@ -64,6 +66,8 @@ def compile(source: Any) -> Any:
                 f"{type(source).__name__} has no best_estimator_: fit it, with refit"
             )
         return compile(source.best_estimator_)
+    if isinstance(source, str) and "\n" in source:
+        raise BadModel("a model's text came; the path of its file is needed")
     if isinstance(source, str | Path):
         found: Any = read_file(Path(source))
     elif find_class(source, BOOSTERS):

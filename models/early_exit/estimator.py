@@ -6,33 +6,45 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
 from ..qwyc.confidence_bound import number_groups
 from ..scoring.frames import open_frame
+from ..scoring.model import Floats
+from ..scoring.stopping_rule import Codes
 from .compiled import compile
 from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
+
+TINY = np.nextafter(0.0, 1.0)  # the least sum that is for the second class
+
+
+def _gives_probabilities(made: Any) -> bool:
+    """Whether the estimator has probabilities; Boosters and files have."""
+    given = made.estimator
+    return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
 
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted ensemble that stops each row once its decision is sure enough.
 
     As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it takes a fitted
-    classifier and is fitted on rows held out; labels are not needed. For more control
-    see `compile` and `Ensemble.fit_early_exit`.
+    classifier and is fitted on rows held out; labels are not needed, and rows have no
+    weights. `clone` keeps the fitted classifier. For more control see `compile` and
+    `Ensemble.fit_early_exit`.
 
     Parameters
     ----------
     estimator
         What `compile` makes an `Ensemble` of: a fitted classifier that is a sum of
         trees, lattices or linear terms, a Pipeline with one at its end, a
-        FrozenEstimator of either, or the path of a model file.
+        FrozenEstimator of either, a Booster, or the path of a model file.
     alpha
         Share of decisions that may be others than the whole ensemble's, in [0, 1): of
         the rows that are fitted, or with `confidence` of fresh ones.
@@ -98,7 +110,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Parameters
         ----------
         X
-            (N, d) rows that the estimator was not fitted on.
+            (N, d) rows that the estimator was not fitted on, or a data frame of them.
         y
             Not used.
         groups
@@ -158,6 +170,40 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
         return validate_data(self, X, reset=reset, skip_check_array=True)
 
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Sum the whole ensemble, which is not stopped early: (N,) or (N, K).
+
+        What stops early has no sum. Of a row that stops with another class than the
+        whole ensemble's, the two classes' sums are exchanged, so that they decide as
+        `predict` does; with two classes that is the sign.
+        """
+        check_is_fitted(self)
+        X = self._taken(X, reset=False)
+        sums, chosen = self.ensemble_.decision_function(X), self.exits_.choices(X)[0]
+        if sums.ndim == 2:
+            return _exchanged(sums, chosen)
+        sums[(sums > 0) != chosen] *= -1
+        return np.where((sums == 0) & (chosen == 1), TINY, sums)
+
+    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """(N, K) probabilities of the whole ensemble, which is not stopped early.
+
+        It is there where the estimator's own is. Of a row that stops with another class
+        than the whole ensemble's, the two classes' probabilities are exchanged.
+        """
+        check_is_fitted(self)
+        X = self._taken(X, reset=False)
+        chosen = self.exits_.choices(X)[0]
+        return _exchanged(self.ensemble_.predict_scores(X), chosen)
+
+    def __sklearn_clone__(self) -> Self:
+        """Keep the fitted estimator, as a FrozenEstimator does: it is only read."""
+        parameters = self.get_params(deep=False)
+        given = parameters.pop("estimator")
+        copied = {name: clone(one, safe=False) for name, one in parameters.items()}
+        return type(self)(given, **copied)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -165,7 +211,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
 
 
 def _compiled(source: Any) -> Ensemble:
-    if hasattr(source, "fit"):
+    if isinstance(source, BaseEstimator) and not isinstance(source, type):
         check_is_fitted(source)
     ensemble = compile(source)
     if not isinstance(ensemble, Ensemble):
@@ -173,3 +219,13 @@ def _compiled(source: Any) -> Ensemble:
     if len(ensemble.classes) < 2:
         raise BadInput("the estimator has seen one class: nothing is to be decided")
     return ensemble
+
+
+def _exchanged(scores: Floats, chosen: Codes) -> Floats:
+    """Exchange each row's largest score with that of the class that was chosen."""
+    rows, best = np.arange(len(scores)), scores.argmax(axis=1)
+    largest = scores[rows, best]
+    scores[rows, best] = scores[rows, chosen]
+    tied = (best != chosen) & (scores[rows, best] == largest)
+    scores[rows, chosen] = np.where(tied, np.nextafter(largest, np.inf), largest)
+    return scores

@@ -122,10 +122,29 @@ def read_file(path: Path) -> Classifier | Regressor:
         return read_xgboost_file(text)
     if text.startswith("tree"):
         return read_lightgbm_file(text)
+    cure = next((cure for start, cure in OTHER_FILES if data.startswith(start)), "")
     raise BadModel(
         f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or UBJSON "
-        "file"
+        f"file{cure}"
     )
+
+
+RUNS_CODE = (
+    ", but a pickle, which is not read as it may run any code: load it yourself, as by "
+    "joblib.load, and give the object"
+)
+# How files of other kinds begin, and what to do about them.
+OTHER_FILES = (
+    (b"\x80", RUNS_CODE),
+    (b"x\x01", RUNS_CODE),  # joblib compresses it by zlib
+    (b"x^", RUNS_CODE),
+    (b"x\x9c", RUNS_CODE),
+    (b"x\xda", RUNS_CODE),
+    (b"\x1f\x8b", RUNS_CODE),
+    (b"[", "; of what dump_model writes nothing can be made: use save_model"),
+    (b"booster[", "; of what dump_model writes nothing can be made: use save_model"),
+    (b"binf", "; load it by XGBoost, and save_model it as .json or .ubj"),
+)
 
 
 def compilable(estimator: Any) -> None:
@@ -148,8 +167,15 @@ def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
 
 
 def _find(estimator: Any) -> str:
+    if isinstance(estimator, type):
+        raise BadModel(f"{estimator.__name__} is a class: give a fitted object of it")
     every = {**COMPILERS, **REGRESSORS}
     name = find_class(estimator, every)
+    if name is None and not hasattr(estimator, "predict"):
+        raise BadModel(
+            f"{type(estimator).__name__} is no model: a fitted estimator, a Booster of "
+            "LightGBM or XGBoost, or the path of one model file is needed"
+        )
     if name is None:
         numbers = is_regressor(estimator)
         known = sorted(short(REGRESSORS if numbers else COMPILERS))

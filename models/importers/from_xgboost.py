@@ -118,6 +118,8 @@ def _read(
     """Objective, number of classes (1 where it has none), raw scores, and columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
+        if "tree_info" in model:
+            raise BadModel("this is LightGBM's dump_model; its save_model can be read")
         _check_version(model)
         learner = model["learner"]
         compiled = _compile(learner, preparation, objectives, to_best)

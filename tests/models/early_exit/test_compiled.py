@@ -104,7 +104,7 @@ def test_what_has_no_compiled_form_is_named() -> None:
         BadModel, match=r"SVR has no compiled form as a regr.* have: Ba"
     ):
         compile(SVR().fit(X, Y))
-    with pytest.raises(BadModel, match="dict has no compiled form"):
+    with pytest.raises(BadModel, match="dict is no model: a fitted estimator"):
         compile({})
     with pytest.raises(BadModel, match="PowerTransformer in a Pipeline has no comp"):
         compile(make_pipeline(PowerTransformer(), Ridge()).fit(X, Y))
@@ -142,7 +142,7 @@ def test_a_frozen_estimator_is_what_is_frozen() -> None:
         estimator = forest
 
     Frozen.__name__ = "FrozenEstimator"
-    with pytest.raises(BadModel, match="FrozenEstimator has no compiled form"):
+    with pytest.raises(BadModel, match="FrozenEstimator is no model"):
         compile(Frozen())
 
 

@@ -5,16 +5,30 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+    cross_val_score,
+)
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from xgboost import XGBClassifier
 
@@ -129,7 +143,6 @@ def test_groups_may_be_texts() -> None:
 
 
 def test_frames_need_the_columns_that_the_estimator_was_fitted_on() -> None:
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"c{j}" for j in range(30)])
     forest = RandomForestClassifier(9, random_state=0).fit(frame[:200], Y[:200])
     held = frame[200:]
@@ -149,7 +162,6 @@ def test_frames_need_the_columns_that_the_estimator_was_fitted_on() -> None:
 
 
 def test_frames_with_columns_that_boosters_name_otherwise() -> None:
-    pandas = pytest.importorskip("pandas")
     spaced, numbered = [f"of {j}" for j in range(30)], range(30)
     boosters = (
         LGBMClassifier(n_estimators=9, verbose=-1, n_jobs=1),
@@ -202,3 +214,85 @@ def test_what_cannot_be_stopped_early_is_refused() -> None:
         EarlyExitClassifier(FOREST, alpha=1.5).fit(HELD)
     with pytest.raises(NotFittedError):
         EarlyExitClassifier(FOREST).predict(HELD)
+
+
+@pytest.mark.parametrize("name", ["breast_cancer", "iris"])
+def test_scores_decide_as_predict_does(name: str) -> None:
+    rows, y = bundled(name)
+    forest = RandomForestClassifier(25, random_state=0).fit(rows[::2], y[::2])
+    made = EarlyExitClassifier(forest, alpha=0.1).fit(rows)
+    chosen, whole = made.predict(rows), forest.predict(rows)
+    assert (chosen != whole).any()
+    np.testing.assert_array_equal(made.predict_proba(rows).argmax(axis=1), chosen)
+    sums = made.decision_function(rows)
+    binary = sums.ndim == 1
+    decided = (sums > 0) if binary else sums.argmax(axis=1)
+    np.testing.assert_array_equal(decided, chosen)
+    same = chosen == whole
+    np.testing.assert_array_equal(
+        made.predict_proba(rows)[same], forest.predict_proba(rows)[same]
+    )
+    svm = make_pipeline(StandardScaler(), LinearSVC()).fit(rows, y)
+    margins = EarlyExitClassifier(svm, alpha=0.0).fit(rows)
+    assert not hasattr(margins, "predict_proba")
+    np.testing.assert_allclose(
+        margins.decision_function(rows), svm.decision_function(rows), atol=1e-9
+    )
+
+
+def test_scikit_learns_tools_take_it() -> None:
+    y = Y[200:]
+    sooner = EarlyExitClassifier(FOREST, alpha=0.01)
+    calibrated = CalibratedClassifierCV(sooner, cv=3).fit(HELD, y)
+    assert calibrated.score(HELD, y) > 0.9
+    assert TunedThresholdClassifierCV(sooner, cv=3).fit(HELD, y).score(HELD, y) > 0.9
+    assert cross_val_score(sooner, HELD, y, cv=3, scoring="roc_auc").min() > 0.9
+    search = GridSearchCV(
+        Pipeline([("as it is", "passthrough"), ("sooner", sooner)]),
+        {"sooner__alpha": [0.0, 0.01]},
+        cv=3,
+    )
+    assert search.fit(HELD, y).score(HELD, y) > 0.9
+    best = compile(search.best_estimator_[-1].estimator)
+    np.testing.assert_array_equal(best.predict(HELD), FOREST.predict(HELD))
+
+
+def test_columns_of_a_transformer_may_have_names(tmp_path: Path) -> None:
+    names = [f"c{j}" for j in range(30)]
+    frame, y = pandas.DataFrame(X, columns=names), Y[200:]
+    scaled = make_column_transformer(
+        (StandardScaler(), names[:9]), remainder="passthrough"
+    ).set_output(transform="pandas")
+    fitted = LGBMClassifier(n_estimators=9, verbose=-1, n_jobs=1)
+    fitted.fit(scaled.fit_transform(frame[:200]), Y[:200])
+    steps = make_pipeline(scaled, EarlyExitClassifier(fitted, alpha=0.01))
+    steps.fit(frame[200:], y)
+    joblib.dump(steps, tmp_path / "steps.joblib")
+    again = joblib.load(tmp_path / "steps.joblib")
+    np.testing.assert_array_equal(
+        again.predict(frame[200:]), steps.predict(frame[200:])
+    )
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_frames_of_every_library_are_taken(confidence: float | None) -> None:
+    frame = pandas.DataFrame(X, columns=[f"c{j}" for j in range(30)])
+    forest = RandomForestClassifier(9, random_state=0).fit(frame[:200], Y[:200])
+    made = EarlyExitClassifier(forest, alpha=0.1, confidence=confidence, random_state=0)
+    expected = made.fit(frame[200:]).predict(frame[200:])
+    for held in (
+        polars.from_pandas(frame[200:]),
+        pyarrow.Table.from_pandas(frame[200:], preserve_index=False),
+        frame[200:].convert_dtypes(),
+        frame[200:].convert_dtypes(dtype_backend="pyarrow"),
+    ):
+        np.testing.assert_array_equal(made.fit(held).predict(held), expected)
+        assert list(made.feature_names_in_[:2]) == ["c0", "c1"]
+
+
+def test_a_copy_keeps_the_fitted_estimator() -> None:
+    made = EarlyExitClassifier(FOREST, alpha=0.25, random_state=3)
+    copied = clone(made)
+    assert copied.estimator is FOREST
+    assert (copied.alpha, copied.random_state) == (0.25, 3)
+    assert not hasattr(copied, "exits_")

@@ -161,12 +161,15 @@ def test_prior_of_no_labels_is_refused() -> None:
     ("estimator", "message"),
     [
         (LogisticRegression(), "LogisticRegression is not fitted"),
-        (object(), "builtins.object has no compiled form; these have: Ada.*Pipelines"),
+        (object(), "object is no model: a fitted estimator"),
         (
             DummyClassifier(strategy="stratified").fit([[0], [0]], [0, 1]),
             "strategy='stratified'",
         ),
-        (MultiOutputClassifier(RidgeClassifier()), "MultiOutputClassifier has no comp"),
+        (
+            MultiOutputClassifier(RidgeClassifier()),
+            "MultiOutputClassifier has no compiled form; these have: Ada.*Pipelines",
+        ),
         (
             DecisionTreeClassifier().fit([[0], [1]], [[0, 1], [1, 0]]),
             "several outputs",

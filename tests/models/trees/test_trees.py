@@ -215,7 +215,7 @@ def test_ensemble_of_other_things_than_trees_is_refused() -> None:
 def test_categories_that_are_not_whole_numbers_are_refused() -> None:
     X, y = bundled("iris")
     learner = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0])
-    with pytest.raises(BadModel, match="column 0 has categories that are not whole"):
+    with pytest.raises(BadModel, match="column 0 has categories that are neither"):
         compile_model(fit(learner, X, y))
 
 
