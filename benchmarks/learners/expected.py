@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_friedman1
 
-from polydom.features.tables.cells import Numbers
-from polydom.features.tables.records import Records
+from polydom.features.tables.records import Column, Records
 from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.data.dataset import Dataset, RowNames
+from polydom.indexer.building.data.dataset import Dataset, NumberedFile, RowNames
 from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.train_sets import Trainer
@@ -240,10 +240,11 @@ def _dataset(
     X: NDArray[Any], y: NDArray[Any], labels: NDArray[Any], numeric: bool
 ) -> Dataset:
     every = np.arange(len(y))
-    cells = {f"x{c}": Numbers(X[:, c].astype(np.float32)) for c in range(X.shape[1])}
+    cells = [pa.array(X[:, c].astype(np.float32)) for c in range(X.shape[1])]
+    columns = {f"x{c}": Column(own, "number") for c, own in enumerate(cells)}
     return Dataset(
-        Records(cells, every),
-        RowNames((("X", len(y)),), every),
+        Records(columns, every),
+        RowNames.of([NumberedFile("X", len(y))]),
         () if numeric else tuple(map(str, labels)),
         np.zeros(len(y), np.int64) if numeric else np.searchsorted(labels, y),
         every,

@@ -1,13 +1,20 @@
-"""CSV files as they come: in which encoding, and with what between their cells."""
+"""CSV files as they come, in Arrow's reader: their encoding, and what divides cells.
+
+Each cell is read as text; `tables.column_kinds` finds out what a column holds.
+"""
 
 import codecs
 import csv
+import io
 import logging
+import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import BadInput
 
@@ -16,6 +23,9 @@ log = logging.getLogger("polydom")
 SEPARATORS = ",;\t|"
 SAMPLE = 2**16  # bytes that show what is between cells
 CHUNK = 2**20
+BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes that Arrow reads at a time
+TOP = 32  # rows that show whether there is a name for each cell
+SHOWN = 60  # characters of a row in a message
 MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -23,37 +33,254 @@ MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# How other files begin that people take for CSV.
+OTHERS = {
+    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or an archive",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet (.xls)",
+    b"\x1f\x8b": "compressed (gzip)",
+    b"BZh": "compressed (bzip2)",
+    b"\xfd7zXZ": "compressed (xz)",
+    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
+    b"ARROW1": "a file of Arrow or Feather",
+    b"SQLite format 3": "a database of SQLite",
+    b"\x89HDF": "a file of HDF5",
+    b"%PDF": "a PDF document",
+}
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
+
+OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be read: its number as people count, and why."""
+
+    number: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A CSV file that can be read; `names` are the cells of its first row."""
+    """A CSV file that can be read.
+
+    Attributes
+    ----------
+    names
+        Of its columns; "" where one has none.
+    lines
+        How many lines are above the first row.
+    """
 
     path: Path
     encoding: str
     separator: str
     names: tuple[str, ...]
+    lines: int
 
-    def rows(self) -> Iterator[list[str]]:
-        """Read the rows after the first, without empty ones.
+    @property
+    def first(self) -> int:
+        """Number of the first row, as editors and spreadsheets count."""
+        return self.lines + 1
 
-        BadInput comes where one cannot be read: wrong encoding, endless cell, NUL.
+    def read(
+        self, places: Sequence[int], on_rows: OnRows | None = None
+    ) -> tuple[Any, list[BadRow]]:
+        """Read columns whole: an Arrow table of strings, and the rows left out of it.
+
+        Parameters
+        ----------
+        places
+            Positions of the columns, which name them in the table.
+        on_rows
+            Told how many rows were read, and how many more there can be at most.
+
+        Raises
+        ------
+        BadInput
+            If the file cannot be read: wrong encoding, a quote that never ends.
         """
-        rows = _rows_of(self.path, self.encoding, self.separator)
-        next(rows, None)
-        return rows
+        from pyarrow import csv as arrow_csv
+
+        bad: list[BadRow] = []
+        if not self.most_rows():
+            return _nothing(places), bad
+        table = self._retry(arrow_csv.read_csv, places, bad, on_rows, threads=True)
+        if bad:  # threads do not tell which rows
+            bad.clear()
+            table = self._retry(arrow_csv.read_csv, places, bad, None, threads=False)
+        self._refuse_open_quote(table, table.num_rows + len(bad))
+        return table, bad
+
+    def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
+        """Read columns batch by batch, each with all rows left out until then.
+
+        BadInput comes where a row cannot be read.
+        """
+        from pyarrow import csv as arrow_csv
+
+        size, done = BLOCK, 0
+        if not self.most_rows():
+            yield _nothing(places), []
+            return
+        while True:
+            bad: list[BadRow] = []
+            seen = 0
+            try:
+                reader = self._open(arrow_csv.open_csv, places, bad, None, False, size)
+                for batch in reader:
+                    seen += batch.num_rows
+                    if seen > done:
+                        self._refuse_open_quote(batch, seen + len(bad))
+                        yield batch.slice(batch.num_rows - (seen - done)), bad
+                        done = seen
+                yield reader.schema.empty_table(), bad
+            except (ValueError, OSError) as error:
+                refusal = self._refusal(error)
+                if not _is_short(refusal) or size == MOST_BLOCK:
+                    raise refusal from error
+                size = min(16 * size, MOST_BLOCK)
+            else:
+                return
+
+    def _retry(
+        self,
+        read: Callable[..., Any],
+        places: Sequence[int],
+        bad: list[BadRow],
+        on_rows: OnRows | None,
+        *,
+        threads: bool,
+    ) -> Any:
+        """Read in blocks that are as large as the largest row needs."""
+        size = BLOCK
+        while True:
+            try:
+                return self._open(read, places, bad, on_rows, threads, size)
+            except BadInput as error:
+                if not _is_short(error) or size == MOST_BLOCK:
+                    raise
+            bad.clear()
+            size = min(16 * size, MOST_BLOCK)
+
+    def _open(
+        self,
+        read: Callable[..., Any],
+        places: Sequence[int],
+        bad: list[BadRow],
+        on_rows: OnRows | None,
+        threads: bool,
+        size: int,
+    ) -> Any:
+        from pyarrow import csv as arrow_csv
+        from pyarrow import string
+
+        def skip(row: Any) -> str:
+            bad.append(BadRow(row.number or 0, _why(row, len(self.names))))
+            return "skip"
+
+        ids = [str(place) for place in range(len(self.names))]
+        wanted = [str(place) for place in places]
+        try:
+            return read(
+                _Counted(self.path, self.most_rows(), on_rows),
+                arrow_csv.ReadOptions(
+                    use_threads=threads,
+                    block_size=size,
+                    encoding=self.encoding.replace("utf-8-sig", "utf8"),
+                    column_names=ids,
+                    skip_rows=self.lines,
+                ),
+                arrow_csv.ParseOptions(
+                    delimiter=self.separator,
+                    newlines_in_values=True,
+                    invalid_row_handler=skip,
+                ),
+                arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, string()),
+                    include_columns=wanted,
+                    null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )
+        except (ValueError, OSError) as error:  # Arrow's are ValueErrors
+            raise self._refusal(error) from error
+
+    def _refuse_open_quote(self, rows: Any, count: int) -> None:
+        """Refuse a file whose last row has a quote that never ends, and much in it."""
+        last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
+        cells = [cell for row in last for cell in row.values() if cell and "\n" in cell]
+        if cells and self._ends_quoted(cells[-1]):
+            lines = cells[-1].count("\n")
+            raise BadInput(
+                f"{self.path}, row {self.lines + count}: a quote begins in it that "
+                f"never ends, and the {lines:,} lines below are part of one cell; end "
+                "it, or write two quotes for one"
+            )
+
+    def _ends_quoted(self, cell: str) -> bool:
+        """Whether a file ends with a cell whose quote is not followed by another."""
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - SAMPLE, 0))
+            end = file.read().decode(self.encoding, "replace").rstrip("\r\n")
+        return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
+
+    def _refusal(self, error: Exception) -> BadInput:
+        return BadInput(
+            f"{self.path}: this is no CSV in {self.encoding}: {error}; give its "
+            "`encoding`, or save it as UTF-8"
+        )
 
     def most_rows(self) -> int:
-        """Count the lines after the first: there are no more rows, perhaps fewer."""
+        """Count the lines after the names: there are no more rows, perhaps fewer."""
         with self.path.open("rb") as file:
             ends = {b"\n": 0, b"\r": 0}
             chunk = b""
             for chunk in _chunks(file):
                 for end in ends:
                     ends[end] += chunk.count(end)
-        return max(*ends.values(), 1) - chunk.endswith((b"\n", b"\r"))
+        found = max(*ends.values()) + 1 - chunk.endswith((b"\n", b"\r"))
+        return max(found - self.lines, 0)
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how many of its rows were read, by its bytes."""
+
+    def __init__(self, path: Path, most: int, on_rows: OnRows | None) -> None:
+        self._file = path.open("rb")
+        self._size = max(os.fstat(self._file.fileno()).st_size, 1)
+        self._most, self._on_rows = most, on_rows
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        if count and self._on_rows is not None:
+            done = self._most * self._file.tell() // self._size
+            self._on_rows(done, self._most - done)
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _is_short(error: BadInput) -> bool:
+    """Whether a row was longer than the blocks that Arrow read."""
+    return "block size" in str(error)
+
+
+def _nothing(places: Sequence[int]) -> Any:
+    import pyarrow as pa
+
+    return pa.table({str(place): pa.array([], pa.string()) for place in places})
+
+
+def _why(row: Any, count: int) -> str:
+    shown = row.text if len(row.text) <= SHOWN else f"{row.text[:SHOWN]}..."
+    quote = "; a quote in it may never end" if "\n" in row.text else ""
+    return f"{row.actual_columns} cells under {count} names: {shown!r}{quote}"
 
 
 def open_csv(
@@ -63,6 +290,9 @@ def open_csv(
     wanted: Collection[str] = (),
 ) -> CsvFile:
     """Find out how a CSV file is to be read, and say so where it is not the usual way.
+
+    Names lose the spaces around them. Rows that have one cell more than there are names
+    begin with the names of the rows, as R writes them, or end with a separator.
 
     Parameters
     ----------
@@ -82,9 +312,10 @@ def open_csv(
     """
     check_form(separator, encoding)
     try:
-        chosen = encoding or find_encoding(path)
         with path.open("rb") as file:
             start = file.read(SAMPLE)
+        _refuse_others(path, start)
+        chosen = encoding or find_encoding(path)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
     if not start:
@@ -93,30 +324,60 @@ def open_csv(
         )
     text = codecs.getincrementaldecoder(chosen)("replace").decode(start)
     lines = text.splitlines(keepends=True)
-    divided = separator or find_separator(lines[: -1 if lines[1:] else None], wanted)
-    names = tuple(next(_rows_of(path, chosen, divided), ()))
-    if not names:
-        raise BadInput(f"{path} holds nothing but empty lines; names are needed")
-    found = CsvFile(path, chosen, divided, names)
+    said = SAID.fullmatch(lines[0].strip()) if lines else None
+    sample = lines[bool(said) : -1 if lines[1:] else None]
+    divided = separator or (said and said[1]) or find_separator(sample, wanted)
+    names, line, rows = _top(path, chosen, divided, bool(said))
+    found = CsvFile(path, chosen, divided, _named(names, rows), line)
     _tell(found, separator, encoding)
     return found
 
 
-def _rows_of(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
-    """Read all rows that are not empty."""
+def _top(
+    path: Path, encoding: str, separator: str, said: bool
+) -> tuple[list[str], int, list[list[str]]]:
+    """Read the names, how many lines end with them, and some rows below."""
+    limit = csv.field_size_limit(2**31 - 1)
     try:
-        with path.open(encoding=encoding, newline="") as file:
-            yield from filter(None, csv.reader(file, delimiter=separator))
+        with path.open(encoding=encoding, errors="replace", newline="") as file:
+            if said:
+                next(file)
+            reader = csv.reader(file, delimiter=separator)
+            names = next(filter(None, reader), [])
+            line = reader.line_num + said
+            rows = list(islice(filter(None, reader), TOP))
     except (UnicodeError, csv.Error) as error:
         raise BadInput(
-            f"{path}: this is no CSV in {encoding}: {error}; give its "
-            "`encoding`, or save it as UTF-8"
+            f"{path}: this is no CSV in {encoding}: {error}; give its `encoding`, or "
+            "save it as UTF-8"
         ) from error
+    finally:
+        csv.field_size_limit(limit)
+    if not names:
+        raise BadInput(f"{path} holds nothing but empty lines; names are needed")
+    return names, line, rows
+
+
+def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Name the columns, where all first rows may have one cell more than names."""
+    own = tuple(name.strip() for name in names)
+    if rows and all(len(row) == len(own) + 1 for row in rows):
+        return (*own, "") if all(not row[-1].strip() for row in rows) else ("", *own)
+    return own
+
+
+def _refuse_others(path: Path, start: bytes) -> None:
+    for begin, what in OTHERS.items():
+        if start.startswith(begin):
+            cure = "unpack it" if "compressed" in what else "save it as CSV or Parquet"
+            raise BadInput(f"{path}: this is {what}, no CSV file; {cure}")
 
 
 def check_form(separator: str | None, encoding: str | None) -> None:
     """Refuse a separator that is not one character, or an encoding nobody knows."""
-    if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
+    if separator is not None and (
+        len(separator) != 1 or separator in '"\r\n' or not separator.isascii()
+    ):
         raise BadInput(
             f"separator is {separator!r}; one character is needed, such as ';' or a tab"
         )
@@ -171,14 +432,16 @@ def _wide(path: Path, start: bytes) -> str:
 def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
     """Find what is between the cells of a file's first lines; see `open_csv`."""
 
-    def fit(separator: str) -> tuple[int, bool]:
+    def fit(separator: str) -> tuple[int, float]:
         try:
             rows = [row for row in csv.reader(lines, delimiter=separator) if row]
         except csv.Error:
-            return 0, False
-        counts = {len(row) for row in rows}
-        found = len(set(wanted) & set(rows[0])) if rows else 0
-        return found, len(counts) == 1 and counts != {1}
+            return 0, 0.0
+        if not rows:
+            return 0, 0.0
+        width, count = Counter(map(len, rows)).most_common(1)[0]
+        found = len(set(wanted) & {name.strip() for name in rows[0]})
+        return found, count / len(rows) if width > 1 else 0.0
 
     return max(SEPARATORS, key=fit)
 
@@ -196,32 +459,3 @@ def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
             file.path.name,
             " and ".join(said),
         )
-
-
-def read_decimal_comma(cell: str) -> float:
-    """Read a number with a decimal comma, or a whole one; ValueError for any other."""
-    if "." in cell:
-        raise ValueError(f"{cell!r} has a decimal point")
-    return float(cell.replace(",", ".", 1))
-
-
-def refuse_decimal_commas(where: str, name: str, words: Sequence[str]) -> None:
-    """Refuse a column of numbers some of which have a comma for a point.
-
-    It would be read as one of words, which are given.
-    """
-    commas = [word for word in words if DECIMAL_COMMA.fullmatch(word)]
-    if commas and all(_is_number(word.replace(",", ".", 1)) for word in words):
-        raise BadInput(
-            f"{where}: column {name!r} holds numbers with a decimal comma, such as "
-            f"{commas[0]!r}; a decimal point is needed: {commas[0].replace(',', '.')}; "
-            "or commas in all of them, and another separator between cells"
-        )
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

@@ -1,48 +1,66 @@
-"""Rows of tables, read as they are needed: CSV, Parquet and JSON Lines."""
+"""Tables in files, read into Arrow: CSV, Parquet, and records in JSON Lines.
 
+What a column holds is found out by `tables.column_kinds`, of all its cells at once.
+"""
+
+import logging
 import os
-from codecs import BOM_UTF8
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ..errors import BadInput, BadItem
-from ..tables.cells import Cells
-from ..wording import describe_decode_error
-from .csv_cells import OnRows, read_csv_cells
-from .csv_file import CsvFile, check_form, open_csv
-from .parquet_cells import ROWS as CELL_ROWS
-from .parquet_cells import read_parquet_cells
+from .csv_file import BadRow, CsvFile, OnRows, open_csv
+from .json_lines import JSON_LINES, Row, count_json_lines, read_json_lines
 
-JSON_LINES = (".jsonl", ".ndjson")
+log = logging.getLogger("polydom")
+
 PARQUET = ".parquet"
+MAGIC = b"PAR1"
 ROWS = 1024  # of a Parquet file that are in memory at a time
+# Columns of row numbers that pandas writes into a file without being asked.
+INDEX_COLUMN = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
 
-Row = dict[str, Any] | BadItem  # what it holds by column, or why it cannot be read
+# Reads the cells of a column, an Arrow array, as items hold them.
+ReadCells = Callable[[str, Any], Sequence[Any]]
 
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+class RawColumns(NamedTuple):
+    """The cells of a table as its file has them.
+
+    Attributes
+    ----------
+    columns
+        Arrow arrays (N,) by name: strings of a CSV file, else of any type.
+    bad
+        Rows that are left out, since they cannot be read.
+    """
+
+    columns: dict[str, Any]
+    bad: list[BadRow]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A CSV or Parquet file whose rows can be read.
+    """A file whose rows have columns.
 
     Attributes
     ----------
     path
         Of the file, or of a folder of Parquet files that are one table.
     names
-        Of its columns, in order.
+        Of its columns, in order, but for those that have none.
     count
         How many rows it has; None where that is not known before they are read.
     typed
         Whether cells have types; else all are texts.
     commas
-        Whether texts that are numbers may have a decimal comma.
+        Whether a decimal comma is likelier than one between thousands.
+    first
+        Number of the first row, as people count: below a line of names 2.
     """
 
     path: Path
@@ -50,11 +68,21 @@ class Table:
     count: int | None
     typed: bool
     commas: bool
-    _read: Callable[[Sequence[str]], Iterator[Row]]
-    _read_cells: Callable[..., dict[str, Cells]]
+    first: int
+    _batches: Callable[[Sequence[str]], Iterator[tuple[Any, list[BadRow]]]]
+    _read: Callable[[Sequence[str], OnRows | None], RawColumns]
 
-    def rows(self, wanted: Sequence[str]) -> Iterator[Row]:
-        """Read these columns, row after row.
+    def rows(
+        self, wanted: Sequence[str], read_cells: ReadCells | None = None
+    ) -> Iterator[Row]:
+        """Read these columns, row after row; one that cannot be read is a `BadItem`.
+
+        Parameters
+        ----------
+        wanted
+            Names of the columns.
+        read_cells
+            Reads some cells of a column; None for Python's values of what they are.
 
         Raises
         ------
@@ -63,33 +91,39 @@ class Table:
             damaged, where it is.
         """
         self._refuse_twice(wanted)
-        return self._read(wanted)
+        return self._rows(wanted, read_cells or _as_they_are)
 
-    def cells(
-        self,
-        wanted: Sequence[str],
-        undated: Collection[str] = (),
-        on_rows: OnRows | None = None,
-    ) -> dict[str, Cells]:
-        """Read these columns whole, into arrays.
+    def _rows(self, wanted: Sequence[str], read_cells: ReadCells) -> Iterator[Row]:
+        number, told = self.first, 0
+        for batch, bad in self._batches(wanted):
+            columns = zip(wanted, batch.columns, strict=True)
+            cells = [read_cells(name, column) for name, column in columns]
+            for values in zip(*cells, strict=True):
+                while told < len(bad) and bad[told].number <= number:
+                    yield BadItem(bad[told].why)
+                    told, number = told + 1, number + 1
+                yield dict(zip(wanted, values, strict=True))
+                number += 1
+            if not batch.num_rows:
+                yield from (BadItem(row.why) for row in bad[told:])
+
+    def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
+        """Read these columns whole.
 
         Parameters
         ----------
         wanted
             Names of the columns.
-        undated
-            Those whose texts are no dates, whatever they look like.
         on_rows
             Told how many rows were read, and how many more there can be at most.
 
         Raises
         ------
         BadInput
-            As `rows`; also if a column holds what no feature can be made of, or a row
-            has too few cells or too many.
+            As `rows`.
         """
         self._refuse_twice(wanted)
-        return self._read_cells(wanted, undated, on_rows)
+        return self._read(wanted, on_rows)
 
     def _refuse_twice(self, wanted: Iterable[str]) -> None:
         for name in sorted(wanted):
@@ -100,13 +134,20 @@ class Table:
                 )
 
 
+def _as_they_are(name: str, cells: Any) -> Sequence[Any]:
+    values: list[Any] = cells.to_pylist()
+    return values
+
+
 def open_table(
     path: Path,
     separator: str | None = None,
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> Table:
-    """Open a Parquet file by its ending, and any other as CSV.
+    """Open a Parquet or a JSON Lines file by its ending, and any other as CSV.
+
+    Columns without a name, and row numbers that pandas wrote, are left out and said.
 
     Parameters
     ----------
@@ -118,32 +159,143 @@ def open_table(
     BadInput
         If it cannot be read, or is none.
     """
-    if path.suffix.lower() == PARQUET:
-        return _open_parquet(path)
+    ending = path.suffix.lower()
+    if ending == PARQUET or _begins(path, MAGIC):
+        return _open_parquet(path, wanted)
+    if ending in JSON_LINES:
+        return _open_json_lines(path, encoding)
     file = open_csv(path, separator, encoding, wanted)
+    places = _own_columns(path, file.names, wanted)
+    names = [file.names[place] for place in places]
+    place_of = dict(zip(names, places, strict=True))
+
+    def batches(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
+        return file.batches([place_of[name] for name in wanted])
+
     return Table(
         path,
-        file.names,
+        tuple(names),
         None,
         False,
         file.separator != ",",
-        partial(_csv_rows, file),
-        partial(read_csv_cells, file),
+        file.first,
+        batches,
+        partial(_read_csv, file, place_of),
     )
 
 
-def _csv_rows(file: CsvFile, wanted: Sequence[str]) -> Iterator[Row]:
-    places = [(name, file.names.index(name)) for name in wanted]
-    for row in file.rows():
-        if len(row) == len(file.names):
-            yield {name: row[place] for name, place in places}
-        else:
-            yield BadItem(f"{len(row)} cells under {len(file.names)} names")
+def _read_csv(
+    file: CsvFile,
+    place_of: Mapping[str, int],
+    wanted: Sequence[str],
+    on_rows: OnRows | None,
+) -> RawColumns:
+    table, bad = file.read([place_of[name] for name in wanted], on_rows)
+    return RawColumns(dict(zip(wanted, table.columns, strict=True)), bad)
 
 
-def _open_parquet(path: Path) -> Table:
+def _own_columns(
+    path: Path, names: Sequence[str], wanted: Collection[str]
+) -> list[int]:
+    """Positions of the columns that hold what people put there; say which do not."""
+    nameless = [place for place, name in enumerate(names) if not name]
+    numbers = [
+        place
+        for place, name in enumerate(names)
+        if INDEX_COLUMN.fullmatch(name) and name not in wanted
+    ]
+    if nameless:
+        log.warning(
+            "%s: column%s %s without a name %s left out; a name makes a feature of it",
+            path.name,
+            "s" if nameless[1:] else "",
+            ", ".join(str(place + 1) for place in nameless),
+            "are" if nameless[1:] else "is",
+        )
+    for place in numbers:
+        log.warning(
+            "%s: column %r, the row numbers of pandas, is left out; index=False leaves "
+            "them out of the file",
+            path.name,
+            names[place],
+        )
+    return [k for k in range(len(names)) if k not in nameless and k not in numbers]
+
+
+def _begins(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False  # said where it is opened to be read
+
+
+def _open_json_lines(path: Path, encoding: str | None) -> Table:
+    """Open records in JSON Lines; the first line says which columns there are."""
+    names: dict[str, None] = {}
+    for line in read_json_lines(path, encoding):
+        if not isinstance(line.row, BadItem):
+            names |= dict.fromkeys(_record_in(line.row))
+
+    if not names:
+        raise BadInput(
+            f"{path} is empty; a first line with an object of columns is needed"
+        )
+
+    def read(wanted: Sequence[str], on_rows: OnRows | None) -> RawColumns:
+        count = count_json_lines(path, encoding)
+        columns: dict[str, list[Any]] = {name: [] for name in wanted}
+        bad = []
+        for done, line in enumerate(read_json_lines(path, encoding), 1):
+            if isinstance(line.row, BadItem):
+                bad.append(BadRow(line.number, str(line.row)))
+            else:
+                record = _record_in(line.row)
+                for name, cells in columns.items():
+                    cells.append(record.get(name))
+            if on_rows is not None:
+                on_rows(done, count - done)
+        made = {name: _array(path, name, cells) for name, cells in columns.items()}
+        return RawColumns(made, bad)
+
+    return Table(path, tuple(names), None, True, False, 1, _never, read)
+
+
+def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
+    raise BadInput("JSON Lines are read line by line")
+
+
+def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a line's columns, which may lie under the key `record`, as in a request."""
+    record = row.get("record")
+    if not isinstance(record, dict):
+        return row
+    own = {name: cell for name, cell in row.items() if name != "record"}
+    return {**own, **record}
+
+
+def _array(path: Path, name: str, cells: list[Any]) -> Any:
+    """Make an Arrow array of JSON's values; BadInput where strings mix with numbers."""
+    import pyarrow as pa
+
+    kinds = {type(cell) for cell in cells} - {type(None)}
+    if kinds <= {int, float, bool}:
+        return pa.array([None if cell is None else float(cell) for cell in cells])
+    if kinds == {str}:
+        return pa.array(cells, pa.large_string())
+    first: dict[str, int] = {}
+    for row, cell in enumerate(cells, 1):
+        first.setdefault(type(cell).__name__, row)
+    held = ", ".join(f"{kind} (row {row})" for kind, row in first.items())
+    raise BadInput(
+        f"{path.name}: column {name!r} holds {held}; numbers alone or strings "
+        "alone are needed"
+    )
+
+
+def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
     import_parquet(path)
-    from pyarrow import ArrowException, default_memory_pool
+    from pyarrow import ArrowException
     from pyarrow.dataset import ParquetFragmentScanOptions, dataset
 
     def refuse(error: Exception) -> BadInput:
@@ -151,33 +303,34 @@ def _open_parquet(path: Path) -> Table:
             return BadInput(f"{path}: No such file or directory")
         return BadInput(f"{path}: this is no Parquet file: {error}")
 
-    def batches(names: Sequence[str], rows: int) -> Iterator[Any]:
+    def batches(names: Sequence[str], rows: int = ROWS) -> Iterator[tuple[Any, Any]]:
         # little is read ahead, and nothing kept of what was
         lean = ParquetFragmentScanOptions(pre_buffer=False)
         try:
-            yield from found.to_batches(
+            for batch in found.to_batches(
                 columns=list(names),
                 batch_size=rows,
                 batch_readahead=1,
                 fragment_readahead=1,
                 fragment_scan_options=lean,
                 use_threads=False,
-            )
+            ):
+                yield batch, []
         except (OSError, ArrowException) as error:
             raise refuse(error) from error
 
-    def read(names: Sequence[str]) -> Iterator[Row]:
-        for batch in batches(names, ROWS):
-            yield from batch.to_pylist()
+    def read(names: Sequence[str], on_rows: OnRows | None) -> RawColumns:
+        import pyarrow as pa
 
-    def read_cells(
-        names: Sequence[str], undated: Collection[str], on_rows: OnRows | None
-    ) -> dict[str, Cells]:
-        types = {name: found.schema.field(name).type for name in names}
-        parts, count = batches(names, CELL_ROWS), found.count_rows()
-        cells = read_parquet_cells(path.name, types, parts, count, on_rows)
-        default_memory_pool().release_unused()  # a tenth of the file or more
-        return cells
+        parts, done = [], 0
+        for batch, _ in batches(names, 2**16):
+            parts.append(batch)
+            done += batch.num_rows
+            if on_rows is not None:
+                on_rows(done, count - done)
+        schema = pa.schema([found.schema.field(name) for name in names])
+        table = pa.Table.from_batches(parts, schema)
+        return RawColumns(dict(zip(names, table.columns, strict=True)), [])
 
     try:
         divided = "hive" if path.is_dir() else None
@@ -185,7 +338,8 @@ def _open_parquet(path: Path) -> Table:
         names, count = tuple(found.schema.names), found.count_rows()
     except (OSError, ArrowException) as error:
         raise refuse(error) from error
-    return Table(path, names, count, True, False, read, read_cells)
+    own = tuple(names[place] for place in _own_columns(path, names, wanted))
+    return Table(path, own, count, True, False, 1, batches, read)
 
 
 def import_parquet(path: Path) -> Any:
@@ -194,7 +348,7 @@ def import_parquet(path: Path) -> Any:
     Raises
     ------
     BadInput
-        Where it is not installed, or cannot open such a path.
+        Where pyarrow cannot open such a path.
     """
     try:
         os.fspath(path).encode()
@@ -202,130 +356,6 @@ def import_parquet(path: Path) -> Any:
         raise BadInput(
             f"{path}: pyarrow opens no path that is not in UTF-8; rename it"
         ) from error
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise BadInput(
-            f"{path.name}: Parquet needs pyarrow: pip install 'polydom[parquet]'"
-        ) from error
+    from pyarrow import parquet
+
     return parquet
-
-
-class Span(NamedTuple):
-    """Whole lines of a file: so many bytes from `offset` on, which hold `rows` rows."""
-
-    offset: int
-    length: int
-    rows: int
-
-
-class Line(NamedTuple):
-    """A line of JSON Lines that is not blank.
-
-    `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
-    could not be decoded has a UnicodeError for its cause. `offset` counts the bytes of
-    the file before it; None where that is in another encoding.
-    """
-
-    number: int
-    document: bytes
-    row: Row
-    offset: int | None
-
-
-def read_json_lines(
-    path: Path, encoding: str | None = None, span: Span | None = None
-) -> Iterator[Line]:
-    """Read a file of one JSON object a line, in UTF-8 by default; or a span of it.
-
-    BadInput comes where it cannot be read, or nobody knows the encoding.
-    """
-    if span is None:
-        documents = _documents(path, encoding)
-        offset = 0 if encoding else _bom_length(path)
-    else:
-        documents, offset = _lines_in(path, span), span.offset
-    for number, document in enumerate(documents, 1):
-        if document.strip():
-            row = _row(document, encoding)
-            yield Line(number, document, row, None if encoding else offset)
-        offset += len(document)
-
-
-def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
-    """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
-    offset, length, count = _bom_length(path), 0, 0
-    for document in _documents(path, None):
-        length += len(document)
-        count += bool(document.strip())
-        if count == most:
-            yield Span(offset, length, count)
-            offset, length, count = offset + length, 0, 0
-    if count:
-        yield Span(offset, length, count)
-
-
-def count_json_lines(path: Path, encoding: str | None = None) -> int:
-    """Count the lines that are not blank; errors as `read_json_lines`."""
-    return sum(1 for document in _documents(path, encoding) if document.strip())
-
-
-def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
-    """Lines of a file in UTF-8; what is in no such encoding as it is."""
-    check_form(None, encoding)
-    try:
-        if encoding is None:
-            with path.open("rb") as file:
-                if file.read(len(BOM_UTF8)) != BOM_UTF8:
-                    file.seek(0)
-                yield from file
-            return
-        with path.open(encoding=encoding, errors="surrogateescape") as text:
-            for line in text:
-                yield line.encode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-    except UnicodeError as error:
-        raise BadInput(f"{path}: not {encoding}: {error}") from error
-
-
-def _bom_length(path: Path) -> int:
-    try:
-        with path.open("rb") as file:
-            return len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def _lines_in(path: Path, span: Span) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            file.seek(span.offset)
-            left = span.length
-            while left > 0 and (line := file.readline(left)):
-                left -= len(line)
-                yield line
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def _row(document: bytes, encoding: str | None) -> Row:
-    try:
-        return _decode(document)
-    except UnicodeDecodeError as error:
-        failure = BadItem(f"not {encoding or 'UTF-8'}: {_decoding(document) or error}")
-        failure.__cause__ = error
-        return failure
-    except (msgspec.DecodeError, RecursionError) as error:
-        return BadItem(
-            f"{describe_decode_error(error)}; each line is to be one JSON object"
-        )
-
-
-def _decoding(document: bytes) -> UnicodeDecodeError | None:
-    """Python's own error, which counts from the line's beginning."""
-    try:
-        document.decode()
-    except UnicodeDecodeError as error:
-        return error
-    return None

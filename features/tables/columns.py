@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 from ..errors import BadFeature, BadItem
 from ..feature import Feature, feature
 from ..items import Item, Value
-from .cells import Dates, Words
-from .dates import DateCodes, Micros, Part, micros_of, parts_of
+from .dates import (
+    NO_DATE,
+    NUMBERS_OF,
+    DateCodes,
+    DateOrder,
+    Part,
+    orders_of,
+    parts_of,
+)
 from .exact_numbers import FLOAT32_MAX, Shift
-from .records import Records
+from .records import Column, Records, Rows, WordCodes
 
 Codes = dict[Value, float] | DateCodes | Shift
 
@@ -37,6 +44,8 @@ class Columns:
         For columns of strings: the strings known, each standing for its position.
     dates
         For columns of dates: the numbers that each is read as.
+    orders
+        For columns of dates whose day and month are both numbers: which comes first.
     shifts
         For columns of numbers that float32 does not tell apart: how they are stored.
     sources, codes
@@ -48,6 +57,7 @@ class Columns:
     names: tuple[str, ...]
     vocabularies: Mapping[str, tuple[str, ...]]
     dates: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    orders: Mapping[str, DateOrder] = field(default_factory=dict)
     shifts: Mapping[str, Shift] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,7 +70,8 @@ class Columns:
 
     def _read_as(self, name: str) -> Sequence[Codes | None]:
         if name in self.dates:
-            return [DateCodes(part) for part in self.dates[name]]
+            order = self.orders.get(name, "YMD")
+            return [DateCodes(part, order) for part in self.dates[name]]
         if name in self.vocabularies:
             return [codes_of(self.vocabularies[name])]
         return [self.shifts.get(name)]
@@ -86,6 +97,20 @@ class Columns:
             values = map(self._number, self.sources, self.codes, repeat(record))
             packed = struct.pack(self._format, *values)
         return np.frombuffer(packed, np.float32)
+
+    def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Read all records at once into `values` (N, width), as each alone is read.
+
+        Returns which of them (N,) have to be read alone, since they may be refused.
+        """
+        doubtful = np.zeros(len(records), np.bool_)
+        for place, (name, codes) in enumerate(
+            zip(self.sources, self.codes, strict=True)
+        ):
+            column = records.columns.get(name)
+            values[:, place], refused = _read_column(column, codes, records.rows)
+            doubtful |= refused
+        return doubtful
 
     def check(self, record: Mapping[str, Value]) -> None:
         """Refuse a record whose columns cannot be read.
@@ -116,6 +141,29 @@ class Columns:
         return value if codes is None else float(codes.get(value, NAN))
 
 
+def _read_column(
+    column: Column | None, codes: Codes | None, rows: Rows
+) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
+    """Numbers of some rows of a column, and which of those rows may be refused."""
+    if column is None:
+        return np.full(len(rows), np.nan), False
+    if column.kind == "number" and (codes is None or isinstance(codes, Shift)):
+        # by way of float64, as Python's numbers go
+        exact = column.numbers()[rows].astype(np.float64)
+        with np.errstate(over="ignore"):
+            stored = exact.astype(np.float32) if codes is None else codes.moved(exact)
+        return stored, np.abs(exact) > FLOAT32_MAX
+    if column.kind in ("word", "text") and isinstance(codes, dict | DateCodes):
+        places, words = column.words()
+        numbers = [*(codes.get(word, NAN) for word in words), NAN]
+        return np.array(numbers, np.float32)[places[rows]], False
+    if column.kind == "date" and isinstance(codes, DateCodes):
+        micros = column.micros()[rows]
+        known = micros != NO_DATE
+        return np.where(known, NUMBERS_OF[codes.part](micros), np.nan), False
+    return np.full(len(rows), np.nan), ~column.missing()[rows]
+
+
 def codes_of(words: Sequence[str]) -> dict[Value, float]:
     """Give words numbers from 0; to `true` and `false` as booleans, too."""
     codes: dict[Value, float] = {word: float(k) for k, word in enumerate(words)}
@@ -131,6 +179,7 @@ def columns(
     *,
     vocabularies: Mapping[str, Sequence[str]] | None = None,
     dates: Mapping[str, Sequence[Part]] | None = None,
+    orders: Mapping[str, DateOrder] | None = None,
     shifts: Mapping[str, Shift] | None = None,
     declared: Mapping[str, float] | None = None,
 ) -> Feature:
@@ -154,6 +203,9 @@ def columns(
         Columns of dates, each with the numbers that are made of it: "day" since 1970,
         "month", "weekday", "hour" and "second" of the hour. Those of other columns are
         ignored.
+    orders
+        Of days and months, where both are numbers in a column of dates: "MDY" or "DMY".
+        Those of other columns are ignored.
     shifts
         How numbers are stored that float32 does not tell apart, as `learn_numbers`
         finds it. Those of other columns are ignored.
@@ -188,16 +240,23 @@ def columns(
     own = {column: moved[column] for column in columns if column in moved}
     for column, shift in own.items():
         shift.check(column)
-    function = Columns(tuple(columns), chosen, parts, own)
+    ordered = {
+        column: order for column, order in (orders or {}).items() if column in parts
+    }
+    function = Columns(tuple(columns), chosen, parts, ordered, own)
     made = feature(function, kind="record", name=name, declared=declared)
     return replace(made, missing=True)
 
 
 class Texts(NamedTuple):
-    """Columns that hold strings, by name: the strings, or what dates are read as."""
+    """Columns that hold strings, by name: the strings, or what dates are read as.
+
+    `orders` has the dates whose day and month are both numbers.
+    """
 
     vocabularies: dict[str, tuple[str, ...]]
     dates: dict[str, tuple[Part, ...]]
+    orders: dict[str, DateOrder]
 
 
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
@@ -212,32 +271,35 @@ def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
         If an item is no record.
     """
     if isinstance(items, Records):
-        words, micros = _read_at_once(items, columns)
-    else:
-        words, micros = _read_in_turn(items, columns), {}
-    for column, found in words.items():
-        if dates := _dates(found):
-            micros[column] = np.array(dates, np.int64)
-    vocabularies = {
-        column: tuple(found)
-        for column, found in words.items()
-        if found and column not in micros
-    }
-    return Texts(vocabularies, {name: parts_of(of) for name, of in micros.items()})
+        return _learn_at_once(items, columns)
+    found = Texts({}, {}, {})
+    for column, words in _read_in_turn(items, columns).items():
+        if orders := orders_of(words):
+            order, micros = next(iter(orders.items()))
+            found.dates[column] = parts_of(np.array(micros, np.int64))
+            if order != "YMD":
+                found.orders[column] = order
+        elif words:
+            found.vocabularies[column] = tuple(words)
+    return found
 
 
-def _read_at_once(
-    records: Records, columns: Sequence[str]
-) -> tuple[dict[str, Sequence[str]], dict[str, Micros]]:
-    words: dict[str, Sequence[str]] = {}
-    micros: dict[str, Micros] = {}
-    for column in columns:
-        cells = records.columns.get(column)
-        if isinstance(cells, Words):
-            words[column] = [cells.words[code] for code in cells.used(records.rows)]
-        elif isinstance(cells, Dates):
-            micros[column] = cells.micros[records.rows]
-    return words, micros
+def _learn_at_once(records: Records, columns: Sequence[str]) -> Texts:
+    found = Texts({}, {}, {})
+    for name in columns:
+        column = records.columns.get(name)
+        if column is None or column.kind == "number":
+            continue
+        if column.kind == "date":
+            found.dates[name] = parts_of(column.micros()[records.rows])
+            if column.date_order is not None:
+                found.orders[name] = column.date_order
+            continue
+        codes, words = column.words()
+        used = WordCodes(codes[records.rows], words).used()
+        if len(used):
+            found.vocabularies[name] = tuple(words[code] for code in used)
+    return found
 
 
 def _read_in_turn(
@@ -255,14 +317,6 @@ def _read_in_turn(
         column: sorted(found, key=lambda word: (-found[word], word))
         for column, found in words.items()
     }
-
-
-def _dates(words: Sequence[str]) -> list[int]:
-    """Read words as dates; none where one of them is no date."""
-    try:
-        return [micros_of(word) for word in words]
-    except ValueError:
-        return []
 
 
 def refuse_twice(where: str, words: Sequence[str]) -> None:

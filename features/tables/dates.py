@@ -9,7 +9,8 @@ is taken to be UTC.
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Literal, get_args
 
@@ -35,7 +36,20 @@ SECOND_US = 1_000_000
 FIRST_US = (datetime.min - EPOCH) // MICROSECOND
 LAST_US = (datetime.max - EPOCH) // MICROSECOND
 
-_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_NAMES = [
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+]
 MONTHS: Mapping[str, int] = {name: k for k, name in enumerate(_NAMES, 1)}
 _MONTH = (
     "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?"
@@ -120,7 +134,9 @@ def _assembled(parts: Mapping[str, str | None]) -> datetime:
     year, day, named = int(parts["year"] or ""), int(parts["day"] or ""), parts["month"]
     if len(parts["year"] or "") == 2:  # as in strptime
         year += 2000 if year < 69 else 1900
-    month = int(named) if named and named.isdigit() else MONTHS[(named or "")[:3].lower()]
+    month = (
+        int(named) if named and named.isdigit() else MONTHS[(named or "")[:3].lower()]
+    )
     hour = int(parts["hour"] or 0)
     if half := parts["half"]:
         if not 1 <= hour <= 12:
@@ -140,6 +156,18 @@ def _assembled(parts: Mapping[str, str | None]) -> datetime:
 def micros_of(text: str, order: DateOrder = "YMD") -> int:
     """Microseconds from 1970 to a date; ValueError if it is none."""
     return (read_date(text, order) - EPOCH) // MICROSECOND
+
+
+def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
+    """Microseconds from 1970 to dates, by each order that reads all of them.
+
+    Empty where there is no word, or one is no date with any order.
+    """
+    found: dict[DateOrder, list[int]] = {}
+    for order in ORDERS if words else ():
+        with suppress(ValueError):
+            found[order] = [micros_of(word, order) for word in words]
+    return found
 
 
 def show_date(micros: int, whole_day: bool) -> str:

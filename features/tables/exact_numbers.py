@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..errors import BadFeature
 from ..items import Item
-from . import cells
 from .records import Records
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -131,8 +130,8 @@ def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Le
 def _values(items: Sequence[Item], column: str) -> NDArray[Any]:
     if isinstance(items, Records):
         found = items.columns.get(column)
-        if isinstance(found, cells.Numbers):
-            return found.values[items.rows]
+        if found is not None and found.kind == "number":
+            return found.numbers()[items.rows]
         return np.empty(0)
     payloads = (item.payload for item in items)
     values = (one.get(column) for one in payloads if isinstance(one, Mapping))

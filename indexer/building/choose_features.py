@@ -251,13 +251,15 @@ def _columns(
     """Features that are groups of a table's columns."""
     groups = project.features.columns
     chosen = groups or project.features.use or project.features.files
-    if dataset.kind == "record" and not chosen:
-        groups = _one_each(column_names(dataset.items))
+    if dataset.kind == "record" and (project.features.others or not chosen):
+        named = {name for group in groups for name in group.columns}
+        left = [name for name in column_names(dataset.items) if name not in named]
+        groups = [*groups, *_one_each(left)]
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})
     _refuse_unknown(names, column_names(dataset.items))
-    known, dates = learn_texts(dataset.items, names)
+    known, dates, orders = learn_texts(dataset.items, names)
     _refuse_large(known)
     for name, words in known.items():
         if len(words) > max(MANY_WORDS, len(dataset.items) / 2):
@@ -274,6 +276,7 @@ def _columns(
             group.columns,
             {name: list(known[name]) for name in group.columns if name in known},
             {name: list(dates[name]) for name in group.columns if name in dates},
+            {name: orders[name] for name in group.columns if name in orders},
             {name: shifts[name] for name in group.columns if name in shifts},
             dict(group.cost),
         )

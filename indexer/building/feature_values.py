@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
-from polydom.features.tables.column_values import ColumnValues
 from polydom.features.tables.columns import Columns
 from polydom.features.tables.records import Records
 from polydom.features.threads import one_thread
@@ -24,7 +23,7 @@ from .cache_keys import feature_keys
 from .choose_features import ProjectFeatures
 from .data.dataset import Dataset
 
-ROWS = 2**14  # of a table that are read at once
+ROWS = 2**18  # of a table that are read at once
 STAGE = "computing features"
 
 # Items of a call: at first, and at most, however fast they are computed.
@@ -67,7 +66,7 @@ def compute_values(
         return FeatureTable(dataset, features, empty)
     count = len(dataset.items)
     values = np.empty((count, features.starts[-1]), np.float32)
-    at_once = readers_of(dataset.items, features.extractor)
+    at_once = tables_columns(dataset.items, features.extractor)
     kept = KeptValues(cache, _groups(dataset, features, at_once), features, values)
     bad = kept.bad
     with progress.stage(STAGE, count) as on_progress:
@@ -87,15 +86,15 @@ def compute_values(
     return FeatureTable(dataset.without(bad), features, values[usable])
 
 
-def readers_of(items: Sequence[Item], extractor: Extractor) -> dict[int, ColumnValues]:
-    """Find the features that are columns of a table, and what reads all rows at once.
+def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
+    """Find the features that are columns of a table: all rows are read at once.
 
     By position; none where the items are no table's rows.
     """
     if not isinstance(items, Records):
         return {}
     return {
-        position: ColumnValues(feature.function, items)
+        position: feature.function
         for position, feature in enumerate(extractor.features)
         if isinstance(feature.function, Columns)
     }
@@ -307,30 +306,30 @@ def _compute(
 def _read_columns(
     dataset: Dataset,
     features: ProjectFeatures,
-    readers: Mapping[int, ColumnValues],
+    at_once: Mapping[int, Columns],
     values: NDArray[np.float32],
 ) -> Iterator[tuple[int, dict[int, str]]]:
     """Read columns of a table into the values, part by part of its rows.
 
     Yields how many rows are read, and which of the latest are unusable and why.
     """
-    if not readers:
+    if not at_once:
         return
-    assert isinstance(dataset.items, Records)
-    rows, starts = dataset.items.rows, features.starts
-    for start in range(0, len(rows), ROWS):
-        part = slice(start, start + ROWS)
-        doubtful = np.zeros(len(rows[part]), np.bool_)
-        for position, reader in readers.items():
+    records, starts = dataset.items, features.starts
+    assert isinstance(records, Records)
+    for start in range(0, len(records), ROWS):
+        rows = np.arange(start, min(start + ROWS, len(records)))
+        part, doubtful = records.take(rows), np.zeros(len(rows), np.bool_)
+        for position, function in at_once.items():
             columns = slice(starts[position], starts[position + 1])
-            doubtful |= reader.read(rows[part], values[part, columns])
+            doubtful |= function.read(part, values[rows[0] : rows[-1] + 1, columns])
         bad: dict[int, str] = {}
-        for row in (start + np.flatnonzero(doubtful)).tolist():
-            item, name = [dataset.items[row]], [dataset.names[row]]
+        for row in rows[doubtful].tolist():
+            item, name = [records[row]], [dataset.names[row]]
             own = values[row : row + 1]
-            found = _compute_rows(item, name, features.extractor, [*readers], own)
+            found = _compute_rows(item, name, features.extractor, [*at_once], own)
             bad |= {row + at: why for at, why in found.items()}
-        yield start + len(doubtful), bad
+        yield start + len(rows), bad
 
 
 def _describe(

@@ -14,6 +14,8 @@ from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import SIZE_NAMES, Kind
 from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
+from polydom.features.tables.dates import DateOrder
+from polydom.features.tables.records import ColumnKind, Decimal
 from polydom.features.wording import describe_decode_error, nearest
 
 from ..index.quality import OF_NUMBERS, Task
@@ -93,6 +95,14 @@ class Data(Part, frozen=True):
     encoding
         How a CSV file's or texts' characters are written, such as "latin-1", where what
         is found is wrong.
+    missing
+        Words that stand for an empty cell in a table, such as `["unknown", "-1"]`,
+        beside the usual ones; columns of words have no usual ones.
+    decimal
+        "." or ",", where numbers such as `1,234` may mean two things.
+    date_order
+        "MDY" or "DMY": which of month and day comes first, where dates such as
+        `01/02/2024` do not tell.
     on_bad_item
         "skip" leaves out unusable items, and says how many and why; "stop" stops.
     on_rare_class
@@ -119,6 +129,9 @@ class Data(Part, frozen=True):
     ignore: list[str] = []
     separator: str | None = None
     encoding: str | None = None
+    missing: list[str] = []
+    decimal: Decimal | None = None
+    date_order: DateOrder | None = None
     on_bad_item: Literal["skip", "stop"] = "skip"
     on_rare_class: Literal["stop", "skip", "merge", "train"] = "stop"
     rare_below: Positive | None = None
@@ -148,11 +161,19 @@ class Columns(Part, frozen=True):
     cost
         What they cost by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`; without
         one it is measured. Units but seconds need a weight in `[costs]`.
+    kind
+        What the columns hold, where `polydom check` shows a wrong guess: "number",
+        "word", "date" or "text".
+    missing, date_order
+        As of `[data]`, for these columns alone.
     """
 
     name: str
     columns: Annotated[list[str], Meta(min_length=1)]
     cost: dict[str, Annotated[float, Meta(ge=0)]] = {}
+    kind: ColumnKind | None = None
+    missing: list[str] = []
+    date_order: DateOrder | None = None
 
 
 class Features(Part, frozen=True):
@@ -167,11 +188,14 @@ class Features(Part, frozen=True):
         Python files with the user's own features, beside the project file.
     columns
         Groups of a table's columns.
+    others
+        Whether every column that no group names is a feature of its own, too.
     """
 
     use: list[str] = []
     files: list[str] = []
     columns: list[Columns] = []
+    others: bool = False
 
 
 class Quality(Part, frozen=True):

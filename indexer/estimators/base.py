@@ -30,13 +30,18 @@ from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
 
 from ..building.build import build
-from ..building.data.dataset import Dataset, RowNames, number_in_turn
+from ..building.data.dataset import (
+    Dataset,
+    NumberedFile,
+    RowNames,
+    number_in_turn,
+)
 from ..building.project import Project
 from ..building.template import default_features
 from ..commands.progress_bars import ProgressBars
 from ..commands.report import mean_coefficients, skyline_facts
 from ..index.package import Package
-from .items import is_array, is_table, items_of
+from .items import is_array, is_table, items_of, refuse_unknown
 from .values import values_of
 
 COST = "cost"  # the unit of costs that are given as bare numbers
@@ -70,6 +75,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     cache: str | os.PathLike[str] | None
     verbose: bool
+    _columns: list[str] | None  # of the records that were fitted
 
     def __sklearn_tags__(self) -> Any:
         """Say what may be given: missing values, strings, tables of many kinds."""
@@ -113,9 +119,14 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
                 self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan"
             )
         try:
-            return items_of(X, self.kind)
+            items = items_of(X, self.kind, None if reset else self._columns)
         except BadItem as error:
             raise BadInput(str(error)) from error
+        if reset:
+            self._columns = column_names(items) if items[0].kind == "record" else None
+        elif self._columns is not None and not isinstance(items, Records):
+            refuse_unknown(items, self._columns)
+        return items
 
     def _dataset(
         self,
@@ -129,7 +140,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         own = np.arange(len(items))
         if groups is not None:
             own = number_in_turn(column_or_1d(groups))
-        names = RowNames((("X", len(items)),), np.arange(len(items)))
+        names = RowNames.of([NumberedFile("X", len(items))])
         return Dataset(items, names, tuple(labels), codes, own, numbers=numbers)
 
     def _terms(self) -> dict[str, Any]:

@@ -10,28 +10,34 @@ from scipy.sparse import issparse
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, Kind, make_item
-from polydom.features.readers.parquet_cells import read_parquet_cells
-from polydom.features.tables.cells import MISSING, Cells, Numbers, Words, narrow
-from polydom.features.tables.records import Records
+from polydom.features.tables.column_kinds import ColumnTerms, read_column
+from polydom.features.tables.records import Column, Records
+from polydom.features.wording import hint
 
 LARGEST = np.finfo(np.float64).max
 NEEDED = (
     "a table is needed (a DataFrame of pandas or Polars, an Arrow table, an array of "
     "two dimensions), or a list of texts, images or records"
 )
+TYPED = ColumnTerms(typed=True)
 
 
-def items_of(X: Any, kind: Kind | None = None) -> Sequence[Item]:
+def items_of(
+    X: Any, kind: Kind | None = None, names: Sequence[str] | None = None
+) -> Sequence[Item]:
     """Make items of what an estimator is given.
 
     Parameters
     ----------
     X
-        A table: a DataFrame of pandas or Polars, an Arrow table, or an array (N, d),
-        whose columns are called x0, x1 ... Or N of the same: texts, images as bytes or
-        paths, or mappings.
+        A table: a DataFrame of pandas or Polars, an Arrow table, or an array (N, d).
+        Or N of the same: texts, images as bytes or paths, or mappings; in a list, or a
+        column of pandas, Polars or Arrow.
     kind
         "image" where strings are paths of images; by default they are texts.
+    names
+        What a table's columns are called, by position, whatever it calls them; None
+        for its own names, or x0, x1 ... where it has none.
 
     Raises
     ------
@@ -41,13 +47,13 @@ def items_of(X: Any, kind: Kind | None = None) -> Sequence[Item]:
         If one of the items cannot be used; its position is named.
     """
     if is_table(X):
-        return _of_table(X)
+        return _of_table(X, names)
     if getattr(X, "ndim", 1) == 2:
-        return _of_array(X)
+        return _of_array(X, names)
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise BadInput(f"{type(X).__name__} came; {NEEDED}")
     items = []
-    for number, one in enumerate(X):
+    for number, one in enumerate(_listed(X)):
         try:
             items.append(_item(one, kind))
         except BadItem as error:
@@ -62,9 +68,22 @@ def items_of(X: Any, kind: Kind | None = None) -> Sequence[Item]:
 
 def is_table(X: Any) -> bool:
     """Say whether columns have names: a DataFrame or an Arrow table."""
-    return hasattr(X, "__arrow_c_stream__") or (
-        hasattr(X, "columns") and hasattr(X, "iloc")
-    )
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return True
+    return hasattr(X, "__arrow_c_stream__") and not is_column(X)
+
+
+def is_column(X: Any) -> bool:
+    """Say whether X is one column: a Series of pandas or Polars, an Arrow array."""
+    if hasattr(X, "iloc"):
+        return not hasattr(X, "columns")
+    whole = hasattr(X, "columns") or hasattr(X, "schema")
+    return hasattr(X, "__arrow_c_stream__") and not whole
+
+
+def _listed(X: Iterable[Any]) -> Iterable[Any]:
+    """List the values of an Arrow array; others give Python's own."""
+    return X.to_pylist() if hasattr(X, "to_pylist") else X
 
 
 def is_array(X: Any) -> bool:
@@ -74,6 +93,25 @@ def is_array(X: Any) -> bool:
     if isinstance(X, np.ndarray):
         return X.ndim != 1 or X.dtype.kind not in "OUS"
     return issparse(X) or hasattr(X, "__array__")
+
+
+def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
+    """Refuse records with columns that were not there when the index was fitted.
+
+    Raises
+    ------
+    BadInput
+        Naming the first.
+    """
+    known = frozenset(names)
+    for number, item in enumerate(items):
+        assert isinstance(item.payload, Mapping)
+        if not known.issuperset(item.payload):
+            name = next(name for name in item.payload if name not in known)
+            raise BadInput(
+                f"item {number} has a column {name!r} that was not fitted; "
+                f"{hint(name, names)}"
+            )
 
 
 def _item(one: Any, kind: Kind | None) -> Item:
@@ -87,15 +125,10 @@ def _item(one: Any, kind: Kind | None) -> Item:
     return make_item(one, kind)
 
 
-def _of_table(X: Any) -> Records:
+def _of_table(X: Any, names: Sequence[str] | None) -> Records:
     """Take the columns of a DataFrame or Arrow table, by way of Arrow."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise BadInput(
-            f"{type(X).__name__} came; tables with named columns need pyarrow: "
-            "pip install 'polydom[parquet]'"
-        ) from error
+    import pyarrow as pa
+
     try:
         if hasattr(X, "iloc"):
             table = pa.Table.from_pandas(X, preserve_index=False)
@@ -106,36 +139,43 @@ def _of_table(X: Any) -> Records:
         raise BadInput(
             f"{type(X).__name__} came, of which Arrow says: {said}"
         ) from error
-    names = [str(name) for name in table.column_names]
+    names = names or [str(name) for name in table.column_names]
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"X has {names.count(name)} columns called {name!r}")
     if not (names and len(table)):
         raise BadInput(f"X has {len(table)} rows of {len(names)} columns; {NEEDED}")
-    types = dict(zip(names, table.schema.types, strict=True))
-    cells = read_parquet_cells("X", types, table.to_batches(), len(table))
-    return Records(cells, np.arange(len(table)))
+    columns = {
+        name: read_column(name, cells, TYPED)
+        for name, cells in zip(names, table.columns, strict=True)
+    }
+    return Records(columns, np.arange(len(table)))
 
 
-def _of_array(X: NDArray[Any]) -> Records:
+def _of_array(X: NDArray[Any], names: Sequence[str] | None) -> Records:
     """Take the columns of an array (N, d): of numbers, or of whatever objects."""
     if X.ndim != 2 or not X.size:
         raise BadInput(f"an array of shape {X.shape} came; {NEEDED}")
     if X.dtype.kind not in "biufOU":
         raise BadInput(f"an array of {X.dtype} came; numbers or strings are needed")
+    own = names or [f"x{place}" for place in range(X.shape[1])]
     columns = {
-        f"x{place}": _cells(X[:, place], f"column {place}")
-        for place in range(X.shape[1])
+        name: _column(name, X[:, place], f"column {place}")
+        for place, name in enumerate(own)
     }
     return Records(columns, np.arange(len(X)))
 
 
-def _cells(column: NDArray[Any], where: str) -> Cells:
-    if column.dtype.kind in "biuf":
-        return Numbers(narrow(column))
-    values = column.tolist()
+def _column(name: str, cells: NDArray[Any], where: str) -> Column:
+    import pyarrow as pa
+
+    if cells.dtype.kind in "biuf":
+        if cells.dtype.itemsize > np.dtype(np.float64).itemsize:  # long double
+            cells = cells.astype(np.float64)
+        return read_column(name, pa.array(np.ascontiguousarray(cells)), TYPED)
+    values = cells.tolist()
     if any(isinstance(value, str) for value in values):
-        return _words(values, where)
+        return read_column(name, pa.array(_words(values, where), pa.string()), TYPED)
     try:
         numbers = [np.nan if value is None else float(value) for value in values]
     except (TypeError, ValueError):
@@ -145,12 +185,11 @@ def _cells(column: NDArray[Any], where: str) -> Cells:
         ) from None
     except OverflowError:
         raise BadInput(f"{where} holds a whole number over {LARGEST:.1e}") from None
-    return Numbers(narrow(np.array(numbers, np.float64)))
+    return Column(pa.array(numbers, pa.float64()), "number")
 
 
-def _words(values: Sequence[Any], where: str) -> Words:
-    known: dict[str, int] = {}
-    codes = np.empty(len(values), np.int64)
+def _words(values: Sequence[Any], where: str) -> list[str | None]:
+    words: list[str | None] = []
     for row, value in enumerate(values):
         missing = value is None or value != value
         if not (missing or isinstance(value, str)):
@@ -158,5 +197,5 @@ def _words(values: Sequence[Any], where: str) -> Words:
                 f"{where} holds strings and, in row {row}, {type(value).__name__}; one "
                 "or the other is needed"
             )
-        codes[row] = MISSING if missing else known.setdefault(value, len(known))
-    return Words(codes, tuple(known))
+        words.append(None if missing else value)
+    return words

@@ -10,7 +10,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import Item
 from polydom.features.tables.records import Records, take
 
-from ..building.feature_values import readers_of
+from ..building.feature_values import tables_columns
 
 
 def values_of(
@@ -31,9 +31,9 @@ def values_of(
     left = np.zeros(len(rows), np.bool_)
     computed = list(positions)
     if isinstance(some, Records):
-        for position, reader in readers_of(some, extractor).items():
+        for position, function in tables_columns(some, extractor).items():
             if position in positions:
-                left |= reader.read(some.rows, values[:, extractor.columns(position)])
+                left |= function.read(some, values[:, extractor.columns(position)])
                 computed.remove(position)
     for place in range(len(rows)):
         wanted = positions if left[place] else computed

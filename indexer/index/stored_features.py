@@ -13,7 +13,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.tables.columns import columns
-from polydom.features.tables.dates import Part
+from polydom.features.tables.dates import DateOrder, Part
 from polydom.features.tables.exact_numbers import Shift
 from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
@@ -33,6 +33,7 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     columns: list[str]
     vocabularies: dict[str, list[str]] | None = None
     dates: dict[str, list[Part]] | None = None
+    orders: dict[str, DateOrder] | None = None
     shifts: dict[str, Shift] | None = None
     declared: dict[str, float] | None = None
 

@@ -18,8 +18,7 @@ from polydom.features.outputs import head_of, refuse_output
 from polydom.features.readers.tables import PARQUET, import_parquet
 from polydom.indexer.index.pdx_file import cannot_write, naming
 
-from .arrow_rows import arrow_batch, arrow_schema
-from .scored import Scored, columns_of
+from .scored import Scored, arrow_batch, arrow_schema, columns_of
 from .sole_writer import SoleWriter
 from .sources import is_folder
 

@@ -17,10 +17,9 @@ from polydom.indexer.index.pdx_file import naming
 from ..batch.batch_plan import BatchPlan, answer_by_plan
 from ..batch.ledger import Assignment, Numbered, Result
 from ..engine.outcome import Outcome
-from .arrow_rows import arrow_batch
 from .opened_index import IndexFile, OpenedIndex
 from .parts import ROWS, Part, Rows
-from .scored import OF_PLAN, Scored, as_item, columns_of, row_of
+from .scored import OF_PLAN, Scored, arrow_batch, as_item, columns_of, row_of
 
 UNFINISHED = "_unfinished-"  # readers of folders leave such files out
 

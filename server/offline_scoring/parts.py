@@ -10,21 +10,26 @@ import msgspec
 
 from polydom.features.errors import BadInput
 from polydom.features.readers.folders import readable
-from polydom.features.readers.tables import (
+from polydom.features.readers.json_lines import (
     JSON_LINES,
-    PARQUET,
     Span,
     count_json_lines,
     divide_json_lines,
-    import_parquet,
     read_json_lines,
 )
+from polydom.features.readers.tables import PARQUET, import_parquet
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from .arrow_rows import ItemColumns, require
 from .scored import ScorableItem
-from .sources import files_in, is_folder, read_file, rows_of
+from .sources import (
+    ItemColumns,
+    files_in,
+    is_folder,
+    read_file,
+    require,
+    rows_of,
+)
 
 log = logging.getLogger("polydom")
 

@@ -1,4 +1,4 @@
-"""What is said of an item that was scored."""
+"""What is said of an item that was scored, in a row or in Arrow's columns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +16,15 @@ _OF_CLASSES = frozenset(
     ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
+
+# What Spark calls the types of the columns below.
+NUMBER, COUNT, WORD, WORDS = "DOUBLE", "BIGINT", "STRING", "ARRAY<STRING>"
+_TYPES = {
+    **dict.fromkeys(("item", "label", "error", "index_version"), WORD),
+    "scores": "MAP<STRING, DOUBLE>",
+    **dict.fromkeys(("features", "unknown"), WORDS),
+    **dict.fromkeys(("missing", "base_models_used", "base_models"), COUNT),
+}
 
 # Of the plan that answers were given by.
 OF_PLAN = ("price", "index_version")
@@ -123,3 +132,41 @@ def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
         return translator.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return without_frames(error)
+
+
+def spark_type(column: str) -> str:
+    """Name the type of an output column as Spark's SQL does."""
+    return _TYPES.get(column, NUMBER)
+
+
+def arrow_schema(columns: Sequence[str]) -> Any:
+    """Make the schema of some output columns."""
+    import pyarrow as pa
+
+    types = {
+        NUMBER: pa.float64(),
+        COUNT: pa.int64(),
+        WORD: pa.string(),
+        WORDS: pa.list_(pa.string()),
+        _TYPES["scores"]: pa.map_(pa.string(), pa.float64()),
+    }
+    return pa.schema({name: types[spark_type(name)] for name in columns})
+
+
+def arrow_batch(
+    rows: Sequence[Scored], columns: Sequence[str], **same: str | float | None
+) -> Any:
+    """Lay rows out in columns: theirs, and those that are the `same` for all."""
+    import pyarrow as pa
+
+    def cells(name: str) -> list[Any]:
+        if name in same:
+            return [same[name]] * len(rows)
+        found = [getattr(row, name) for row in rows]
+        if name != "scores":
+            return found
+        return [None if cell is None else [*cell.items()] for cell in found]
+
+    schema = arrow_schema(columns)
+    arrays = [pa.array(cells(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

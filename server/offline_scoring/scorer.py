@@ -13,18 +13,21 @@ from polydom.features.threads import one_thread
 from ..batch.batch_plan import BatchPlan, amount_in, answer_by_plan
 from ..batch.ledger import Ledger, Numbered, Result
 from ..runtime.known_columns import KnownColumns
-from .arrow_rows import ItemColumns, arrow_batch, arrow_schema, require, spark_type
 from .opened_index import IndexFile, OpenedIndex
 from .score_items import answer
 from .scored import (
     OF_PLAN,
     ScorableItem,
     Scored,
+    arrow_batch,
+    arrow_schema,
     as_item,
     check_kept,
     columns_of,
     row_of,
+    spark_type,
 )
+from .sources import ItemColumns, require
 
 
 class Scorer:

@@ -6,20 +6,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.items import Kind
-from polydom.features.readers.csv_file import read_decimal_comma
+from polydom.features.items import Kind, Value
 from polydom.features.readers.folders import ENDINGS, FoundFiles, find_files, readable
-from polydom.features.readers.tables import (
+from polydom.features.readers.json_lines import (
     JSON_LINES,
-    PARQUET,
     Line,
-    Table,
     count_json_lines,
-    open_table,
     read_json_lines,
 )
+from polydom.features.readers.tables import PARQUET, open_table
 from polydom.features.readers.texts import decode_text
+from polydom.features.tables.records import Decimal
 from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.package import Package
 
@@ -160,10 +160,55 @@ def read_rows(
         return Rows(lines, count, reader.remarks, lambda: reader.names)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
-        rows = table.rows(reader.columns(path, table.names))
-        found = _rows(table, rows, reader)
+        columns = reader.columns(path, table.names)
+        cells = None if table.typed else TextCells(reader, table.commas).read
+        found = _rows(table.rows(columns, cells), reader)
         return Rows(found, table.count, reader.remarks, lambda: reader.names)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
+
+
+class ItemColumns(NamedTuple):
+    """Where the items of a table are.
+
+    Attributes
+    ----------
+    kind
+        What items are.
+    column
+        Where they are; None for the usual one, and for records that are the rows.
+    known
+        Columns of records that are read; where there are none, all but `beside`.
+    """
+
+    kind: Kind
+    column: str | None
+    known: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+
+    def among(self, names: Sequence[str]) -> list[str]:
+        """Say which of a table's columns are read; BadInput where none can be."""
+        if self.kind == "record" and self.column is None:
+            known = self.known or [name for name in names if name not in self.beside]
+            wanted = [name for name in names if name in known]
+            if not wanted:
+                raise BadInput(
+                    f"the index reads none of the columns {listed(names)}; it knows "
+                    f"{listed(sorted(known))}"
+                )
+            return wanted
+        usual = IMAGE_COLUMNS if self.kind == "image" else (self.kind,)
+        name = self.column or next((one for one in usual if one in names), usual[0])
+        require(names, name)
+        return [name]
+
+    def items(self, batch: Any) -> Iterator[ScorableItem]:
+        """Read the items of an Arrow batch or table; BadInput as `among`."""
+        wanted = self.among(batch.schema.names)
+        if self.kind == "record" and self.column is None:
+            yield from batch.select(wanted).to_pylist()
+            return
+        read = {"record": record_in, "text": text_in, "image": image_in}[self.kind]
+        yield from map(read, batch.column(wanted[0]).to_pylist())
 
 
 def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableItem:
@@ -231,14 +276,12 @@ def _lines(lines: Iterable[Line], reader: "_Reader") -> Iterator[Row]:
         yield row if name is None else row._replace(item=twice_in_record(name))
 
 
-def _rows(table: Table, rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:
+def _rows(rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:
     for number, row in enumerate(rows):
         if isinstance(row, BadItem):
             yield Row(str(number), row)
-            continue
-        if not table.typed:
-            row = {n: reader.cell(n, cell, table.commas) for n, cell in row.items()}
-        yield reader.row(number, row)
+        else:
+            yield reader.row(number, row)
 
 
 class _Reader:
@@ -249,7 +292,7 @@ class _Reader:
     """
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
-        self.kind = package.kind
+        self.item_kind = package.kind
         self.names: tuple[str, ...] = ()
         self._label = label
         self._numeric = package.numeric
@@ -258,6 +301,7 @@ class _Reader:
         self._known = dict.fromkeys(columns.names)
         self._texts = columns.texts
         self._lacking = dict(self._known)
+        self._empty_words: Mapping[str, tuple[str, ...]] = {}
         self._left_out: dict[str, None] = {}
         if label is not None and label in self._readable:
             raise BadInput(
@@ -273,9 +317,13 @@ class _Reader:
 
     @property
     def _readable(self) -> frozenset[str]:
-        if self.kind == "record":
+        if self.item_kind == "record":
             return frozenset(self._known)
-        return frozenset(["text"] if self.kind == "text" else IMAGE_COLUMNS)
+        return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
+
+    def empty_words(self, name: str) -> tuple[str, ...]:
+        """Words that stood for an empty cell of a column when the index was built."""
+        return self._empty_words.get(name, ())
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
@@ -290,7 +338,7 @@ class _Reader:
         if own and self._label not in names:
             raise BadInput(f"{path.name}: no column {own[0]!r}; {hint(own[0], names)}")
         others = [name for name in names if name not in own]
-        if self.kind == "record":
+        if self.item_kind == "record":
             wanted = [n for n in others if not self._known or n in self._known]
         else:
             wanted = [name for name in others if name in self._readable][:1]
@@ -330,7 +378,7 @@ class _Reader:
 
     def _item(self, row: Mapping[str, Any]) -> ScorableItem:
         """Make the item of a row."""
-        if self.kind == "record":
+        if self.item_kind == "record":
             own = row.get("record")
             if isinstance(own, Mapping):
                 self._note(name for name in own if name in self._known)
@@ -338,23 +386,91 @@ class _Reader:
             self._note(row)
             known = {name: row[name] for name in row if name in self._known}
             return known or dict(row)  # which is refused
-        if self.kind == "text":
+        if self.item_kind == "text":
             return text_in(row.get("text"))
         return image_in(row.get("image") or row.get("image_base64"))
 
-    def cell(self, name: str, cell: str, commas: bool) -> str | float | None:
-        """Read a cell of a CSV file: a number, but where words are known.
+    def kind(self, name: str) -> str:
+        """Say what the index reads of a column: number, word, raw text, or anything."""
+        if name == self._label:
+            return "number" if self._numeric else "raw"
+        if self.item_kind != "record":
+            return "raw"
+        if name in self._texts:
+            return "word"
+        return "number" if name in self._known else "any"
 
-        `commas` says whether it may have a decimal comma.
-        """
-        if name == self._label and not self._numeric:
-            return cell
-        if name != self._label and (name in self._texts or self.kind != "record"):
-            return cell if self.kind != "record" else cell.strip() or None
-        if not cell.strip():
+
+class TextCells:
+    """Cells of a CSV file as an index reads them, block by block of its rows.
+
+    Parameters
+    ----------
+    reader
+        Says what the index reads of each column.
+    commas
+        Whether a decimal comma is likelier than one between thousands.
+    """
+
+    def __init__(self, reader: _Reader, commas: bool) -> None:
+        self._reader = reader
+        self._commas = commas
+        self._decimals: dict[str, Decimal] = {}
+
+    def read(self, name: str, cells: Any) -> Sequence[Value]:
+        """Read some cells of a column; one that is no number stays a string."""
+        from polydom.features.tables import column_kinds as kinds
+
+        kind = self._reader.kind(name)
+        if kind == "raw":
+            return [cell or "" for cell in cells.to_pylist()]
+        if kind == "word":
+            return [(cell or "").strip() or None for cell in cells.to_pylist()]
+        if kind == "any":
+            return [_number_or_text(cell) for cell in cells.to_pylist()]
+        missing = self._reader.empty_words(name)
+        terms = kinds.ColumnTerms(
+            "number", missing, None, self._decimals.get(name), self._commas
+        )
+        try:
+            column = kinds.read_column(name, cells, terms)
+        except BadInput:
+            return [self._number(name, cell, missing) for cell in cells.to_pylist()]
+        if column.decimal is not None:
+            self._decimals[name] = column.decimal
+        return column.values(np.arange(len(column)))
+
+    def _number(self, name: str, cell: str | None, missing: Sequence[str]) -> Value:
+        """Read a cell beside one that is no number."""
+        from polydom.features.tables.column_kinds import (
+            is_empty,
+            plain_number,
+            read_number,
+        )
+
+        if cell is None or is_empty(cell, missing):
             return None
+        if (number := plain_number(cell)) is not None:
+            return number
+        usual: Decimal = "," if self._commas else "."
         with suppress(ValueError):
-            return float(cell)
-        with suppress(ValueError):
-            return read_decimal_comma(cell) if commas else cell
+            return read_number(cell.strip(), self._decimals.get(name, usual))
         return cell
+
+
+def _number_or_text(cell: str | None) -> Value:
+    from polydom.features.tables.column_kinds import plain_number
+
+    if cell is None or not cell.strip():
+        return None
+    number = plain_number(cell)
+    return cell if number is None else number
+
+
+def require(names: Sequence[str], name: str) -> None:
+    """Refuse columns among which there is not just one of a name, with BadInput."""
+    count = names.count(name)
+    if count == 0:
+        raise BadInput(f"no column {name!r}; {hint(name, names)}")
+    if count > 1:
+        raise BadInput(f"{count} columns are called {name!r}; each needs its own name")

@@ -14,7 +14,7 @@ from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import ask, complaints, polydom, serving
 
 OWN = f"--features={FEATURES_FILE}"
-HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats")
+HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats", "pyarrow")
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
+from polydom.features.tables.column_kinds import plain_number
 from polydom.features.tables.records import Records, take
 
 from ...index.quality import Task
@@ -191,6 +192,34 @@ class Dataset:
         return replace(self, labels=tuple(known), codes=codes[self.codes])
 
 
+class NumberedFile(NamedTuple):
+    """A table's name, and how its rows are numbered.
+
+    Attributes
+    ----------
+    rows
+        How many it has, without those that are left out.
+    first
+        Number of its first row.
+    left_out
+        Numbers of the rows that are left out, ascending.
+    """
+
+    name: str
+    rows: int
+    first: int = 1
+    left_out: tuple[int, ...] = ()
+
+    def number(self, row: int) -> int:
+        """Give the number of a row, by its position among those not left out."""
+        number = self.first + row
+        for left_out in self.left_out:
+            if left_out > number:
+                break
+            number += 1
+        return number
+
+
 @dataclass(frozen=True, slots=True)
 class RowNames(Sequence[str]):
     """Names of tables' rows: `rows.csv, row 7`.
@@ -198,13 +227,18 @@ class RowNames(Sequence[str]):
     Attributes
     ----------
     files
-        Names of the tables, and how many rows each has.
+        The tables.
     rows
         Positions among the rows of all.
     """
 
-    files: tuple[tuple[str, int], ...]
+    files: tuple[NumberedFile, ...]
     rows: Rows
+
+    @classmethod
+    def of(cls, files: Sequence[NumberedFile]) -> "RowNames":
+        """Name all rows of some tables."""
+        return cls(tuple(files), np.arange(sum(file.rows for file in files)))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -214,17 +248,17 @@ class RowNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[str]: ...
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        """Name a row, which are counted from 1."""
+        """Name a row by its file and its number there."""
         if isinstance(place, slice):
             return tuple(map(self._name, self.rows[place].tolist()))
         return self._name(int(self.rows[place]))
 
     def _name(self, row: int) -> str:
-        (file, count), *others = self.files
-        for other, more in others:
-            if row >= count:
-                file, count, row = other, more, row - count
-        return f"{file}, row {row + 1}"
+        file, *others = self.files
+        for other in others:
+            if row >= file.rows:
+                file, row = other, row - file.rows
+        return f"{file.name}, row {file.number(row)}"
 
     def take(self, places: Rows) -> "RowNames":
         """Keep these, in this order."""
@@ -286,10 +320,8 @@ def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
         return dataset
     values = np.empty(len(dataset.labels))
     for code, label in enumerate(dataset.labels):
-        try:
-            values[code] = float(label)
-        except ValueError:
-            values[code] = np.nan
+        number = plain_number(label)
+        values[code] = np.nan if number is None else number
     if not np.isfinite(values).all():
         if wanted is None:
             return dataset

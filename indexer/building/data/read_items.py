@@ -15,10 +15,7 @@ import numpy as np
 from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.items import make_item
 from polydom.features.readers.folders import readable
-from polydom.features.readers.tables import (
-    count_json_lines,
-    read_json_lines,
-)
+from polydom.features.readers.json_lines import count_json_lines, read_json_lines
 from polydom.features.tables.dates import micros_of
 from polydom.features.wording import listed
 

@@ -1,24 +1,34 @@
 """The labelled rows of a project's table, read into columns."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
-from polydom.features.readers.tables import Table, open_table
-from polydom.features.tables.cells import Cells, Numbers, Rows, Words, all_rows, joined
-from polydom.features.tables.records import Records
+from polydom.features.readers.csv_file import BadRow
+from polydom.features.readers.tables import RawColumns, Table, open_table
+from polydom.features.tables.column_kinds import (
+    ColumnTerms,
+    joined,
+    read_column,
+    without_rows,
+)
+from polydom.features.tables.records import Column, Records, Rows
 from polydom.features.wording import hint
 
 from ...index.quality import Task
 from ...progress import OnProgress
 from ..project import Data, Project
-from .dataset import Dataset, RowNames, number_in_turn, numbers_of
+from .dataset import Dataset, NumberedFile, RowNames, number_in_turn, numbers_of
 
 OPTIONS = {"label": "[data] label names the column of classes"}
+THREADS = 2  # more read no faster, and take more memory
 
 
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
@@ -28,7 +38,8 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
     ------
     BadProject
         If a file cannot be read, has no rows, lacks a column or has two of a name; a
-        row lacks its label or time, or is too short; or the two files differ.
+        row lacks its label or time; the two files differ; or a row has too few cells or
+        too many, and `on_bad_item` is "stop".
     """
     data = project.data
     paths = [project.path(name) for name in data.sources]
@@ -39,29 +50,26 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
         ]
         for table in tables:
             _check_names(table, tables[0], data)
-        read = [_read(table, tables[0], data, on_progress) for table in tables]
+        used = _used(tables[0], data)
+        raw = [table.read(used, on_progress) for table in tables]
+        raw = [_left(table, own, data) for table, own in zip(tables, raw, strict=True)]
+        names, skipped = _names(tables, raw), _skipped(tables, raw)
+        columns = _columns(project, tables, raw)
     except BadInput as error:
         raise BadProject(str(error)) from error
-    counts = [len(columns[data.label]) for columns in read]
-    for path, count in zip(paths, counts, strict=True):
-        if not count:
-            raise BadProject(
-                f"{path} holds names of columns, and no rows; labelled items are needed"
-            )
-    columns = _joined(read, paths)
-    rows = all_rows(sum(counts))
-    names = tuple(path.name for path in paths)
-    where = RowNames(tuple(zip(names, counts, strict=True)), rows)
-    labels, codes, numbers = labels_of(columns[data.label], where, project.wanted)
+    rows = np.arange(len(names))
+    wanted = project.wanted
+    labels, codes, numbers = labels_of(columns[data.label], names, wanted)
     return Dataset(
         Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
-        where,
+        names,
         labels,
         codes,
         rows if data.group is None else groups_of(columns[data.group]),
-        tested=rows >= counts[0] if data.test is not None else None,
-        times=None if data.time is None else times_of(columns[data.time], data, where),
-        weights=None if data.weight is None else _weights(columns, data, where),
+        tuple(skipped),
+        tested=rows >= names.files[0].rows if data.test is not None else None,
+        times=None if data.time is None else times_of(columns[data.time], data, names),
+        weights=None if data.weight is None else _weights(columns, data, names),
         numbers=numbers,
     )
 
@@ -98,106 +106,217 @@ def _used(table: Table, data: Data) -> list[str]:
     return [n for n in table.names if n in special or n not in data.ignore]
 
 
-def _read(
-    table: Table, first: Table, data: Data, on_progress: OnProgress | None
-) -> dict[str, Cells]:
-    undated = {*_special(data)} - {data.time}
-    return table.cells(_used(first, data), undated, on_progress)
+def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
+    """Refuse rows that cannot be read, or leave out those that hold nothing at all."""
+    if raw.bad and data.on_bad_item == "stop":
+        number, why = raw.bad[0]
+        raise BadProject(f"{table.path.name}, row {number}: {why}")
+    kept, empty = without_rows(raw.columns)
+    numbers = row_numbers(table.first, len(kept) + len(empty), raw.bad)
+    bad = [
+        *raw.bad,
+        *(BadRow(int(numbers[k]), "no cell holds anything") for k in empty),
+    ]
+    if not len(kept):
+        raise BadProject(
+            f"{table.path} holds names of columns, and no rows; labelled items are "
+            "needed"
+        )
+    columns = raw.columns
+    if len(empty):
+        columns = {name: column.take(kept) for name, column in columns.items()}
+    return RawColumns(columns, sorted(bad))
 
 
-def _joined(
-    read: Sequence[Mapping[str, Cells]], paths: Sequence[Path]
-) -> dict[str, Cells]:
-    """Put the rows of the tables one after the other."""
-    columns = dict(read[0])
-    for path, more in zip(paths[1:], read[1:], strict=True):
-        for name, cells in more.items():
+def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
+    """Give rows (count,) the numbers people count, where some are left out."""
+    numbers = np.arange(first, first + count)
+    for row in bad:  # ascending
+        numbers[numbers >= row.number] += 1
+    return numbers
+
+
+def _names(tables: Sequence[Table], raw: Sequence[RawColumns]) -> RowNames:
+    files = []
+    for table, own in zip(tables, raw, strict=True):
+        count = len(next(iter(own.columns.values())))
+        left_out = tuple(row.number for row in own.bad)
+        files.append(NumberedFile(table.path.name, count, table.first, left_out))
+    return RowNames.of(files)
+
+
+def _skipped(
+    tables: Sequence[Table], raw: Sequence[RawColumns]
+) -> list[tuple[str, str]]:
+    return [
+        (f"{table.path.name}, row {number}", why)
+        for table, own in zip(tables, raw, strict=True)
+        for number, why in own.bad
+    ]
+
+
+def _columns(
+    project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
+) -> dict[str, Column]:
+    """Find out what each column holds, in all tables together, and empty `raw`."""
+    names = [*raw[0].columns]
+    counts = [len(next(iter(own.columns.values()))) for own in raw]
+    alike = not any(table.typed for table in tables)
+
+    def read(name: str) -> Column:
+        terms = [_terms(project, name, table) for table in tables]
+        cells = [own.columns.pop(name) for own in raw]
+        pa.default_memory_pool().release_unused()
+        if alike and len(cells) > 1:
+            cells = [pa.chunked_array([c for one in cells for c in one.chunks])]
+        columns = [read_column(name, *pair) for pair in zip(cells, terms, strict=False)]
+        whole = columns[0]
+        if alike and len(tables) > 1 and whole.kind in ("word", "text"):
+            first = read_column(name, cells[0][: counts[0]], terms[0])
+            if first.kind != whole.kind:
+                _refuse_kinds(name, first, whole, tables)
+        for more in columns[1:]:
             try:
-                columns[name] = joined(columns[name], cells)
+                whole = joined(whole, more)
             except TypeError:
-                first, other = (
-                    type(one).__name__.lower() for one in (columns[name], cells)
-                )
-                raise BadProject(
-                    f"column {name!r} holds {first} in {paths[0].name} and {other} in "
-                    f"{path.name}; the same in both is needed"
-                ) from None
-    return columns
+                _refuse_kinds(name, whole, more, tables)
+        return whole
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return dict(zip(names, pool.map(read, names), strict=True))
+
+
+def _refuse_kinds(
+    name: str, one: Column, more: Column, tables: Sequence[Table]
+) -> NoReturn:
+    raise BadProject(
+        f"column {name!r} holds {one.kind}s in {tables[0].path.name} and {more.kind}s "
+        f"in {tables[1].path.name}; the same in both is needed"
+    ) from None
+
+
+def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
+    """Gather what the project says of a column, and what its file suggests."""
+    data = project.data
+    terms = ColumnTerms(
+        missing=tuple(data.missing),
+        date_order=data.date_order,
+        decimal=data.decimal,
+        commas=table.commas,
+        typed=table.typed,
+    )
+    option = _special(data).get(name)
+    if option in ("label", "group"):  # as they are written
+        return replace(terms, kind="word")
+    for group in project.features.columns:
+        if name in group.columns:
+            terms = replace(
+                terms,
+                kind=group.kind,
+                missing=(*terms.missing, *group.missing),
+                date_order=group.date_order or terms.date_order,
+            )
+    return terms
 
 
 def labels_of(
-    cells: Cells, names: RowNames, task: Task | None
+    column: Column, names: RowNames, task: Task | None
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
-    """Give what a column holds: class names, codes, and numbers where it holds such."""
-    _refuse_missing(cells, names, "no label; each item needs one")
-    number = isinstance(cells, Numbers) and cells.values.dtype != np.bool_
-    if task == "regression" and not number:
-        what = type(cells).__name__.lower()
-        raise BadProject(
-            f"[data] label: the column holds {what}; for task = 'regression' numbers "
-            "are needed"
-        )
-    if task != "classes" and isinstance(cells, Numbers) and number:
-        values = cells.values.astype(np.float64)
-        infinite = np.flatnonzero(~np.isfinite(values))
-        if len(infinite):
-            row = int(infinite[0])
-            raise BadProject(f"{names[row]}: the label is {values[row]:g}, not finite")
-        numbers = numbers_of(values, task)
-        if numbers is not None:
-            return (), np.zeros(len(numbers), np.int64), numbers
-    return *classes_of(cells), None
+    """Give what a column holds: class names, codes, and numbers where it holds such.
+
+    Classes are named as they are written: `007` and `7` are two.
+    """
+    _refuse_missing(column, names, "no label; each item needs one")
+    numbers = None if task == "classes" else _label_numbers(column, names, task)
+    if numbers is not None and (found := numbers_of(numbers, task)) is not None:
+        return (), np.zeros(len(found), np.int64), found
+    return *classes_of(column), None
 
 
-def classes_of(cells: Cells) -> tuple[tuple[str, ...], Rows]:
+def _label_numbers(
+    column: Column, names: RowNames, task: Task | None
+) -> NDArray[np.float64] | None:
+    """Read labels as finite numbers; None where they are none and need not be."""
+    number = column
+    if column.kind in ("word", "text"):
+        with suppress(BadInput):
+            terms = ColumnTerms(kind="number")
+            number = read_column("label", column.cells.cast(pa.string()), terms)
+    if number.kind != "number" or number.cells.type == pa.bool_():
+        if task == "regression":
+            raise BadProject(
+                f"[data] label: the column holds {column.kind}s; for task = "
+                "'regression' numbers are needed"
+            )
+        return None
+    values = number.numbers().astype(np.float64)
+    infinite = np.flatnonzero(~np.isfinite(values))
+    if len(infinite):
+        row = int(infinite[0])
+        raise BadProject(f"{names[row]}: the label is {values[row]:g}, not finite")
+    return values
+
+
+def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
     """Find the classes that a column holds, sorted, and each row's position in them."""
-    _, first, own = np.unique(cells.array, return_index=True, return_inverse=True)
-    texts = [label_of(cells.value(row)) for row in first.tolist()]
-    labels = sorted(set(texts))
+    codes, words = _told_apart(column)
+    texts = [label_of(word) for word in words]
+    used = np.unique(codes).tolist()
+    labels = sorted({texts[code] for code in used})
     places = {label: place for place, label in enumerate(labels)}
-    return tuple(labels), np.array([places[t] for t in texts], np.int64)[own]
+    numbers = np.array([places.get(text, 0) for text in texts], np.int64)
+    return tuple(labels), numbers[codes]
+
+
+def _told_apart(column: Column) -> tuple[Rows, Sequence[Any]]:
+    """Give different cells of a column different numbers, and one cell of each."""
+    if column.kind in ("word", "text"):
+        return column.words()
+    array = column.numbers() if column.kind == "number" else column.micros()
+    _, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    return codes, column.values(first)
 
 
 def label_of(value: Any) -> str:
     """Name a class as a table, a request or a function gives it."""
-    # a table may read the classes 1, 2, 3 as floats
+    # a table may hold the classes 1, 2, 3 as floats
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value)
 
 
-def groups_of(cells: Cells) -> Rows:
+def groups_of(column: Column) -> Rows:
     """Give a number to each group of a column; a row without one is its own group."""
-    rows = all_rows(len(cells))
-    _, own = np.unique(cells.array, return_inverse=True)
-    return number_in_turn(np.where(cells.missing(rows), len(rows) + rows, own))
+    codes, _ = _told_apart(column)
+    rows = np.arange(len(column))
+    return number_in_turn(np.where(column.missing(), len(rows) + rows, codes))
 
 
-def times_of(cells: Cells, data: Data, names: RowNames) -> NDArray[Any]:
+def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:
     """Numbers that grow as time goes by, (N,)."""
-    if isinstance(cells, Words):
+    if column.kind in ("word", "text"):
         raise BadProject(
-            f"[data] time: column {data.time!r} holds words such as {cells.words[0]!r};"
-            " numbers or dates in ISO 8601 are needed"
+            f"[data] time: column {data.time!r} holds {column.kind}s such as "
+            f"{column.words().words[0]!r}; numbers or dates are needed"
         )
     _refuse_missing(
-        cells, names, f"no time in column {data.time!r}; each item needs one"
+        column, names, f"no time in column {data.time!r}; each item needs one"
     )
-    if isinstance(cells, Numbers):
-        return cells.values.astype(np.float64)
-    return cells.micros
+    if column.kind == "number":
+        return column.numbers().astype(np.float64)
+    return column.micros()
 
 
 def _weights(
-    columns: Mapping[str, Cells], data: Data, names: RowNames
+    columns: Mapping[str, Column], data: Data, names: RowNames
 ) -> NDArray[np.float64]:
-    cells = columns[data.weight or ""]
-    if not isinstance(cells, Numbers):
-        what = type(cells).__name__.lower()
+    column = columns[data.weight or ""]
+    if column.kind != "number":
         raise BadProject(
-            f"[data] weight: column {data.weight!r} holds {what}; numbers are needed"
+            f"[data] weight: column {data.weight!r} holds {column.kind}s; numbers are "
+            "needed"
         )
-    return weights_of(cells.values, names, str(data.weight))
+    return weights_of(column.numbers(), names, str(data.weight))
 
 
 def weights_of(
@@ -216,7 +335,7 @@ def weights_of(
     return shares
 
 
-def _refuse_missing(cells: Cells, names: RowNames, what: str) -> None:
-    missing = np.flatnonzero(cells.missing(all_rows(len(cells))))
+def _refuse_missing(column: Column, names: RowNames, what: str) -> None:
+    missing = np.flatnonzero(column.missing())
     if len(missing):
         raise BadProject(f"{names[int(missing[0])]}: {what}")

@@ -3,6 +3,7 @@
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,6 @@ from polydom.features.readers.csv_file import (
     SEPARATORS,
     find_separator,
     open_csv,
-    refuse_decimal_commas,
 )
 
 WORDS = st.text("ab,;|\t \"'x1.", max_size=6)
@@ -81,8 +81,7 @@ def test_the_encoding_is_found_wherever_it_shows(
     path.write_text("n,word\n" + filler + "2,Köln\n", encoding=encoding)
     file = open_csv(path)
     assert (file.encoding, file.separator, file.names) == (found, ",", ("n", "word"))
-    *_, last = file.rows()
-    assert last == ["2", "Köln"]
+    assert rows_of(path)[-1] == ["2", "Köln"]
 
 
 def test_latin_1_is_found_where_windows_lacks_a_character(tmp_path: Path) -> None:
@@ -95,33 +94,124 @@ def test_a_character_may_be_cut_where_the_sample_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a;b\n" + "ö;1\n" * 40_000, encoding="utf-8")
     assert open_csv(path).separator == ";"
-    assert sum(1 for _ in open_csv(path).rows()) == 40_000
-
-
-def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"PK\x03\x04\x14\x00\x00\x00\x08\x00" + bytes(range(256)))
-    with pytest.raises(BadInput, match=r"is no text.* a spreadsheet program"):
-        open_csv(path)
-    with pytest.raises(BadInput, match="No such file"):
-        open_csv(tmp_path / "none.csv")
+    assert len(rows_of(path)) == 40_000
 
 
 @pytest.mark.parametrize(
-    ("cells", "refused"),
+    ("start", "what"),
     [
-        (["1,5", "2"], True),
-        (["-1,25", "3.5"], True),
-        (["1,5", "x"], False),
-        (["1,234,567"], False),
-        (["1.5", "2"], False),
-        (["a,b"], False),
-        ([], False),
+        (b"PK\x03\x04\x14", r"a spreadsheet \(.xlsx, .ods\) .*; save it as CSV"),
+        (b"\x1f\x8b\x08", r"compressed \(gzip\), no CSV file; unpack it"),
+        (b"ab\0\0cd\0\0\0", "is no text: it holds zero bytes"),
     ],
 )
-def test_decimal_commas_are_refused(cells: list[str], refused: bool) -> None:
-    if refused:
-        with pytest.raises(BadInput, match="'x' holds numbers with a decimal comma"):
-            refuse_decimal_commas("a.csv", "x", cells)
-    else:
-        refuse_decimal_commas("a.csv", "x", cells)
+def test_what_is_no_text_is_refused(tmp_path: Path, start: bytes, what: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(start + bytes(range(256)))
+    with pytest.raises(BadInput, match=what):
+        open_csv(path)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="No such file"):
+        open_csv(tmp_path / "none.csv")
+    (tmp_path / "a.csv").touch()
+    with pytest.raises(BadInput, match="is empty; a first line with the names"):
+        open_csv(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("\n\n")
+    with pytest.raises(BadInput, match="nothing but empty lines"):
+        open_csv(tmp_path / "a.csv")
+
+
+def rows_of(path: Path, **terms: Any) -> list[list[str | None]]:
+    """All rows, and those left out by their number and why."""
+    file = open_csv(path, **terms)
+    table, _ = file.read(range(len(file.names)))
+    return [list(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("a,b\n1,2\n", ("a", "b"), [["1", "2"]]),
+        ("a,b\r1,2\r", ("a", "b"), [["1", "2"]]),
+        (" a , b\n1,2\n", ("a", "b"), [["1", "2"]]),
+        ("\n\na,b\n\n1,2\n", ("a", "b"), [["1", "2"]]),
+        ('a,"b\nc"\n1,"2\n3"\n', ("a", "b\nc"), [["1", "2\n3"]]),
+        (',a\n0,"x"\n', ("", "a"), [["0", "x"]]),
+        ("a,b,\n1,2,\n", ("a", "b", ""), [["1", "2", None]]),
+        ("a,b\n1,2,\n3,4,\n", ("a", "b", ""), [["1", "2", None], ["3", "4", None]]),
+        ("a,b\nr1,1,2\nr2,3,4\n", ("", "a", "b"), [["r1", "1", "2"], ["r2", "3", "4"]]),
+        ("sep=;\na;b\n1;2\n", ("a", "b"), [["1", "2"]]),
+        ('a,b\n1,"2 ""q"" x"\n', ("a", "b"), [["1", '2 "q" x']]),
+        ("a,b\n", ("a", "b"), []),
+        ("a,b", ("a", "b"), []),
+    ],
+)
+def test_rows_are_read_as_programs_write_them(
+    tmp_path: Path, text: str, names: tuple[str, ...], rows: list[list[str]]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode())
+    assert open_csv(path).names == names
+    assert rows_of(path) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("a,b\n1,2\n3\n4,5\n", [(3, "1 cells under 2 names: '3'")]),
+        ('\na,"b\nc"\n1,2\n3,4,5\n', [(5, "3 cells under 2 names: '3,4,5'")]),
+        (
+            'a,b\n1,2\n"3,4\n5,6\n',
+            [(3, "1 cells under 2 names: '\"3,4\\n5,6'; a quote in it may never end")],
+        ),
+    ],
+)
+def test_rows_of_another_width_are_left_out_by_number(
+    tmp_path: Path, text: str, bad: list[tuple[int, str]]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    file = open_csv(path)
+    _, found = file.read([0])
+    assert [(row.number, row.why) for row in found] == bad
+    *_, (_, found) = file.batches([0])
+    assert [(row.number, row.why) for row in found] == bad
+
+
+def test_a_quote_that_never_ends_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n1,2\n3,"4\n5,6\n7,8\n')
+    with pytest.raises(BadInput, match=r"row 3: a quote .* the 3 lines below are part"):
+        open_csv(path).read([0, 1])
+    with pytest.raises(BadInput, match="row 3: a quote begins in it that never ends"):
+        list(open_csv(path).batches([0, 1]))
+    path.write_text('a,b\n1,2\n3,"4\n5,6"\n')
+    assert rows_of(path) == [["1", "2"], ["3", "4\n5,6"]]
+    path.write_text('a,b\n1,2\n3,"4\n5,6"""')
+    assert rows_of(path) == [["1", "2"], ["3", '4\n5,6"']]
+
+
+def test_cells_may_be_longer_than_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    longest = "x\n" * 1_000_000
+    path.write_text(f'a,b\n1,u\n"{longest}",v\n2,w\n')
+    assert rows_of(path) == [["1", "u"], [longest, "v"], ["2", "w"]]
+    found = [
+        cell
+        for batch, _ in open_csv(path).batches([1])
+        for cell in batch.column(0).to_pylist()
+    ]
+    assert found == ["u", "v", "w"]
+
+
+def test_how_far_reading_is_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n" + "1234567890\n" * 400_000)
+    told: list[tuple[int, int]] = []
+    open_csv(path).read([0], lambda done, left: told.append((done, left)))
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert {done + left for done, left in told} == {400_000}
+    assert told[-1] == (400_000, 0)

@@ -6,44 +6,7 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.readers.folders import files_of
-from polydom.features.readers.tables import (
-    count_json_lines,
-    open_table,
-    read_json_lines,
-)
-
-
-def test_json_lines_are_objects_or_say_why_not(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes('\ufeff{"a":1}\n\n[]\n{\n{"b":"Öl"}'.encode() + b'\n{"c":"\xd6l"}')
-    lines = list(read_json_lines(path))
-    assert [line.number for line in lines] == [1, 3, 4, 5, 6]
-    assert count_json_lines(path) == 5
-    first, array, broken, second, undecoded = (line.row for line in lines)
-    assert (first, second) == ({"a": 1}, {"b": "Öl"})
-    assert lines[3].document == '{"b":"Öl"}\n'.encode()
-    for row in (array, broken):
-        assert isinstance(row, BadItem)
-        assert "each line is to be one JSON object" in str(row)
-    assert isinstance(undecoded, BadItem)
-    assert "not UTF-8: " in str(undecoded)
-    assert "position 6" in str(undecoded)
-    assert isinstance(undecoded.__cause__, UnicodeError)
-
-
-def test_json_lines_may_be_in_any_encoding(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    for encoding in ("utf-8", "latin-1", "utf-16"):
-        path.write_text('{"a":"Öl"}\n{"a":"Äpfel"}\n', encoding=encoding)
-        rows = [line.row for line in read_json_lines(path, encoding)]
-        assert rows == [{"a": "Öl"}, {"a": "Äpfel"}]
-    path.write_bytes(b"\xff\xfe{")
-    with pytest.raises(BadInput, match="not utf-16: "):
-        count_json_lines(path, "utf-16")
-    with pytest.raises(BadInput, match="encoding is 'klingon', which is unknown"):
-        count_json_lines(path, "klingon")
-    with pytest.raises(BadInput, match=r"none\.jsonl: No such file"):
-        count_json_lines(tmp_path / "none.jsonl")
+from polydom.features.readers.tables import open_table
 
 
 def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
@@ -57,7 +20,8 @@ def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
     )
     whole, short = table.rows(["z", "x"])
     assert whole == {"z": "4", "x": "1"}
-    assert str(short) == "1 cells under 4 names"
+    assert isinstance(short, BadItem)
+    assert str(short) == "1 cells under 4 names: '5'"
     with pytest.raises(BadInput, match=r"a\.csv: 2 columns are called 'y'; each needs"):
         table.rows(["x", "y"])
 
@@ -93,3 +57,60 @@ def test_folders_are_searched_by_endings(tmp_path: Path) -> None:
     texts = [tmp_path / name for name in ("5.txt", "a/3.md", "a/4.text")]
     assert files_of(tmp_path, "text") == texts
     assert files_of(tmp_path, "record") == [tmp_path / "6.json"]
+
+
+def test_columns_that_nobody_named_are_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(",Unnamed: 1,a,\n0,0,x,\n1,1,y,\n")
+    table = open_table(path)
+    assert table.names == ("a",)
+    assert table.read(["a"]).columns["a"].to_pylist() == ["x", "y"]
+    assert "columns 1, 4 without a name are left out" in caplog.text
+    assert "column 'Unnamed: 1', the row numbers of pandas, is left out" in caplog.text
+    assert open_table(path, wanted=["Unnamed: 1"]).names == ("Unnamed: 1", "a")
+
+
+def test_pandas_index_in_a_parquet_file_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / "a.dat"  # known by what it holds
+    pandas.DataFrame({"a": [1, 2]}, index=[5, 9]).to_parquet(path)
+    assert open_table(path).names == ("a",)
+    assert "'__index_level_0__', the row numbers of pandas, is left" in caplog.text
+
+
+def test_rows_that_cannot_be_read_stand_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n0\n1,2\n3\n4\n5,6\n7,8,9\n")
+    rows = [
+        str(row) if isinstance(row, BadItem) else row["a"]
+        for row in open_table(path).rows(["a"])
+    ]
+    short = "1 cells under 2 names: "
+    assert rows == [
+        f"{short}'0'",
+        "1",
+        f"{short}'3'",
+        f"{short}'4'",
+        "5",
+        "3 cells under 2 names: '7,8,9'",
+    ]
+
+
+def test_records_of_json_lines_have_the_columns_of_all_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a":1}\n{"record":{"b":"x"},"a":2.5}\n{\n{"a":null,"b":null}\n')
+    table = open_table(path)
+    assert table.names == ("a", "b")
+    columns, bad = table.read(["b", "a"])
+    assert {n: c.to_pylist() for n, c in columns.items()} == {
+        "b": [None, "x", None],
+        "a": [1, 2.5, None],
+    }
+    assert [row.number for row in bad] == [3]
+    path.write_text('{"a":1}\n{"a":"x"}\n')
+    with pytest.raises(BadInput, match=r"'a' holds int \(row 1\), str \(row 2\); num"):
+        open_table(path).read(["a"])

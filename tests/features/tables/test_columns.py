@@ -171,7 +171,7 @@ def test_learn_texts_gives_the_most_frequent_strings_first() -> None:
         record_item({"job": "actor"}),
     ]
     found = learn_texts(items, ["job", "age", "city"])
-    assert found == ({"job": ("clerk", "actor", "baker")}, {})
+    assert found == ({"job": ("clerk", "actor", "baker")}, {}, {})
 
 
 def test_learn_texts_finds_columns_of_dates_alone() -> None:

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.items import record_item
-from polydom.features.tables.cells import Numbers, Words
 from polydom.features.tables.columns import Columns, columns
 from polydom.features.tables.exact_numbers import (
     FLOAT32_MAX,
@@ -21,7 +21,7 @@ from polydom.features.tables.exact_numbers import (
     learn_numbers,
     learn_shift,
 )
-from polydom.features.tables.records import Records
+from polydom.features.tables.records import Column, Records
 from tests.support.oracles.tables import moved_slowly
 
 RNG = np.random.default_rng(0)
@@ -99,7 +99,7 @@ def test_what_cannot_be_moved_is_refused_as_ever() -> None:
     assert np.isnan([made({}), made({"at": None}), made({"at": math.nan})]).all()
     for wrong in ("1", 1e39, math.inf):
         with pytest.raises(BadItem, match="column 'at' holds"):
-            Columns(("at",), {}, {}, {"at": shift}).check({"at": wrong})
+            Columns(("at",), {}, shifts={"at": shift}).check({"at": wrong})
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,9 @@ def test_a_shift_out_of_range_is_refused(wrong: Shift) -> None:
 
 def test_records_of_both_kinds_give_the_same() -> None:
     at = np.array([1_700_000_000_001, 1_700_000_000_002, 1_700_000_000_003])
-    words = Words(np.zeros(3, np.int8), ("x",))
-    table = Records({"at": Numbers(at), "word": words}, np.array([2, 0, 1]))
+    words = Column(pa.array(["x", "x", "x"]).dictionary_encode(), "word")
+    numbers = Column(pa.array(at), "number")
+    table = Records({"at": numbers, "word": words}, np.array([2, 0, 1]))
     alone = [record_item({"at": int(one), "word": "x"}) for one in at[table.rows]]
     expected = {"at": Learned(Shift(1_700_000_000_002.0), 0, 3)}
     assert learn_numbers(table, ["at", "word", "no"]) == expected

@@ -80,8 +80,8 @@ def test_rows_read_at_once_have_the_values_of_their_items(
     np.testing.assert_array_equal(once.values, slowly.values)
     assert once.dataset.skipped == slowly.dataset.skipped
     assert [name for name, _ in once.dataset.skipped] == [
-        "rows.csv, row 3",
         "rows.csv, row 4",
+        "rows.csv, row 5",
     ]
     person, paid = once.features.stored[own:]
     assert (person.width, paid.width) == (2, 5)

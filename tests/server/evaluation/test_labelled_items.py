@@ -117,7 +117,7 @@ def test_a_table_has_a_column_of_labels(tmp_path: Path) -> None:
     assert [item.whole for item in found.items] == [
         item.payload for item in found.items
     ]
-    assert found.unreadable == [("2", "3 cells under 4 names")]
+    assert found.unreadable == [("2", "3 cells under 4 names: '3;9;x'")]
     found = read(path, package("record"), whole=True, separator=";")
     assert found.items[0].whole == {"id": 1.0, "age": 3.0, "job": "cook"}
     numbers = package("record", ("0", "1"))

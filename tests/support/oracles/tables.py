@@ -2,50 +2,85 @@
 
 import csv
 import io
-import math
+from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from polydom.features.items import Value
+from polydom.features.tables.column_kinds import EMPTY
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_columns_slowly(text: str, separator: str) -> dict[str, list[Value]]:
-    """Columns of a CSV text: of numbers, dates (their texts) or words."""
+def read_columns_slowly(
+    text: str, separator: str
+) -> dict[str, tuple[str, list[Value]]]:
+    """Columns of a CSV text: what each holds, and its values; dates as their texts."""
     names, *rows = [row for row in csv.reader(io.StringIO(text), delimiter=separator)]
     columns = zip(*rows, strict=True)
     named = zip(names, columns, strict=True)
-    return {name: _typed([*cells], separator) for name, cells in named}
+    return {name: _typed([*cells], separator != ",") for name, cells in named}
 
 
-def _typed(cells: list[str], separator: str) -> list[Value]:
+def _typed(cells: list[str], commas: bool) -> tuple[str, list[Value]]:
     texts = [cell.strip() for cell in cells]
-    if all(_is_number(text) for text in texts if text):
-        return [_number(text) for text in texts]
-    commas = [text.replace(",", ".", 1) for text in texts]
-    if (
-        separator != ","
-        and not any("." in text for text in texts)
-        and all(_is_number(text) for text in commas if text)
-    ):
-        return [_number(text) for text in commas]
-    return [text or None for text in texts]
+    for nothing in ([""], ["", *EMPTY]):
+        known = [text for text in texts if text not in nothing]
+        if known or nothing == [""]:
+            found = [_plain(text) for text in known]
+            if None not in found:
+                return "number", [_told(texts, t, nothing, _plain) for t in texts]
+    if known:
+        for decimal in ",." if commas else ".,":
+            read = partial(_written, decimal=decimal)
+            if None not in [read(text) for text in known]:
+                return "number", [_told(texts, t, nothing, read) for t in texts]
+        for order in ("YMD", "MDY", "DMY"):
+            find = partial(_date, order=order)
+            if None not in [find(text) for text in known]:
+                return "date", [_told(texts, t, nothing, find) for t in texts]
+    return "word", [text or None for text in texts]
 
 
-def _is_number(text: str) -> bool:
+def _told(texts: list[str], text: str, nothing: list[str], read: Any) -> Value:
+    value: Value = None if text in nothing else read(text)
+    return None if value != value else value
+
+
+def _plain(text: str) -> float | None:
     try:
-        float(text)
+        return None if "_" in text else float(text)
     except ValueError:
-        return False
-    return True
+        return None
 
 
-def _number(text: str) -> Value:
-    number = float(text) if text else math.nan
-    return None if math.isnan(number) else number
+def _written(text: str, decimal: str) -> float | None:
+    """A number with a sign of money or a share, and gaps between thousands."""
+    if decimal == "." and (number := _plain(text)) is not None:
+        return number
+    digits = text.removeprefix("-").removeprefix("$").removesuffix("%").rstrip()
+    whole, _, fraction = digits.partition(decimal)
+    first, *groups = whole.split("." if decimal == "," else ",")
+    if groups and (not 1 <= len(first) <= 3 or any(len(own) != 3 for own in groups)):
+        return None
+    joined = first + "".join(groups)
+    if not (joined + fraction).isdecimal() or (groups and not joined.isdecimal()):
+        return None
+    number = float(f"{joined or 0}.{fraction or 0}")
+    return -number if text.startswith("-") else number
+
+
+def _date(text: str, order: str) -> str | None:
+    forms = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d %b %Y"]
+    forms += {"YMD": [], "MDY": ["%m/%d/%Y"], "DMY": ["%d/%m/%Y"]}[order]
+    for form in forms:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).date().isoformat()
+    return None
 
 
 def seconds_slowly(date: datetime) -> float:

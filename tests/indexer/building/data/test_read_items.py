@@ -135,15 +135,17 @@ def test_table_may_be_parquet(tmp_path: Path) -> None:
         (CSV, {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
         (CSV, {"label": "zzz"}, "no column 'zzz'; there are age, town, label"),
         (CSV, {"ignore": ["id"]}, "no column 'id'"),
-        (CSV + "5,Bonn,\n", {}, "row 4: no label"),
-        (CSV + "5,Bonn\n", {}, "row 4: 2 cells under 3 names"),
+        (CSV + "5,Bonn,\n", {}, "row 5: no label"),
+        (
+            CSV + "5,Bonn\n",
+            {"on_bad_item": "stop"},
+            r"a\.csv, row 5: 2 cells under 3 names: '5,Bonn'",
+        ),
         ("age,label\n1,a\n2,a\n", {}, "all 2 items have the label 'a'"),
         ("age,label\n", {}, "names of columns, and no rows; labelled items are"),
         ("", {}, "is empty; a first line with the names of its columns is needed"),
         ("\n\n", {}, "holds nothing but empty lines"),
-        ("a;label\n1,5;x\n2.5;y\n", {}, "'a' holds .* a decimal comma.* 1.5"),
-        ('a,label\n"1,5",x\n2,y\n', {}, "'a' holds .* a decimal comma.* 1.5"),
-        ("a,label\n" + "x" * 200_000 + ",x\n", {}, "field larger than field limit"),
+        ('a,label\n1,"x\n2,y\n', {}, r"a\.csv, row 2: a quote .* never ends"),
         ("x,x,label\n1,2,a\n3,4,b\n", {}, "2 columns are called 'x'"),
     ],
 )
@@ -255,7 +257,7 @@ def test_what_is_no_number_is_named(tmp_path: Path) -> None:
     )
     for named, message in [
         ({"table": "a.csv"}, "the column holds words; for task = 'regression' numbers"),
-        ({"table": "b.csv"}, r"b.csv, row 2: the label is inf, not finite"),
+        ({"table": "b.csv"}, r"b.csv, row 3: the label is inf, not finite"),
         ({"table": "c.csv"}, "all 2 items have the label 2.5; there must be two"),
         ({"texts": "a.jsonl"}, "a.jsonl, line 2: the label is 'low'; with task ="),
     ]:
@@ -426,8 +428,8 @@ def test_table_to_test_on_is_read_after_the_first(tmp_path: Path) -> None:
     assert dataset.tested is not None
     assert dataset.tested.tolist() == [False] * 3 + [True] * 2
     assert [*dataset.names] == [
-        *(f"a.csv, row {n}" for n in (1, 2, 3)),
-        *(f"b.csv, row {n}" for n in (1, 2)),
+        *(f"a.csv, row {n}" for n in (2, 3, 4)),
+        *(f"b.csv, row {n}" for n in (2, 3)),
     ]
     assert [item.payload for item in dataset.items] == [
         {"age": 31.0, "town": "Rome"},
@@ -437,7 +439,7 @@ def test_table_to_test_on_is_read_after_the_first(tmp_path: Path) -> None:
         {"age": 8.0, "town": "Rome"},
     ]
     kept = dataset.only(np.array([3, 0]))
-    assert [*kept.names] == ["b.csv, row 1", "a.csv, row 1"]
+    assert [*kept.names] == ["b.csv, row 2", "a.csv, row 2"]
     assert kept.tested is not None
     assert kept.tested.tolist() == [True, False]
 
@@ -456,7 +458,7 @@ def test_table_to_test_on_is_read_after_the_first(tmp_path: Path) -> None:
             r"'age' holds numbers in a\.csv and words in b",
         ),
         ("age,town,label\n", {}, r"b\.csv holds names of columns, and no rows"),
-        (OTHER, {"group": "town"}, r"b\.csv, row 2 is to be tested on and of the same"),
+        (OTHER, {"group": "town"}, r"b\.csv, row 3 is to be tested on and of the same"),
         (
             OTHER,
             {"table": "none.csv"},
@@ -497,7 +499,7 @@ def test_items_may_have_times(tmp_path: Path) -> None:
     [
         ({"table": "a.csv", "time": "day"}, r"a\.csv: no column 'day'"),
         ({"table": "b.csv", "time": "t"}, "'t' holds words such as 'soon'; numbers or"),
-        ({"table": "c.csv", "time": "t"}, r"c\.csv, row 2: no time in column 't'"),
+        ({"table": "c.csv", "time": "t"}, r"c\.csv, row 3: no time in column 't'"),
         ({"texts": "a.jsonl", "time": "t"}, "line 1: 't' is 'soon'; a time is needed"),
         ({"texts": "a.jsonl", "time": "u"}, "line 1: 'u' is None; a time is needed"),
     ],
@@ -562,10 +564,10 @@ def test_items_may_have_weights(tmp_path: Path) -> None:
     ("data", "message"),
     [
         ({"table": "a.csv", "weight": "v"}, r"a\.csv: no column 'v'"),
-        ({"table": "a.csv", "weight": "w"}, r"row 2: the weight in 'w' is 0; a number"),
+        ({"table": "a.csv", "weight": "w"}, r"row 3: the weight in 'w' is 0; a number"),
         (
             {"table": "a.csv", "weight": "x"},
-            "row 2: the weight in 'x' is nan; a number",
+            "row 3: the weight in 'x' is nan; a number",
         ),
         (
             {"table": "a.csv", "weight": "y"},

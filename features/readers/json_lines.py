@@ -1,0 +1,138 @@
+"""JSON Lines: files of one JSON object a line, whole or in spans."""
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..errors import BadInput, BadItem
+from ..wording import describe_decode_error
+from .csv_file import check_form
+
+JSON_LINES = (".jsonl", ".ndjson")
+
+Row = dict[str, Any] | BadItem  # what it holds by key, or why it cannot be read
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Span(NamedTuple):
+    """Whole lines of a file: so many bytes from `offset` on, which hold `rows` rows."""
+
+    offset: int
+    length: int
+    rows: int
+
+
+class Line(NamedTuple):
+    """A line of JSON Lines that is not blank.
+
+    `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
+    could not be decoded has a UnicodeError for its cause. `offset` counts the bytes of
+    the file before it; None where that is in another encoding.
+    """
+
+    number: int
+    document: bytes
+    row: Row
+    offset: int | None
+
+
+def read_json_lines(
+    path: Path, encoding: str | None = None, span: Span | None = None
+) -> Iterator[Line]:
+    """Read a file of one JSON object a line, in UTF-8 by default; or a span of it.
+
+    BadInput comes where it cannot be read, or nobody knows the encoding.
+    """
+    if span is None:
+        documents = _documents(path, encoding)
+        offset = 0 if encoding else _bom_length(path)
+    else:
+        documents, offset = _lines_in(path, span), span.offset
+    for number, document in enumerate(documents, 1):
+        if document.strip():
+            row = _row(document, encoding)
+            yield Line(number, document, row, None if encoding else offset)
+        offset += len(document)
+
+
+def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
+    """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
+    offset, length, count = _bom_length(path), 0, 0
+    for document in _documents(path, None):
+        length += len(document)
+        count += bool(document.strip())
+        if count == most:
+            yield Span(offset, length, count)
+            offset, length, count = offset + length, 0, 0
+    if count:
+        yield Span(offset, length, count)
+
+
+def count_json_lines(path: Path, encoding: str | None = None) -> int:
+    """Count the lines that are not blank; errors as `read_json_lines`."""
+    return sum(1 for document in _documents(path, encoding) if document.strip())
+
+
+def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
+    """Lines of a file in UTF-8; what is in no such encoding as it is."""
+    check_form(None, encoding)
+    try:
+        if encoding is None:
+            with path.open("rb") as file:
+                if file.read(len(BOM_UTF8)) != BOM_UTF8:
+                    file.seek(0)
+                yield from file
+            return
+        with path.open(encoding=encoding, errors="surrogateescape") as text:
+            for line in text:
+                yield line.encode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise BadInput(f"{path}: not {encoding}: {error}") from error
+
+
+def _bom_length(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            return len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def _lines_in(path: Path, span: Span) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(span.offset)
+            left = span.length
+            while left > 0 and (line := file.readline(left)):
+                left -= len(line)
+                yield line
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+
+
+def _row(document: bytes, encoding: str | None) -> Row:
+    try:
+        return _decode(document)
+    except UnicodeDecodeError as error:
+        failure = BadItem(f"not {encoding or 'UTF-8'}: {_decoding(document) or error}")
+        failure.__cause__ = error
+        return failure
+    except (msgspec.DecodeError, RecursionError) as error:
+        return BadItem(
+            f"{describe_decode_error(error)}; each line is to be one JSON object"
+        )
+
+
+def _decoding(document: bytes) -> UnicodeDecodeError | None:
+    """Python's own error, which counts from the line's beginning."""
+    try:
+        document.decode()
+    except UnicodeDecodeError as error:
+        return error
+    return None

@@ -1,0 +1,478 @@
+"""What the cells of a table's column are: numbers, dates, words, or free text.
+
+Cells of a CSV file are text. A column is of the first kind below that all its cells
+have, once those that are empty are left out:
+
+1. numbers as programs write them: `5`, `-2.5`, `1e5`;
+2. the same beside words that stand for an empty cell: `NA`, `?`, `NULL` (`EMPTY`);
+3. numbers as people write them: `1,234.56`, `1.234,56`, `$5`, `5 %`, `(12)`;
+4. dates: `2024-01-31`, `31.01.2024`, `01/31/2024`, `31 Jan 2024` (`dates`);
+5. free text, where most cells are different ones of four words or more;
+6. words.
+
+Columns of Parquet files, data frames and JSON Lines have types. There strings are
+dates, free text or words, and never numbers, since a request names the same type.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from .dates import (
+    FIRST_US,
+    LAST_US,
+    LONGEST,
+    DateOrder,
+    orders_of,
+    show_date,
+)
+from .records import Column, ColumnKind, Decimal
+
+# What stands for an empty cell beside numbers and dates: in pandas, R, SQL, Excel.
+EMPTY = (
+    *("NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-nan"),
+    *("-NaN", "NULL", "null", "(null)", "None", "none", "NIL", "nil", "\\N", "?", "-"),
+    *(
+        "--",
+        "\u2014",
+        "\u2013",
+        ".",
+        "..",
+        "...",
+        "#VALUE!",
+        "#DIV/0!",
+        "#REF!",
+        "#NAME?",
+    ),
+    *("#NUM!", "#NULL!", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "n.a.", "N.A."),
+)
+CURRENCIES = "$€£¥₹₽₩₺₴"
+CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "INR", "kr", "zł", "Kč")
+# A space, the spaces that typesetters use between thousands, and the Swiss apostrophe.
+GAPS = " \u00a0\u2009\u202f'\u2019"
+LONGEST_NUMBER = 64  # characters
+TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
+LARGEST_WHOLE = 2.0**63  # from there on no int64
+TEXT_SHARE = 0.5  # of the cells that differ from all others before them
+
+_SIGN = f"(?P<money>[{CURRENCIES}]|{'|'.join(CODES)})"
+_SIGNED = re.compile(
+    rf"(?P<open>\()?\s*(?P<minus>[-+\u2212])?\s*{_SIGN}?\s*(?P<minus2>[-+\u2212])?"
+    rf"(?P<digits>[\d.,{GAPS}]*\d[.,]?)(?P<power>[eE][-+]?\d+)?"
+    rf"\s*(?P<unit>%|{_SIGN.replace('money', 'money2')})?\s*(?P<close>\))?"
+)
+_GROUPED = {
+    ".": re.compile(rf"\d{{1,3}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"),
+    ",": re.compile(rf"\d{{1,3}}(?:([.{GAPS}])\d{{3}})(?:\1\d{{3}})*(,\d*)?"),
+}
+_PLAIN = {".": re.compile(r"\d*\.?\d*"), ",": re.compile(r"\d*,?\d*")}
+
+
+@dataclass(frozen=True)
+class ColumnTerms:
+    """What a project says of a column, and what its file suggests.
+
+    Attributes
+    ----------
+    kind
+        What the cells are; None for what they look like.
+    missing
+        Words that stand for an empty cell, beside `EMPTY`; in columns of words only
+        these do.
+    date_order
+        Which of day, month and year comes first; None for what fits all cells.
+    decimal
+        Of numbers as people write them; None for what fits all cells.
+    commas
+        Whether a decimal comma is likelier than one between thousands.
+    typed
+        Whether strings are meant as such, and never as numbers.
+    """
+
+    kind: ColumnKind | None = None
+    missing: tuple[str, ...] = ()
+    date_order: DateOrder | None = None
+    decimal: Decimal | None = None
+    commas: bool = False
+    typed: bool = False
+
+
+def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
+    """Find out what the cells of a column are, and read them as that.
+
+    Parameters
+    ----------
+    name
+        Of the column, for messages.
+    cells
+        An Arrow array, chunked or not, of strings or of any type that has a kind.
+
+    Raises
+    ------
+    BadInput
+        If the cells are of a type without a kind, or not of the kind that `terms` ask.
+    """
+    if not _is_strings(cells.type):
+        return _typed_column(name, cells, terms)
+    if pa.types.is_string_view(cells.type):  # which Polars hands over
+        cells = cells.cast(pa.large_string())
+    if terms.missing:
+        marks = pc.is_in(cells, value_set=pa.array(terms.missing, cells.type))
+        cells = pc.if_else(marks, None, cells)
+    may_be_number = terms.kind == "number" or (terms.kind is None and not terms.typed)
+    if may_be_number and (plain := _plain_numbers(cells)) is not None:
+        return Column(plain, "number")
+    distinct = _Distinct.of(cells, terms.missing)
+    found = _numbers(distinct, terms) if may_be_number else None
+    if found is None and terms.kind in (None, "date"):
+        found = _dates(distinct, terms)
+    if found is not None:
+        return found
+    if terms.kind in ("number", "date"):
+        raise BadInput(_unlike(name, cells, terms))
+    return _words_or_text(distinct, terms.kind)
+
+
+class _Distinct(NamedTuple):
+    """The different cells of a column.
+
+    Attributes
+    ----------
+    words
+        An Arrow array without spaces around them; null where that leaves nothing.
+    places
+        Which of them each cell of the column is, as Arrow indices.
+    """
+
+    words: Any
+    places: Any
+
+    @classmethod
+    def of(cls, cells: Any, missing: Sequence[str]) -> "_Distinct":
+        """Find the different cells; those that are `missing` become null."""
+        coded = _whole(cells.dictionary_encode())
+        words = pc.utf8_trim_whitespace(coded.dictionary)
+        empty = pa.array(("", *missing), words.type)
+        words = pc.if_else(pc.is_in(words, value_set=empty), None, words)
+        return cls(words, coded.indices)
+
+    def spread(self, values: Any) -> Any:
+        """Give each cell of the column the value of its word."""
+        return values.take(self.places)
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest word."""
+        return pc.max(pc.binary_length(self.words)).as_py() or 0
+
+
+def joined(one: Column, other: Column) -> Column:
+    """Put the cells of two columns one after the other; TypeError if they differ.
+
+    A column without any cell that holds something is like any other.
+    """
+    if one.kind != other.kind:
+        if one.missing().all():
+            one = _nothing_like(other, len(one))
+        elif other.missing().all():
+            other = _nothing_like(one, len(other))
+    cells, kind = (one.cells, other.cells), one.kind
+    if {one.kind, other.kind} == {"word", "text"}:
+        cells, kind = tuple(own.cast(pa.large_string()) for own in cells), "text"
+    elif one.kind != other.kind:
+        raise TypeError(f"{one.kind} and {other.kind}")
+    elif cells[0].type != cells[1].type and kind in ("number", "date"):
+        like = pa.float64() if kind == "number" else pa.timestamp("us")
+        cells = tuple(own.cast(like) for own in cells)
+    said = one if one.empty_words else other
+    return replace(said, cells=_whole(pa.chunked_array(cells)), kind=kind)
+
+
+def _nothing_like(column: Column, count: int) -> Column:
+    """Make so many empty cells of a column's kind."""
+    if column.kind == "number":
+        return Column(pa.nulls(count, pa.float64()).fill_null(float("nan")), "number")
+    return Column(pa.nulls(count, column.cells.type), column.kind)
+
+
+def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of the rows of Arrow arrays that hold something, and of the others."""
+    first, *others = columns.values()
+    empty = first.is_null()
+    for column in others:
+        if not pc.any(empty).as_py():
+            break
+        empty = pc.and_(empty, column.is_null())
+    marks = np.asarray(empty.to_numpy(zero_copy_only=False), np.bool_)
+    return np.flatnonzero(~marks), np.flatnonzero(marks)
+
+
+def read_number(cell: str, decimal: Decimal = ".") -> float:
+    """Read a number as people write it; ValueError if it is none.
+
+    Examples
+    --------
+    >>> read_number("$1,234.50"), read_number("1.234,5 €", ","), read_number("(3 %)")
+    (1234.5, 1234.5, -3.0)
+    """
+    return _read_number(cell, decimal)[0]
+
+
+def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
+    """Read a number and the sign of its currency, which may be empty."""
+    found = _SIGNED.fullmatch(cell) if len(cell) <= LONGEST_NUMBER else None
+    if found is None or bool(found["open"]) != bool(found["close"]):
+        raise ValueError(f"{cell!r} is no number")
+    digits = found["digits"]
+    if _GROUPED[decimal].fullmatch(digits):
+        digits = "".join(c for c in digits if c.isdigit() or c == decimal)
+    elif not _PLAIN[decimal].fullmatch(digits):
+        raise ValueError(f"{cell!r} is no number with {decimal!r} before its fraction")
+    number = float(digits.replace(",", ".") + (found["power"] or ""))
+    minus = f"{found['minus'] or ''}{found['minus2'] or ''}{found['open'] or ''}"
+    if len(minus) > 1:
+        raise ValueError(f"{cell!r} has two signs")
+    money = f"{found['money'] or ''}{found['money2'] or ''}"
+    return -number if minus in ("-", "\u2212", "(") and minus else number, money
+
+
+def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
+    """Say whether a cell of numbers or dates holds nothing, or a word for it."""
+    text = cell.strip()
+    return not text or text in missing or text in EMPTY
+
+
+def _plain_numbers(cells: Any) -> Any:
+    """Read cells as numbers that programs write; None if one is none."""
+    try:
+        numbers = _whole(cells.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
+    if numbers.null_count:
+        return _no_null(numbers)
+    largest = pc.max(pc.abs(numbers)).as_py() or 0.0
+    if not largest < LARGEST_WHOLE:
+        return numbers
+    try:  # as whole numbers, which are exact beyond 2**53
+        return _whole(cells.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return numbers
+
+
+def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
+    """Read cells as numbers beside words for empty ones; None if they are none."""
+    words = distinct.words
+    marks = pc.is_in(words, value_set=pa.array(EMPTY, words.type))
+    empty = tuple(pc.filter(words, marks).to_pylist())
+    words = pc.if_else(marks, None, words)
+    if empty and words.null_count == len(words):
+        return None  # words for nothing alone may mean something
+    plain = _plain_numbers(words)
+    if plain is not None:
+        return Column(_no_null(distinct.spread(plain)), "number", empty)
+    if distinct.longest > LONGEST_NUMBER:
+        return None
+    return _written_numbers(distinct, words.to_pylist(), empty, terms)
+
+
+def _written_numbers(
+    distinct: _Distinct,
+    words: Sequence[str | None],
+    empty: tuple[str, ...],
+    terms: ColumnTerms,
+) -> Column | None:
+    """Read cells as numbers that people wrote; None if they are none."""
+    real = [word for word in words if word is not None]
+    orders: Sequence[Decimal] = (",", ".") if terms.commas else (".", ",")
+    tried = [terms.decimal] if terms.decimal else orders
+    fitting = {d: n for d in tried if (n := _read_all(real, d)) is not None}
+    if not fitting:
+        return None
+    decimal, numbers = next(iter(fitting.items()))
+    unclear = ""
+    other: Decimal = "," if decimal == "." else "."
+    if other in fitting and numbers != fitting[other]:
+        odd = next(k for k, n in enumerate(numbers) if n != fitting[other][k])
+        unclear = (
+            f"{real[odd]!r} is read as {numbers[odd]:,g} and may mean "
+            f"{fitting[other][odd]:,g}; [data] decimal = {other!r} reads it so"
+        )
+    known = dict(zip(real, numbers, strict=True))
+    values = pa.array([None if word is None else known[word] for word in words])
+    cells = _no_null(distinct.spread(values))
+    return Column(cells, "number", empty, None, decimal, unclear)
+
+
+def _read_all(words: Sequence[str], decimal: Decimal) -> list[float] | None:
+    """Read words as numbers of one currency; None if they are none."""
+    money: set[str] = set()
+    numbers = []
+    try:
+        for word in words:
+            plain = plain_number(word) if decimal == "." else None
+            number, sign = (
+                (plain, "") if plain is not None else _read_number(word, decimal)
+            )
+            numbers.append(number)
+            money.add(sign)
+    except ValueError:
+        return None
+    return numbers if len(money - {""}) <= 1 else None
+
+
+def plain_number(word: str) -> float | None:
+    """Read a number as programs write it; None if it is none.
+
+    Python's digits with underscores are none: `2024_01` is a name.
+    """
+    try:
+        return None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
+def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
+    """Read cells as dates; None if they are none."""
+    if distinct.longest > LONGEST:
+        return None
+    words = distinct.words.to_pylist()
+    empty = tuple(word for word in words if word in EMPTY)
+    real = [word for word in words if word is not None and word not in EMPTY]
+    fitting = orders_of(real)
+    if terms.date_order is not None:
+        fitting = {o: m for o, m in fitting.items() if o == terms.date_order}
+    if not fitting:
+        return None
+    order, micros = next(iter(fitting.items()))
+    unclear = ""
+    others = [o for o, own in fitting.items() if own != micros]
+    if others:
+        odd = next(k for k, m in enumerate(micros) if m != fitting[others[0]][k])
+        unclear = (
+            f"{real[odd]!r} is read as {show_date(micros[odd], True)}, though day or "
+            f"month may come first; date_order = {others[0]!r} reads "
+            f"{show_date(fitting[others[0]][odd], True)}"
+        )
+    known = dict(zip(real, micros, strict=True))
+    values = pa.array([known.get(word) for word in words], pa.int64())
+    stamps = whole_days(distinct.spread(values).cast(pa.timestamp("us")))
+    return Column(
+        stamps, "date", empty, None if order == "YMD" else order, None, unclear
+    )
+
+
+def whole_days(stamps: Any) -> Any:
+    """Hold dates (N,) as date32, where none has a time of day."""
+    days = stamps.cast(pa.date32(), safe=False)
+    same = pc.all(pc.equal(days.cast(stamps.type), stamps)).as_py()
+    return stamps if same is False else days
+
+
+def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
+    """Keep cells as free text, if most differ and have some words; or as words."""
+    words, places = distinct
+    known = len(places) - places.null_count
+    if kind is None and known and len(words) - words.null_count > TEXT_SHARE * known:
+        spaces = pc.mean(pc.count_substring_regex(words, r"\s+\S")).as_py() or 0.0
+        if spaces >= TEXT_WORDS - 1:
+            kind = "text"
+    if kind == "text":
+        return Column(distinct.spread(words.cast(pa.large_string())), "text")
+    coded = words.cast(pa.string()).dictionary_encode()
+    places = coded.indices.take(places)
+    return Column(
+        pa.DictionaryArray.from_arrays(places.cast(pa.int32()), coded.dictionary),
+        "word",
+    )
+
+
+def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
+    """Read cells that have a type of their own."""
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        cells = cells.cast(kind.value_type)
+        terms = replace(terms, kind=terms.kind or "word", typed=True)
+        if not _is_strings(kind.value_type):
+            terms = replace(terms, kind=None)
+        return read_column(name, cells, terms)
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return Column(_stamps(cells), "date")
+    if not _is_number(kind):
+        raise BadInput(
+            f"column {name!r} holds {kind}; numbers, booleans, strings, dates or times "
+            "with a date are needed, or leave it out with [data] ignore"
+        )
+    if pa.types.is_boolean(kind) and cells.null_count:
+        cells = cells.cast(pa.uint8())
+    if pa.types.is_decimal(kind) or pa.types.is_null(kind) or cells.null_count:
+        cells = cells.cast(pa.float64())
+    elif pa.types.is_float16(kind):
+        cells = cells.cast(pa.float32())
+    return Column(_no_null(_whole(cells)), "number")
+
+
+def _stamps(cells: Any) -> Any:
+    """Bring dates and times to UTC; what is in no calendar of Python's is empty."""
+    if pa.types.is_date(cells.type):
+        cells = cells.cast(pa.timestamp("s"), safe=False)
+    micros = cells.cast(pa.timestamp("us", cells.type.tz), safe=False)
+    numbers = _whole(micros.cast(pa.int64()))
+    inside = pc.and_(
+        pc.greater_equal(numbers, FIRST_US), pc.less_equal(numbers, LAST_US)
+    )
+    kept = pc.if_else(inside, numbers, None)
+    return whole_days(kept.cast(pa.timestamp("us")))
+
+
+def _is_number(kind: Any) -> bool:
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_null,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _is_strings(kind: Any) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def _no_null(cells: Any) -> Any:
+    """Make NaN of what is null, so that NumPy reads the array where it lies."""
+    if not cells.null_count:
+        return cells
+    return cells.fill_null(float("nan"))
+
+
+def _whole(cells: Any) -> Any:
+    """Join the pieces of a column."""
+    if not isinstance(cells, pa.ChunkedArray):
+        return cells
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.unify_dictionaries()
+    joined = cells.combine_chunks()
+    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+
+
+def _unlike(name: str, cells: Any, terms: ColumnTerms) -> str:
+    """Name the first cell that is not of the kind that was asked for."""
+    alike = _numbers if terms.kind == "number" else _dates
+    for row, cell in enumerate(cells.to_pylist(), 1):
+        if cell is None or is_empty(cell, terms.missing):
+            continue
+        if alike(_Distinct.of(pa.array([cell]), ()), terms) is None:
+            return (
+                f"column {name!r} is to be of kind = {terms.kind!r}, and cell {row} "
+                f"holds {cell[:80]!r}; missing = [{cell[:80]!r}] says that it is empty"
+            )
+    return f"column {name!r} is to be of kind = {terms.kind!r}: no form fits all cells"
