@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -28,6 +28,7 @@ from polydom.features.items import Item, Kind
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
+from polydom.models.selection.learners import describe_learner
 
 from ..building.build import build
 from ..building.data.dataset import (
@@ -52,7 +53,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "features": ["array-like", None],
-        "learner": [str, dict],
+        "learner": [str, dict, HasMethods(["fit", "get_params"])],
         "alpha": [Interval(Real, 1, None, closed="left")],
         "search_budget_s": [Interval(Real, 0, None, closed="neither"), None],
         "costs": [dict, None],
@@ -65,7 +66,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     }
 
     features: Sequence[str] | None
-    learner: str | Mapping[str, Any]
+    learner: str | Mapping[str, Any] | BaseEstimator
     alpha: float
     search_budget_s: float | None
     costs: Mapping[str, Any] | None
@@ -157,9 +158,12 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
         }
+        learner = self.learner
+        if not isinstance(learner, str | Mapping):
+            learner = describe_learner(learner)
         content: dict[str, Any] = {
             "features": features,
-            "learner": self.learner,
+            "learner": learner,
             "search": {"alpha": float(self.alpha)},
             "seed": self._seed(),
             "workers": effective_n_jobs(self.n_jobs),

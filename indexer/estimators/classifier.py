@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -43,7 +43,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         those that `polydom init` names; of a table every column.
     learner
         As in PROJECT.toml: a name, a mapping with a name and parameters, or "auto" for
-        a race between many.
+        a race between many. Or an unfitted estimator of a class that has a compiled
+        form, with numbers, texts and lists as parameters.
     alpha
         At least 1: a feature set that was not trained may be better by that factor at
         most, if there is time to prove it.
@@ -112,7 +113,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self,
         features: Sequence[str] | None = None,
         *,
-        learner: str | Mapping[str, Any] = "auto",
+        learner: str | Mapping[str, Any] | BaseEstimator = "auto",
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,

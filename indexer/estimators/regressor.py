@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import assert_all_finite, check_consistent_length
@@ -62,7 +62,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         self,
         features: Sequence[str] | None = None,
         *,
-        learner: str | Mapping[str, Any] = "auto",
+        learner: str | Mapping[str, Any] | BaseEstimator = "auto",
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,

@@ -147,16 +147,18 @@ OTHER_FILES = (
 )
 
 
-def compilable(estimator: Any) -> None:
+def compilable(estimator: Any) -> str | None:
     """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
 
     What only fitting shows (an odd option, a category that is no integer) is not seen.
+    The answer is its class, such as "sklearn.svm.LinearSVC"; None of a Pipeline.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:
         if transformer not in (None, "passthrough"):
             check_transformer(transformer)
-    _find(last)
+    found = _find(last)
+    return found if last is estimator else None
 
 
 def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
@@ -168,7 +170,7 @@ def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
 
 def _find(estimator: Any) -> str:
     if isinstance(estimator, type):
-        raise BadModel(f"{estimator.__name__} is a class: give a fitted object of it")
+        raise BadModel(f"{estimator.__name__} is a class: give an object of it")
     every = {**COMPILERS, **REGRESSORS}
     name = find_class(estimator, every)
     if name is None and not hasattr(estimator, "predict"):

@@ -1,12 +1,17 @@
 """Learners by name: unfitted classifiers and regressors that have a compiled form."""
 
 import inspect
+import re
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Literal
 
+import numpy as np
+
 from polydom.features.errors import BadModel, BadProject
-from polydom.features.wording import nearest
+from polydom.features.wording import listed, nearest
 
 from ..importers.estimators import compilable, is_regressor
 
@@ -85,6 +90,7 @@ WORDS: dict[Task, tuple[str, str]] = {
     "classes": ("classes", "classifier"),
     "regression": ("numbers", "regressor"),
 }
+DECISIVE = ("booster", "objective", "tree_method")
 EXTRAS = {"lightgbm": "boosting", "xgboost": "boosting"}
 
 
@@ -172,19 +178,70 @@ def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
     return names
 
 
+def describe_learner(estimator: Any) -> dict[str, Any]:
+    """Write an unfitted estimator as a project's `[learner]` table.
+
+    Parameters
+    ----------
+    estimator
+        Of a class that has a compiled form, but no Pipeline.
+
+    Returns
+    -------
+    "module:Class" as `name`, and the parameters that are not the class's own defaults.
+
+    Raises
+    ------
+    BadModel
+        If it has no compiled form, or is a Pipeline.
+    BadProject
+        If a parameter is no number, text or list of these, and so cannot be written.
+    """
+    path = compilable(estimator)
+    if path is None:
+        raise BadModel(
+            "a Pipeline came as learner: give the estimator at its end, or one of "
+            f"{listed([*CLASSIFIERS])} by name, which fill gaps and scale as they need"
+        )
+    module, _, name = path.rpartition(".")
+    usual = type(estimator)().get_params(deep=False)
+    given = estimator.get_params(deep=False)
+    own = {key: one for key, one in given.items() if repr(one) != repr(usual.get(key))}
+    return {"name": f"{module}:{name}", **{key: _plain(key, own[key]) for key in own}}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Write a parameter's value as plain data."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(name, one) for one in value]
+    if isinstance(value, str | int | float | None):
+        return value
+    raise BadProject(
+        f"learner: {name} is {value!r}; an index is built with numbers, texts and "
+        "lists of these as parameters"
+    )
+
+
 def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> Any:
     made = _class(path)
     known = inspect.signature(made).parameters
     # LightGBM and XGBoost take parameters that their classes do not name
     open_ = any(one.kind is one.VAR_KEYWORD for one in known.values())
-    for parameter in parameters:
-        if parameter not in known and not open_:
-            near = nearest(parameter, known, 0.6)
-            raise BadProject(
-                f"learner {name!r} has no parameter {parameter!r}"
-                f"{f'; did you mean {near!r}?' if near else ''}"
-            )
-    if open_ or "random_state" in known:
+    names = _more_names(made) if open_ else {*known}
+    unknown = [parameter for parameter in parameters if parameter not in names]
+    rest = ""
+    if unknown and path.startswith("xgboost:"):
+        unknown = _unused(made, parameters, names)
+        rest = ", or not with this booster and objective"
+    for parameter in unknown:
+        near = nearest(parameter, sorted(names), 0.6)
+        raise BadProject(
+            f"learner {name!r} has no parameter {parameter!r}{rest}"
+            f"{f'; did you mean {near!r}?' if near else ''}"
+        )
+    if "random_state" in names:
         parameters.setdefault("random_state", seed)
     if path.startswith("lightgbm:") and not {"verbose", "verbosity"} & set(parameters):
         parameters["verbose"] = -1  # else it writes lines for every training
@@ -196,6 +253,32 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
     except ValueError as error:
         raise BadProject(f"learner {name!r}: {error}") from error
     return estimator
+
+
+def _more_names(made: Any) -> set[str]:
+    """Names of parameters of LightGBM, aliases too, or of XGBoost's own class."""
+    names = {*made().get_params()}
+    if made.__module__.startswith("lightgbm."):
+        from lightgbm.basic import _ConfigAliases
+
+        for name, others in _ConfigAliases._get_all_param_aliases().items():
+            names |= {name, *others}
+    return names
+
+
+def _unused(made: Any, parameters: Mapping[str, Any], names: set[str]) -> list[str]:
+    """Find the parameters that XGBoost says it does not use, in a fit of two rows."""
+    more = {key: one for key, one in parameters.items() if key not in names}
+    # Which there are depends on these.
+    more |= {key: parameters[key] for key in DECISIVE if key in parameters}
+    probe = made(**more, n_estimators=1, verbosity=1, n_jobs=1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with suppress(ValueError, TypeError):  # of a value, which the training tells
+            probe.fit([[0.0], [1.0]], [0, 1])
+    texts = " ".join(str(one.message) for one in said)
+    unused = re.findall(r"Parameters: \{ (.*?) \} are not used", texts)
+    return re.findall(r'"(.*?)"', " ".join(unused))
 
 
 def _class(path: str) -> Any:

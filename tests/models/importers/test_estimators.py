@@ -161,7 +161,7 @@ def others() -> list[tuple[Any, str]]:
         (None, "NoneType is no model"),
         (b"tree", "bytes is no model"),
         (X, "ndarray is no model"),
-        (RandomForestClassifier, "is a class: give a fitted object of it"),
+        (RandomForestClassifier, "is a class: give an object of it"),
         (text, "a model's text came; the path of its file is needed"),
         (several, "lightgbm.engine.CVBooster has no compiled form"),
         (calibrated, "CalibratedClassifierCV has no compiled form"),

@@ -2,16 +2,30 @@
 
 import sys
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from xgboost import XGBRegressor
 
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.threads import one_thread
 from polydom.models import make_learner
 from polydom.models.importers.estimators import compile_model
-from polydom.models.selection.learners import CLASSIFIERS, LEARNERS, REGRESSORS, Task
+from polydom.models.selection.learners import (
+    CLASSIFIERS,
+    LEARNERS,
+    REGRESSORS,
+    Task,
+    describe_learner,
+)
 from tests.support.agreement import assert_agrees, assert_values_agree, bundled
 
 FEW = {
@@ -94,6 +108,13 @@ def test_equal_seeds_give_equal_models() -> None:
         ({}, "name is None"),
         ({"name": "forest", "n_estimator": 3}, "did you mean 'n_estimators'"),
         ({"name": "forest", "n_estimators": -3}, "'n_estimators' parameter of"),
+        ({"name": "lightgbm", "max_dpeth": 3}, "did you mean 'max_depth'?"),
+        ({"name": "lightgbm", "lamda_l1": 1.0}, "did you mean 'lambda_l1'?"),
+        ({"name": "lightgbm:LGBMClassifier", "zzz": 1}, "has no parameter 'zzz'$"),
+        ({"name": "xgboost", "max_dpeth": 3}, "did you mean 'max_depth'?"),
+        ({"name": "xgboost", "verbosity": 0, "zzz": 1}, "has no parameter 'zzz', or"),
+        ({"name": "xgboost", "rate_drop": 0.1}, "or not with this booster and obj"),
+        ({"name": "xgboost:XGBRFClassifier", "n_tres": 3}, "no parameter 'n_tres'"),
         ("sklearn.ensemble:Nothing", "cannot be imported"),
         ("no_such_module:Thing", "cannot be imported"),
         (":Thing", "cannot be imported"),
@@ -102,6 +123,84 @@ def test_equal_seeds_give_equal_models() -> None:
 def test_unusable_spec_is_refused(spec: object, message: str) -> None:
     with pytest.raises(BadProject, match=message.replace("?", r"\?")):
         make_learner(spec, seed=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        *(
+            ("lightgbm", alias, 3)
+            for alias in ("n_estimators", "num_round", "num_iterations", "nrounds")
+        ),
+        ("lightgbm", "eta", 0.1),
+        ("lightgbm", "feature_fraction", 0.5),
+        ("lightgbm", "class_weight", "balanced"),
+        ("xgboost", "eta", 0.1),
+        ("xgboost", "lambda", 2.0),
+        ("xgboost", "max_depth", 2),
+        ("xgboost", "nthread", 1),
+    ],
+)
+def test_aliases_of_boosters_are_parameters(
+    name: str, parameter: str, value: object
+) -> None:
+    X, y = bundled("iris")
+    learner = make_learner({"name": name, parameter: value}, seed=0)
+    assert learner.get_params()[parameter] == value
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # LightGBM tells of an alias
+        assert_agrees(learner.fit(X, y), X)
+
+
+def test_what_xgboost_knows_depends_on_the_booster() -> None:
+    spec = {"name": "xgboost", "booster": "dart", "rate_drop": 0.5}
+    assert make_learner(spec, seed=0).get_params()["rate_drop"] == 0.5
+
+
+ESTIMATORS: list[tuple[Any, Task, dict[str, Any]]] = [
+    (
+        RandomForestClassifier(n_estimators=np.int64(7), max_features=None),
+        "classes",
+        {
+            "name": "sklearn.ensemble:RandomForestClassifier",
+            "n_estimators": 7,
+            "max_features": None,
+        },
+    ),
+    (
+        LGBMClassifier(num_leaves=4, feature_fraction=0.5),
+        "classes",
+        {"name": "lightgbm:LGBMClassifier", "num_leaves": 4, "feature_fraction": 0.5},
+    ),
+    (
+        XGBRegressor(max_depth=2),
+        "regression",
+        {"name": "xgboost:XGBRegressor", "max_depth": 2},
+    ),
+    (RidgeCV((0.1, 1.0)), "regression", {"alphas": [0.1, 1.0]}),
+]
+
+
+@pytest.mark.parametrize(("estimator", "task", "spec"), ESTIMATORS)
+def test_estimators_are_written_as_specs(
+    estimator: Any, task: Task, spec: dict[str, Any]
+) -> None:
+    name = spec.get("name", "sklearn.linear_model:RidgeCV")
+    assert describe_learner(estimator) == {"name": name, **spec}
+    made = make_learner(describe_learner(estimator), 5, task)
+    made = made[-1] if isinstance(made, Pipeline) else made
+    assert type(made) is type(estimator)
+    assert made.get_params().get("random_state", 5) == 5
+
+
+def test_estimators_that_cannot_be_written_are_refused() -> None:
+    with pytest.raises(BadModel, match="a Pipeline came as learner: give the estima"):
+        describe_learner(make_pipeline(StandardScaler(), LogisticRegression()))
+    with pytest.raises(BadModel, match="MLPClassifier has no compiled form"):
+        describe_learner(MLPClassifier())
+    stumps = AdaBoostClassifier(DecisionTreeClassifier(max_depth=2))
+    with pytest.raises(BadProject, match=r"estimator is DecisionTreeClassifier\(max_"):
+        describe_learner(stumps)
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
