@@ -29,6 +29,11 @@ BOUND = re.compile(r"Expected `(.*?)` (of length )?(>=|<=|>|<) (.*)")
 FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.S)
 BROKEN = re.compile(r"(JSON|MessagePack) (?:data )?is malformed: (.*)", re.S)
 NO_CHOICE = re.compile(r"Invalid enum value (.*)", re.S)
+# What other languages write in a value's place, and at which byte a decoder stops.
+NO_VALUE = re.compile(rb"-?\b(NaN|nan|Infinity|inf|None|undefined|True|False)\b")
+STOPPED = re.compile(r"\(byte (\d+)\)")
+GAPS = ("NaN", "nan", "Infinity", "inf")
+UTF8_MARK = b"\xef\xbb\xbf"
 PLAIN = {
     "Input data was truncated": "it ends too early",
     "Invalid base64 encoded string": "this is no base64",
@@ -61,7 +66,9 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def describe_decode_error(error: Exception, form: Any = None) -> str:
+def describe_decode_error(
+    error: Exception, form: Any = None, document: bytes = b""
+) -> str:
     """Describe what a decoder refused, without its own words and names of types.
 
     Parameters
@@ -70,6 +77,8 @@ def describe_decode_error(error: Exception, form: Any = None) -> str:
         A msgspec.DecodeError, UnicodeDecodeError or RecursionError.
     form
         The struct that was to be read, if any: what a choice is between is in it.
+    document
+        What was decoded, if it was JSON: what to write instead may be seen there.
 
     Examples
     --------
@@ -83,7 +92,7 @@ def describe_decode_error(error: Exception, form: Any = None) -> str:
     found = PLACE.fullmatch(str(error))
     assert found is not None
     where = (found["where"] or "").replace("[...]", "")[:SHOWN]
-    said = _said(found["what"], where, form)
+    said = _said(found["what"], where, form) + _instead(str(error), document)
     if found["where"] and "[...]" in found["where"]:
         where = f"a value of {where}" if where else "a value"
     if found["key"]:
@@ -112,6 +121,34 @@ def _said(what: str, where: str, form: Any) -> str:
     return PLAIN.get(what, what)
 
 
+def _instead(said: str, document: bytes) -> str:
+    """Say what to write instead of what is no JSON, or only holds some."""
+    found = STOPPED.search(said)
+    if found is None:
+        is_twice = said.startswith("Expected `object`, got `str`")
+        is_twice = is_twice and document.lstrip()[1:2] in (b"{", b"[")
+        return ": this JSON was made JSON once more" if is_twice else ""
+    if document[:2] == b"\x1f\x8b":
+        return "; it begins as gzip does, which a content encoding has to say"
+    if b"\0" in document[:4]:
+        return "; it looks like UTF-16: send UTF-8"
+    at = int(found[1])
+    if document[at : at + 1] == b"'":
+        return "; JSON has double quotes, not single ones"
+    for value in NO_VALUE.finditer(document, max(at - 4, 0), at + 16):
+        if value.start() <= at:
+            name = value[1].decode()
+            other = name.lower() if name in ("True", "False") else "null"
+            gap = f"{other} is a gap" if name in GAPS else f"it has {other}"
+            return f"; {name} is no JSON: {gap}"
+    return ""
+
+
+def without_mark(document: bytes) -> bytes:
+    """Take the mark away with which some editors begin a file in UTF-8."""
+    return document.removeprefix(UTF8_MARK)
+
+
 def _kind(name: str) -> str:
     return KINDS.get(name, "something else")
 
@@ -136,7 +173,7 @@ def _choices(form: Any, where: str) -> str:
 def _at(form: Any, where: str) -> Any:
     """Type of the field at a place in a struct, None if that is not known."""
     for name in filter(None, where.split(".")):
-        form = _fields(form).get(name)
+        form = _fields(form).get(name.partition("[")[0])
     return form
 
 

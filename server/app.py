@@ -10,6 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -18,15 +19,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.threads import one_thread
+from polydom.features.wording import nearest
 
 from .errors import UNEXPECTED, Failure, Overloaded
-from .http.bearer_tokens import Access, TokenGate
+from .http.bearer_tokens import Access, TokenGate, path_in_app
 from .http.openapi import document
 from .http.reply import RawReplies, error_reply
 from .oip.openapi import OIP_STRUCTS, describe_oip
+from .oip.rest import ROOT as OIP
 from .oip.rest import routes_of
 from .oip.service import InferenceService
-from .page.routes import page_routes
+from .page.routes import DOCS, page_routes
 from .runtime.admission import Admission
 from .runtime.held_bytes import HeldBytes
 from .runtime.model_names import AnyPath
@@ -124,16 +127,17 @@ def create_app(
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
+    app.router.redirect_slashes = False  # `_answer_http_error` says why besides
     app.state.predict = Predict(repository)
     predict = Route(PREDICT, app.state.predict, methods=["POST"])
     app.router.routes.insert(0, predict)  # what is asked most is looked for first
-    app.add_api_route(LIVEZ, livez)
-    app.add_api_route(READYZ, readyz)
-    app.add_api_route("/v1/index", show_index)
-    app.add_api_route("/v1/index/curves", show_curves)
-    app.add_api_route("/v1/index/samples/{number:int}", show_sample)
-    app.add_api_route("/v1/models", show_models)
-    app.add_api_route("/metrics", show_metrics)
+    app.add_route(LIVEZ, livez)
+    app.add_route(READYZ, readyz)
+    app.add_route("/v1/index", show_index)
+    app.add_route("/v1/index/curves", show_curves)
+    app.add_route("/v1/index/samples/{number:int}", show_sample)
+    app.add_route("/v1/models", show_models)
+    app.add_route("/metrics", show_metrics)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
     pages = page_routes(with_page=page)
     app.router.routes.extend((batches, *routes_of(app.state.inference), *pages))
@@ -194,15 +198,33 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer what no route is for, and say which methods the one at the path has."""
+    """Answer what no route is for: say which path or method may have been meant."""
     assert isinstance(error, HTTPException)
-    code = error.detail.lower().replace(" ", "_")
-    headers, said = error.headers or {}, error.detail
+    status, said, headers = error.status_code, error.detail, dict(error.headers or {})
+    code = said.lower().replace(" ", "_")
     if "Allow" in headers:
+        headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
         said = f"only {headers['Allow']} is answered here"
-    reply = error_reply(error.status_code, Failure(said, code))
+    elif status == 404:
+        # routing says of what is below a path of ours that it lies there
+        root = request.scope.get("root_path", "").removesuffix(OIP)
+        path = path_in_app({**request.scope, "root_path": root})
+        meant = _path_meant(path)
+        hint = f"did you mean {meant!r}?" if meant else f"{DOCS} has all there are"
+        hint = "this server does not offer it" if meant == path else hint
+        said = f"nothing is at {path[:80]!r}; {hint}"
+        if meant is not None and path != meant == path.rstrip("/"):
+            status, query = 307, request.url.query
+            headers["Location"] = quote(request.scope["path"].rstrip("/"))
+            headers["Location"] += f"?{query}" if query else ""
+    reply = error_reply(status, Failure(said, code))
     reply.headers.update(headers)
     return reply
+
+
+def _path_meant(path: str) -> str | None:
+    """Find the path of a route that is most like this one, if any is."""
+    return nearest(path, (DOCS, *describe_routes()["paths"]), cutoff=0.6)
 
 
 @contextlib.asynccontextmanager

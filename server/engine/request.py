@@ -18,6 +18,9 @@ class Caller:
     ----------
     gone
         Turns true when the connection is lost.
+    ended
+        Turns true when they say that they send no more. Whether they still read, only
+        an answer that is written tells.
     read_s
         When the first byte of the last request was read, on the monotonic clock: later
         than it came where others were read before it.
@@ -26,10 +29,10 @@ class Caller:
         where nobody knows.
     """
 
-    __slots__ = ("gone", "prompt", "read_s")
+    __slots__ = ("ended", "gone", "prompt", "read_s")
 
     def __init__(self, *, prompt: bool = False) -> None:
-        self.gone = False
+        self.ended = self.gone = False
         self.prompt = prompt
         self.read_s = 0.0
 

@@ -81,7 +81,7 @@ class ServedWithinBudget:
             budget_ms=terms.budget_ms,
             budget=terms.budget,
             model=terms.model,
-            exact=terms.exact,
+            exact=bool(terms.exact),
         )
 
 

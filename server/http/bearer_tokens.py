@@ -131,7 +131,8 @@ class TokenGate:
         await self._app(scope, receive, send)
 
     def _asks(self, path: str) -> bool:
-        return path not in self._free and not path.startswith(ADMIN_PATHS)
+        plain = path.rstrip("/") or path  # some routes have a slash at their end too
+        return plain not in self._free and not path.startswith(ADMIN_PATHS)
 
 
 def path_in_app(scope: Scope) -> str:

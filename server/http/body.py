@@ -1,6 +1,9 @@
 """A request's body: in one piece, unpacked, and never above the limit."""
 
 import asyncio
+import contextlib
+import gzip
+import io
 import time
 import zlib
 
@@ -13,8 +16,14 @@ from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.held_bytes import HeldBody
 from .headers import Headers
 
-# With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
-_WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
+# With a gzip header. And with that of zlib, which is deflate by RFC 9110, 8.4.1, or
+# without any, which much software calls so.
+_WINDOW_BITS = {
+    b"gzip": (16 + zlib.MAX_WBITS,),
+    b"deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS),
+}
+# What a gzip file's members begin with, and how many one may have.
+_MEMBER, _MOST_MEMBERS = b"\x1f\x8b\x08", 1024
 # How many times the limit may come, to be thrown away: callers who are cut off while
 # they send do not see why.
 _DISCARDED = 8
@@ -104,39 +113,65 @@ def coding_of(headers: Headers) -> bytes:
 
     Compressed in another way, or more than once, it raises UnsupportedEncoding.
     """
-    codings = [value for name, value in headers if name == b"content-encoding"]
+    given = [value for name, value in headers if name == b"content-encoding"]
+    if not given:
+        return b""
+    said = b",".join(given).lower()
+    listed = (coding.strip().removeprefix(b"x-") for coding in said.split(b","))
+    codings = [coding for coding in listed if coding not in (b"", b"identity")]
     if not codings:
         return b""
-    coding = b",".join(codings).strip().lower()
-    coding = coding.removeprefix(b"x-").replace(b"identity", b"")
-    if coding not in (*_WINDOW_BITS, b""):
+    if len(codings) > 1 or codings[0] not in _WINDOW_BITS:
         raise UnsupportedEncoding(
-            f"content encoding {coding[:80].decode('latin-1')!r} is not understood; "
-            "send the body as it is, or as gzip or deflate"
+            f"content encoding {said[:80].decode('latin-1')!r} is not understood; "
+            "send the body as it is, or as gzip or deflate, once"
         )
-    return coding
+    return codings[0]
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
     """Unpack a body; at no time is more than `limit` bytes and a little made of it.
 
+    A file of gzip may have several members, and zeros behind the last one.
+
     Raises
     ------
     BadInput
-        If it is not one stream of that coding, "gzip" or "deflate", and nothing else.
+        If it is not of that coding, "gzip" or "deflate", or not whole, or there is more
+        behind its end.
     TooLarge
         If more than `limit` bytes come of it.
     """
-    unpacking = zlib.decompressobj(_WINDOW_BITS[coding])
-    try:
-        unpacked = unpacking.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise BadInput(
-            f"the body is not {coding.decode()}, as its content encoding says"
-        ) from error
+    if not body:
+        return body
+    for window_bits in _WINDOW_BITS[coding]:
+        unpacking = zlib.decompressobj(window_bits)
+        with contextlib.suppress(zlib.error):
+            unpacked = unpacking.decompress(body, limit + 1)
+            break
+    else:
+        raise _bad_stream(coding, "as its content encoding says")
+    if coding == b"gzip" and unpacking.unused_data.startswith(_MEMBER):
+        unpacked = _unpack_members(body, limit)
+    elif not unpacking.eof and len(unpacked) <= limit:
+        raise _bad_stream(coding, "whole: it is cut off")
+    elif more := len(unpacking.unused_data.strip(b"\0")):
+        raise _bad_stream(coding, f"alone: {more:,} bytes are behind its end")
     if len(unpacked) > limit:
         raise _too_large(limit, " when unpacked")
-    if not unpacking.eof or unpacking.unused_data:
-        what = "there is more after its end" if unpacking.eof else "it is cut off"
-        raise BadInput(f"the body is not one whole {coding.decode()} stream: {what}")
     return unpacked
+
+
+def _bad_stream(coding: bytes, wanted: str) -> BadInput:
+    return BadInput(f"the body is not {coding.decode()}, {wanted}")
+
+
+def _unpack_members(body: bytes, limit: int) -> bytes:
+    """Unpack several members of gzip to one body, or a little more than its limit."""
+    if body.count(_MEMBER) > _MOST_MEMBERS:
+        raise BadInput(f"the body is gzip of more than {_MOST_MEMBERS:,} members")
+    with gzip.GzipFile(fileobj=io.BytesIO(body)) as members:
+        try:
+            return members.read(limit + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise _bad_stream(b"gzip", "in every member, or one is cut off") from error

@@ -64,11 +64,13 @@ def only_header(headers: Headers, name: bytes) -> str | None:
 def content_type_in(headers: Headers) -> str:
     """Content type in lower case, without parameters; empty where there is none.
 
-    A charset is refused that is not read.
+    Other names of JSON are told as that. A charset is refused that is not read.
     """
     value = only_header(headers, b"content-type") or ""
     kind, _, parameters = value.partition(";")
     kind = kind.strip().lower()
+    if kind == "text/json" or kind.endswith("+json"):
+        kind = "application/json"
     for parameter in parameters.split(";") if kind in _IN_UTF8 else ():
         name, _, given = parameter.partition("=")
         charset = given.strip(' \t"').lower()

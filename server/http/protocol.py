@@ -19,8 +19,8 @@ from ..runtime.held_bytes import HeldBytes
 from .loop_turn import turn_of
 from .raw_request import (
     END,
-    GET,
     LONGEST_HEAD,
+    PROBING,
     Direct,
     RawRequest,
     framing_of,
@@ -186,6 +186,27 @@ class HttpProtocol(HttpToolsProtocol):
         self._stop_reader_timer()
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes
+        """Answer all that came whole to a caller who sends no more; then close.
+
+        Whether they still read, only an answer that is written tells. TLS has no
+        connections of which one half is closed.
+        """
+        self.caller.ended = True
+        return self._is_owed() and self.scheme == "http"
+
+    def _is_owed(self) -> bool:
+        """Say whether the caller may get one more answer, or is getting one."""
+        if self._unread or self._next is WAITING:
+            return True
+        answered = self.cycle is None or self.cycle.response_complete
+        return self._next is REQUEST and not answered
+
+    def _close_if_ended(self) -> None:
+        """Close where nobody sends any more and nothing is owed."""
+        if self.caller.ended and not (self.transport.is_closing() or self._is_owed()):
+            self._close()
+
     def data_received(self, data: bytes) -> None:
         """Take the time; then read a request, unless it is put off or refused."""
         if self._next is not REQUEST or self._unread or not self._is_idle():
@@ -201,7 +222,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.caller.read_s = now_s
         admission = self._admission
-        if admission is not None and not (data[0] == GET and is_probe(data)):
+        if admission is not None and not (data[0] in PROBING and is_probe(data)):
             if not admission.enter(now_s, self._waited_s):
                 self._put_off(admission, data, now_s)
                 return
@@ -329,6 +350,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._go_on_soon()  # one was refused
         if self._leaving and not self._unread:
             self.shutdown()
+        self._close_if_ended()
 
     def _is_let_in(self, now_s: float) -> bool:
         """Say whether a request that is unread begins; else it waits, or is refused."""
@@ -530,6 +552,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._watch_reader()
         elif self._unread:
             self._go_on_soon()
+        else:
+            self._close_if_ended()
 
     def pause_writing(self) -> None:
         """Stop sending to a client that does not read, and know it for such."""
@@ -586,6 +610,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._go_on_soon()
         else:
             self._read_pieces(now_s)
+        self._close_if_ended()
 
     def _shed(self, data: bytes, start: int = 0) -> None:
         """Refuse the request that begins there, without a look at what it asks for."""
@@ -594,8 +619,10 @@ class HttpProtocol(HttpToolsProtocol):
         framing = framing_of(data[start:end]) if end > start else None
         length, keeps = (0, False) if framing is None else framing
         self._stop_timer()
-        default = self.server_state.default_headers
-        self._say(self._replies.refusal(default, keeps=keeps), keeps=True)
+        said = self._replies.refusal(self.server_state.default_headers, keeps=keeps)
+        if data.startswith(b"HEAD ", start):
+            said = said[: said.find(END) + len(END)]
+        self._say(said, keeps=True)
         self._forget_unread()
         over = end + len(END) + length - len(data)  # what did not come yet
         if not keeps:

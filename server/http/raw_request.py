@@ -14,7 +14,7 @@ UNREFUSED = frozenset(
 # What heads end with.
 END = b"\r\n\r\n"
 # The first byte of what may be a probe.
-GET = ord("G")
+PROBING = b"GH"
 # Longer heads are not looked at to find where a request ends that is refused.
 LONGEST_HEAD = 2048
 _PLAIN = re.compile(
@@ -57,8 +57,9 @@ Direct = Callable[[RawRequest], bytes | None]
 
 def is_probe(data: bytes) -> bool:
     """Say whether this is one probe and nothing else."""
-    target = data[4 : data.find(b" ", 4, 64)]
-    return target in UNREFUSED and data.find(END) == len(data) - 4
+    method, _, rest = data[:64].partition(b" ")
+    known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
+    return known and data.find(END) == len(data) - 4
 
 
 def framing_of(head: bytes) -> tuple[int, bool] | None:

@@ -264,15 +264,15 @@ def _image(element: str | bytes | None, i: int) -> bytes:
 
 
 def _record(element: str | bytes | None, i: int, columns: int) -> Record:
+    raw = b""
     try:
-        if element is not None and len(element) > LARGE // 4:
-            raw = element.encode() if isinstance(element, str) else element
+        raw = element.encode() if isinstance(element, str) else element or b""
+        if len(raw) > LARGE:
             check_record(raw, columns=columns)
-        return decode_record(element or "")
+        return decode_record(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadItem(
-            f"record {i} is no JSON object of columns: {describe_decode_error(error)}"
-        ) from error
+        said = describe_decode_error(error, document=raw)
+        raise BadItem(f"record {i} is no JSON object of columns: {said}") from error
 
 
 def _cell(value: Any, name: str) -> Value:

@@ -61,7 +61,8 @@ def _model_paths(base: str) -> dict[str, dict[str, Any]]:
 
 
 def _repository_paths() -> dict[str, Any]:
-    body = {"content": {"application/json": {"schema": ANY_OBJECT}}}
+    schema = {"type": ["object", "null"]}
+    body = {"content": {"application/json": {"schema": schema}}}
     listed = call(
         "Every model, and whether it answers.",
         {"type": "array", "items": ref(ModelIndex)},

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import describe_decode_error
+from polydom.features.wording import describe_decode_error, nearest
 
 from ..engine.budget import Allowance, Deadline, read_amount
 from ..schema.predict import PredictRequest
@@ -17,9 +17,13 @@ from ..settings import Settings
 Parameter = bool | int | float | str
 
 _OWN = ("budget_ms", "budget", "on_infeasible", "min_quality", "exact")
-# Known to Triton's clients and without a meaning here: deadlines give the order, and
-# the transports look at the rest.
-_IGNORED = frozenset({"priority", "binary_data_output", "headers"})
+_READ = (*_OWN, "timeout")
+# Whoever gives these counts on what was asked before.
+_OF_SEQUENCES = ("sequence_id", "sequence_start", "sequence_end")
+# How alike a name is to one that is read to be taken for that one misspelt.
+_MISSPELT = 0.8
+# Parameters of a request that are looked at for that, at tens of microseconds each.
+_COMPARED = 32
 # Of a caller's deadline, what is kept for the way back, which nobody here measures.
 KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
@@ -36,24 +40,35 @@ class Parameters:
         Seconds that the caller waits at most; None where that is unknown.
     """
 
-    named: Mapping[str, Parameter]
+    named: Mapping[str, Any]
     patience_s: float | None = None
 
     @classmethod
     def read(
-        cls, parameters: Mapping[str, Parameter], patience_s: float | None
+        cls, parameters: Mapping[str, Any], patience_s: float | None
     ) -> "Parameters":
-        """Check the parameters; BadInput where one cannot be read."""
-        named: dict[str, Parameter] = {}
-        for name, value in parameters.items():
+        """Check the parameters; BadInput where one cannot be read.
+
+        Clients send many that have no meaning here, such as `content_type`. They are
+        left alone, but for one that is nearly the name of one that is read: who
+        misspelt a budget would wonder what became of it. So are those of a sequence.
+        """
+        named: dict[str, Any] = {}
+        given = {name: v for name, v in parameters.items() if v is not None}
+        for name, value in given.items():
             if name in _OWN:
                 named[name] = value
             elif name == "timeout":
-                _add_timeout(named, value, "budget_ms" in parameters)
-            elif name not in _IGNORED and not name.startswith("triton_"):
+                _add_timeout(named, value, "budget_ms" in given)
+            elif name in _OF_SEQUENCES and value:
                 raise BadInput(
-                    f"parameter {name[:80]!r} is unknown; {', '.join(_OWN)} and "
-                    "timeout (in microseconds) are read"
+                    f"parameter {name!r} is unknown: each request is answered by "
+                    "itself, and none belongs to a sequence"
+                )
+            elif len(given) <= _COMPARED and (meant := nearest(name, _READ, _MISSPELT)):
+                raise BadInput(
+                    f"parameter {name[:80]!r} is unknown; did you mean {meant!r}? "
+                    "timeout is in microseconds, budget_ms in milliseconds"
                 )
         try:
             msgspec.convert(named, PredictRequest)
@@ -88,7 +103,7 @@ class Parameters:
         BadInput
             As `read_amount`; also if none is given where time does not count.
         """
-        named: Mapping[str, Any] = self.named
+        named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
         if unit != "s":
             if amount is None:
@@ -109,10 +124,13 @@ def _useful_s(patience_s: float) -> float:
     return max(patience_s - min(KEPT_SHARE * patience_s, KEPT_MAX_S), 0.0)
 
 
-def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> None:
+def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
     """Read Triton's timeout: whole microseconds, of which 0 stand for none given."""
     if type(value) is not int or value < 0:
-        raise BadInput("timeout is in microseconds: a whole number, 0 or more")
+        raise BadInput(
+            f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
+            "more"
+        )
     if twice:
         raise BadInput("the budget is given twice: as timeout and as budget_ms")
     if value:

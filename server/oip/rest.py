@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import describe_decode_error
+from polydom.features.wording import describe_decode_error, without_mark
 
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
@@ -105,7 +105,7 @@ class Exchange:
     async def index(self) -> Reply:
         """List every model, or those that are ready."""
         given = await self._read_object()
-        ready = given.get("ready", False)
+        ready = given.get("ready") or False
         if not isinstance(ready, bool):
             raise BadInput("'ready' must be true or false")
         return json_reply(self._service.index(ready_only=ready))
@@ -114,7 +114,10 @@ class Exchange:
         """Load a model's file as it is now."""
         self._service.refuse_change(self._headers)
         given = await self._read_object()
-        await self._service.load(self._name, given.get("parameters") or {})
+        parameters = given.get("parameters") or {}
+        if not isinstance(parameters, dict):
+            raise BadInput("'parameters' must be an object")
+        await self._service.load(self._name, parameters)
         return Reply(200, b"{}")
 
     async def unload(self) -> Reply:
@@ -125,13 +128,16 @@ class Exchange:
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
-        """Read a JSON object; an empty body is an empty one."""
+        """Read a JSON object; an empty body, or null, is an empty one."""
         limit = min(SMALL_BODY, self._service.repository.settings.body_limit)
         body = await read_body(self._receive, self._headers, limit, self._held)
+        body = without_mark(body).strip()
         try:
-            given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
+            read = msgspec.json.decode(body or b"{}", type=dict[str, Any] | None)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {describe_decode_error(error)}") from error
+            said = describe_decode_error(error, document=body)
+            raise BadInput(f"body: {said}") from error
+        given: dict[str, Any] = read or {}
         if body.count(b":") > len(given):
             refuse_twice("body", Twice(twice_in_json(body).any))
         return given
@@ -187,15 +193,10 @@ def routes_of(service: InferenceService) -> list[BaseRoute]:
     below: list[BaseRoute] = []
     for method, path, answer in _ROUTES:
         for written in {path, path.rstrip("/") + "/"}:
-            below.append(_route(method, written, Endpoint(service, answer)))
-    root = _route("GET", ROOT, Endpoint(service, Exchange.server_metadata))
+            below.append(Route(written, Endpoint(service, answer), methods=[method]))
+    metadata = Endpoint(service, Exchange.server_metadata)
+    root = Route(ROOT, metadata, methods=["GET"])
     return [Mount(ROOT, app=Router(below, redirect_slashes=False)), root]
-
-
-def _route(method: str, path: str, endpoint: Endpoint) -> Route:
-    route = Route(path, endpoint)
-    route.methods = {method}  # of itself it would answer HEAD too
-    return route
 
 
 def _json_length(headers: Headers) -> int | None:

@@ -10,17 +10,17 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import describe_decode_error
+from polydom.features.wording import describe_decode_error, without_mark
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
 from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
-from .parameters import Parameter
 from .service import InferRequest, InferResponse
 from .tensors import Declared, Tensor, to_raw
 
-ParameterMap = dict[str, Parameter]
+# Of those that are read, null is one that was not given.
+ParameterMap = dict[str, Any]
 # Bytes that an input says of itself, at most.
 _LONGEST_NAMES = 1024
 
@@ -32,7 +32,7 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
     shape: list[int]
     datatype: str
     parameters: ParameterMap | None = None
-    data: list[Any] | UnsetType = UNSET
+    data: list[Any] | None = None
 
 
 class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
     parameters: ParameterMap | None = None
-    id: str = ""
+    id: str | None = None
     model_name: str | None = None
     model_version: str | None = None
 
@@ -146,11 +146,15 @@ def decode_infer(
         )
     raw = None if json_length is None else memoryview(body)[json_length:]
     document = body if json_length is None else body[:json_length]
+    document = without_mark(document)
+    if not document.strip():
+        raise BadInput("body: it is empty")
     try:
         large = len(document) > LARGE
         read = _read_large(document, widest) if large else _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {describe_decode_error(error)}") from error
+        why = describe_decode_error(error, InferBody, document)
+        raise BadInput(f"body: {why}") from error
     if document.count(b":") > _keys_given(read):
         datas: list[Any] = [given.data for given in read.inputs]
         said = outside(document, [data for data in datas if isinstance(data, Raw)])
@@ -161,12 +165,14 @@ def decode_infer(
             )
         refuse_twice("body", Twice(twice_in_json(said).any))
     parameters = read.parameters or {}
-    all_ = parameters.get("binary_data_output", False)
+    all_ = parameters.get("binary_data_output") or False
     if not isinstance(all_, bool):
         raise BadInput("parameter binary_data_output must be true or false")
     binary, requested = _read_outputs(read.outputs or [])
     inputs = _read_inputs(read.inputs, raw, widest)
-    inference = InferRequest(model, version, read.id, parameters, inputs, requested)
+    inference = InferRequest(
+        model, version, read.id or "", parameters, inputs, requested
+    )
     return Decoded(inference, binary, all_)
 
 
@@ -176,8 +182,8 @@ def _keys_given(read: InferBody) -> int:
     holders: list[Any] = [read, *read.inputs, *outputs]
     objects = [holder.parameters for holder in holders]
     datas: list[Any] = [given.data for given in read.inputs]
-    keys = 1 + (read.outputs is not None) + (read.id != "")
-    keys += sum(3 + (given.data is not UNSET) for given in read.inputs)
+    keys = 1 + (read.outputs is not None) + bool(read.id)
+    keys += sum(3 + (given.data is not None) for given in read.inputs)
     keys += len(outputs)
     # what a long tensor holds are no keys
     keys += sum(bytes(data).count(b":") for data in datas if isinstance(data, Raw))
@@ -198,7 +204,7 @@ def _read_large(head: bytes, widest: int) -> InferBody:
                 _decode_shape(_short(given.shape, "a shape")),
                 given.datatype,
                 _decode_parameters(_short(given.parameters, "parameters")),
-                given.data,  # type: ignore[arg-type]  # decoded by `_read_data`
+                _unless_null(given.data),
             )
             for given in large.inputs
         ],
@@ -206,6 +212,11 @@ def _read_large(head: bytes, widest: int) -> InferBody:
         parameters=_decode_parameters(_short(large.parameters, "parameters")),
         id=large.id,
     )
+
+
+def _unless_null(raw: Raw | UnsetType) -> Any:
+    """Return data that `_read_data` is to decode, None where there is none."""
+    return None if raw is UNSET or bytes(raw) == b"null" else raw
 
 
 def _short(raw: Any, what: str) -> bytes:
@@ -245,12 +256,12 @@ def _read_inputs(
         refuse_shared_memory(given.name, parameters)
         size = parameters.get("binary_data_size")
         if size is None:
-            data = [] if given.data is UNSET and 0 in given.shape else given.data
-            if data is UNSET:
+            data = [] if given.data is None and 0 in given.shape else given.data
+            if data is None:
                 raise BadInput(f"input {given.name[:80]!r} has no 'data'")
             tensors.append(_read_data(given, data, widest))
             continue
-        if raw is None or given.data is not UNSET:
+        if raw is None or given.data is not None:
             raise BadInput(
                 f"input {given.name[:80]!r} is said to be binary: it needs the header "
                 "inference-header-content-length, and no 'data'"
@@ -288,7 +299,8 @@ def _read_outputs(
 def read_requested(name: str, parameters: ParameterMap) -> Requested:
     """Read what an output's parameters ask for, but for how it is sent."""
     refuse_shared_memory(name, parameters)
-    classes = parameters.get("classification", 0)
+    classes = parameters.get("classification")
+    classes = 0 if classes is None else classes
     if type(classes) is not int or classes < 0:
         raise BadInput(f"output {name[:80]!r}: classification is no number of classes")
     return Requested(name, classes)
@@ -296,5 +308,5 @@ def read_requested(name: str, parameters: ParameterMap) -> Requested:
 
 def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
     """Refuse a tensor that is in the caller's memory."""
-    if "shared_memory_region" in parameters:
+    if parameters.get("shared_memory_region") is not None:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

@@ -34,14 +34,14 @@ from .tensors import BYTES, Tensor
 class InferRequest:
     """One inference request, decoded.
 
-    An empty version stands for any, and `id` is echoed. The parameters are the budget
-    and the other terms.
+    An empty version stands for any, and `id` is echoed. The parameters are the budget,
+    the other terms, and whatever else a client sends.
     """
 
     model: str
     version: str
     id: str
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, Any]
     inputs: Sequence[Tensor]
     outputs: Sequence[Requested] = ()
 
@@ -178,7 +178,7 @@ class InferenceService:
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
         """Load a model's file as it is now, for who passed `refuse_change`."""
-        if parameters:
+        if any(value is not None for value in parameters.values()):
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
                 "no files are taken over the wire"

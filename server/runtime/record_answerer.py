@@ -151,7 +151,7 @@ class RecordAnswerer:
         if not (
             self._cost <= due_s - reserve_s - read_s
             and reserve_s <= HEAVY * amount
-            and 0.0 <= terms.min_quality <= answer.expected_quality
+            and 0.0 <= (terms.min_quality or 0.0) <= answer.expected_quality
             and terms.budget is None
             and not terms.exact
             and planner.drift.factor == 1.0

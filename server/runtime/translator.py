@@ -72,21 +72,21 @@ class Translator:
         BadInput
             If the terms cannot be used.
         """
-        quality = terms.min_quality
+        quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
         reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         return Request(
             item,
             self._budget(terms, arrived_s, reserve_s),
-            terms.on_infeasible,
+            terms.on_infeasible or "prior",
             quality,
             caller,
             arrived_s if caller.read_s > arrived_s else math.inf,
             arrived_s,
             self.planner.now(),
             send_time,
-            terms.exact,
+            bool(terms.exact),
         )
 
     def weighed(self, request: Request) -> Request:

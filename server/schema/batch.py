@@ -9,16 +9,19 @@ from .record import Record
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What the query of `POST /v1/batch` may say."""
+    """What the query of `POST /v1/batch` may say; None is what it does not say.
+
+    Items that cannot be answered are skipped then, and models may stop early.
+    """
 
     model: str | None = None
     budget_ms: float | None = None
     budget: float | None = None
     count: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    on_bad_item: Literal["skip", "stop"] = "skip"
+    on_bad_item: Literal["skip", "stop"] | None = None
     label: str | None = None
     top: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
-    exact: bool = False
+    exact: bool | None = None
 
 
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -16,14 +16,18 @@ MSGPACK = ("application/msgpack", "application/x-msgpack")
 
 
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """On what terms an item is to be classified, whatever kind it is."""
+    """On what terms an item is to be classified, whatever kind it is.
+
+    None is what was not said, as many clients write it: the class prior where nothing
+    fits, any quality, and not `exact`.
+    """
 
     model: str | None = None
     budget_ms: float | None = None
     budget: float | None = None
-    on_infeasible: OnInfeasible = "prior"
-    min_quality: float = 0.0
-    exact: bool = False
+    on_infeasible: OnInfeasible | None = None
+    min_quality: float | None = None
+    exact: bool | None = None
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
@@ -37,10 +41,6 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     image_base64: bytes | None = None
 
 
-class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
-    """Answer of `POST /v1/predict`.
-
-    Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
 class BestNext(msgspec.Struct, frozen=True):
     """Columns that a record lacks and that would help most.
 
@@ -52,6 +52,10 @@ class BestNext(msgspec.Struct, frozen=True):
     expected_quality: float
 
 
+class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
+    """Answer of `POST /v1/predict`.
+
+    Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
     in their own unit. `size_in_range` is there only where it is false; `unknown` where
     a record's columns hold what the index never saw in them, `missing` where columns
     that the model read hold nothing, and `best_next` where other columns would help.

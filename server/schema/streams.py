@@ -9,22 +9,30 @@ from collections.abc import Iterator
 import msgpack
 
 from polydom.features.errors import BadInput
+from polydom.features.wording import without_mark
 
 from ..errors import TooLarge
 
 JSON = "application/json"
-JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
+JSON_LINES = (
+    "application/jsonl",
+    "application/x-ndjson",
+    "application/x-jsonlines",
+    "application/jsonlines",
+    "application/ndjson",
+)
 
 
 class JsonLines:
     """Splits a stream at line ends; `limit` is the longest line's number of bytes.
 
-    Empty lines count for nothing.
+    Empty lines count for nothing, and nor does the mark that some editors put first.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest = bytearray()
+        self._begun = False
 
     @property
     def left(self) -> int:
@@ -41,7 +49,7 @@ class JsonLines:
         for line in filter(None, lines):  # of empty ones there may be very many
             _check(len(line), self._limit)
             if line.strip():
-                yield line
+                yield self._first(line)
         _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
@@ -49,7 +57,12 @@ class JsonLines:
         line = bytes(self._rest)
         self._rest.clear()
         if line.strip():
-            yield line
+            yield self._first(line)
+
+    def _first(self, line: bytes) -> bytes:
+        """Take the mark away from the first line there is."""
+        begun, self._begun = self._begun, True
+        return line if begun else without_mark(line)
 
 
 class MsgpackStream:

@@ -67,7 +67,7 @@ class BatchEndpoint:
         kind = content_type_of(scope["headers"])
         limit = self._repository.settings.body_limit
         terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
-        reply = BatchReply(send, kind)
+        reply = BatchReply(send, kind, scope.get("http_version", "1.1"))
         batch = Batch(self._repository, terms, reader, reply, self._slot)
         await reader.begin()
         await reply.start()
@@ -117,7 +117,7 @@ class Batch:
             amount,
             count=terms.count,
             started_s=reader.arrived_s,
-            exact=terms.exact,
+            exact=bool(terms.exact),
         )
         self._top_k = make_top_k(self._ledger, terms.label, terms.top)
 
@@ -161,9 +161,11 @@ class Batch:
             # between two turns the computing thread writes none of this
             self._served.metrics.answers.update(self._told)
             self._told.clear()
-            if self._top_k is not None:
-                self._reader.keep(self._top_k.kept_bytes)
+            kept = 0 if self._top_k is None else self._top_k.kept_bytes
+            self._reader.keep(kept + self._reply.kept_bytes)
             await self._reply.entries(encoded)
+            if self._reader.caller.ended:
+                await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
         """Answer a chunk; for the computing thread."""
@@ -196,7 +198,9 @@ class Batch:
         try:
             translator, packed = self._served.translator, self._reply.packed
             columns = translator.columns or USUAL_COLUMNS
-            return translator.item(read_item(raw, packed=packed, columns=columns))
+            kind = translator.planner.package.kind
+            ask = read_item(raw, packed=packed, columns=columns, kind=kind)
+            return translator.item(ask)
         except PolydomError as error:
             return without_frames(error)
 

@@ -12,7 +12,8 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.features.wording import describe_decode_error
+from polydom.features.items import Kind
+from polydom.features.wording import describe_decode_error, without_mark
 
 from ..batch.ledger import CHUNK
 from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
@@ -26,7 +27,8 @@ from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.record import refuse_record
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
-from .decode import refuse_keys
+from . import misplaced
+from .decode import UNSAID, refuse_keys
 
 # Items of one object; of a stream there may be any number.
 MOST_ITEMS = 1 << 16
@@ -38,13 +40,14 @@ Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Say what a batch comes as, "" where nobody said; it must not be compressed."""
+    """Say what a batch comes as: JSON where nobody said. It must not be compressed."""
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
             "compressed batches are not read; send the body as it is"
         )
-    return content_type_in(headers)
+    kind = content_type_in(headers)
+    return JSON if kind in UNSAID else kind
 
 
 async def read_batch(
@@ -71,7 +74,7 @@ async def read_batch(
         return terms, reader.chunks(MsgpackStream(limit))
     if kind in JSON_LINES:
         return terms, reader.chunks(JsonLines(limit))
-    if kind in (JSON, ""):
+    if kind == JSON:
         whole = await reader.whole(limit)
         body = await run_off_loop(read_object, whole, size=len(whole))
         _merge(body, terms)
@@ -231,6 +234,9 @@ _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 
 def read_object(body: bytes) -> BatchBody:
     """Read a small batch that came as one JSON object; BadInput if it is none."""
+    body = without_mark(body)
+    if not body.strip():
+        raise BadInput("the body is empty")
     try:
         outer = _decode_outer(body)
         if len(body) > LARGE:
@@ -240,7 +246,9 @@ def read_object(body: bytes) -> BatchBody:
             **{name: getattr(outer, name) for name in BatchTerms.__struct_fields__},
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {describe_decode_error(error, BatchBody)}") from error
+        said = misplaced.of_many(error)
+        said = said or describe_decode_error(error, BatchBody, body)
+        raise BadInput(f"body: {said}") from error
     if len(read.items) > MOST_ITEMS:
         raise _too_many()
     terms = outside(body, [outer.items])
@@ -272,11 +280,15 @@ def _too_many() -> BadInput:
 
 
 def read_item(
-    raw: Raw, *, packed: bool = False, columns: int = USUAL_COLUMNS
+    raw: Raw,
+    *,
+    packed: bool = False,
+    columns: int = USUAL_COLUMNS,
+    kind: Kind | None = None,
 ) -> PredictRequest:
     """Read one item of a batch, in msgpack where it is `packed`.
 
-    `columns` are as for `check_body`.
+    `columns` are as for `check_body`, and `kind` is what the index classifies.
 
     Raises
     ------
@@ -290,6 +302,9 @@ def read_item(
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(raw, packed=packed, error=error)
-        raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
+        said = misplaced.of_one(error, raw, kind, packed=packed)
+        document = b"" if packed else bytes(raw)
+        said = said or describe_decode_error(error, BatchItem, document)
+        raise BadInput(f"item: {said}") from error
     refuse_keys(ask, bytes(raw), where="item", packed=packed)
     return ask

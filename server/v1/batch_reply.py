@@ -2,18 +2,23 @@
 
 from typing import Any
 
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from polydom.features.errors import PolydomError
 
-from ..errors import describe
+from ..errors import TooLarge, describe
 from ..schema.batch import Entry, ErrorEntry, Totals
 from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
 from ..schema.streams import JSON
 
+# Bytes of an answer to a caller of HTTP/1.0, which knows none in pieces.
+MOST_AT_ONCE = 64 << 20
+
 
 class BatchReply:
     """Sends entries in the form in which the items came, of content type `kind`.
+
+    They go out as they come, but for a caller of HTTP/1.0: there all together.
 
     Attributes
     ----------
@@ -21,12 +26,29 @@ class BatchReply:
         Whether that is msgpack, not JSON.
     """
 
-    def __init__(self, send: Send, kind: str) -> None:
-        self._send = send
-        self._kind = kind or JSON
-        self._whole = self._kind == JSON
+    def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:
+        self._gathered = _Gathered(send) if http_version == "1.0" else None
+        self._send = self._gathered or send
+        self._probed = False
+        self._kind = kind
+        self._whole = kind == JSON
         self.packed = kind in MSGPACK
         self._first = True
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of what is not sent yet."""
+        return len(self._gathered.body) if self._gathered is not None else 0
+
+    async def probe(self) -> None:
+        """Find out by a space, once, whether a caller who sends no more still reads.
+
+        The connection of one who does not is lost by it. In msgpack nothing can be sent
+        that says nothing.
+        """
+        if not (self._probed or self.packed):
+            self._probed = True
+            await self._body(b" ")
 
     def encode(self, entry: Any) -> bytes:
         """Write one entry down."""
@@ -46,9 +68,17 @@ class BatchReply:
             await self._body(b'{"answers":[')
 
     async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries; returns once there is room for more."""
+        """Send some entries; returns once there is room for more.
+
+        TooLarge is raised where more would have to be kept than may be.
+        """
         if not encoded:
             return
+        if self.kept_bytes > MOST_AT_ONCE:
+            raise TooLarge(
+                f"over HTTP/1.0 a batch's answer has at most {MOST_AT_ONCE:,} bytes; "
+                "ask with HTTP/1.1"
+            )
         if self._whole and not self._first:
             encoded = [b"", *encoded]
         self._first = False
@@ -67,6 +97,27 @@ class BatchReply:
         await self._send(
             {"type": "http.response.body", "body": data, "more_body": more}
         )
+
+
+class _Gathered:
+    """Sends an answer once it is whole, with its length."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message = {}
+        self.body = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        """Take one more part of it."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        self.body += message["body"]
+        if not message["more_body"]:
+            length = (b"content-length", b"%d" % len(self.body))
+            headers = [*self._start["headers"], length]
+            await self._send({**self._start, "headers": headers})
+            await self._send({**message, "body": bytes(self.body)})
 
 
 def entry_of(number: int, answer: Answer) -> Entry:

@@ -1,22 +1,27 @@
 """Requests of `POST /v1/predict` read: bytes to an item and its terms."""
 
+import math
 from typing import Any
 
 import msgspec
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
-from polydom.features.wording import describe_decode_error
+from polydom.features.wording import describe_decode_error, without_mark
 
 from ..http.headers import Headers, read_query, type_and_budget_in
 from ..schema.bounds import USUAL_COLUMNS, check_body
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
 from ..schema.record import refuse_record
+from ..schema.streams import JSON
+from . import misplaced
 
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
-_UNSAID = ("", "application/x-www-form-urlencoded")
+UNSAID = ("", "application/x-www-form-urlencoded")
+# What an item's own bytes come as, which a record has none of.
+_OWN = ("text/plain", "application/octet-stream")
 _DEFAULTS = {
     name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
 }
@@ -39,7 +44,8 @@ def decode_request(
         Names in lower case; the raw query string.
     body
         JSON, or an image's or text's own bytes, as the content type says. Without one,
-        and as a form, what begins like a JSON object is read as one.
+        and as a form, what begins like JSON is read as that; so are records whatever
+        they come as, but for msgpack.
     kind
         What the index classifies; decides what `application/octet-stream` holds. None
         where only the body may say which index that is.
@@ -60,12 +66,13 @@ def decode_request(
     return ask
 
 
-def _packed(content_type: str, body: bytes) -> bool | None:
+def _packed(content_type: str, body: bytes, kind: Kind | None) -> bool | None:
     """Say whether an object comes in msgpack, not JSON; None where the item is all."""
     if content_type in MSGPACK:
         return True
-    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
-    return False if is_form or content_type == "application/json" else None
+    unsaid = content_type in UNSAID or (kind == "record" and content_type in _OWN)
+    is_json = unsaid and without_mark(body).lstrip()[:1] in (b"{", b"[", b'"')
+    return False if is_json or content_type == JSON else None
 
 
 def _decode_body(
@@ -73,14 +80,16 @@ def _decode_body(
 ) -> PredictRequest:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
-    packed = _packed(content_type, body)
+    packed = _packed(content_type, body, kind)
     if packed is not None:
-        return _decode_object(body, packed, columns)
+        return _decode_object(body, packed, columns, kind)
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
     if content_type.startswith("image/"):
         return PredictRequest(image_base64=body)
     if content_type == "text/plain":
+        if kind == "text" and body.lstrip().startswith(b"{"):
+            _refuse_request(body)
         try:
             return PredictRequest(text=body.decode())
         except UnicodeDecodeError as error:
@@ -94,15 +103,34 @@ def _decode_body(
     )
 
 
-def _decode_object(body: bytes, packed: bool, columns: int) -> PredictRequest:
+def _refuse_request(text: bytes) -> None:
+    """Refuse a text that is itself a request: its sender meant the text in it."""
+    try:
+        ask = _decode_json(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if ask.text is not None:
+        raise BadInput(
+            "this text/plain is a request in JSON: send it as application/json; or, if "
+            'it is the text that is meant, as {"text": ...} there'
+        )
+
+
+def _decode_object(
+    body: bytes, packed: bool, columns: int, kind: Kind | None
+) -> PredictRequest:
+    body = body if packed else without_mark(body)
+    if not (packed or body.strip()):
+        raise BadInput("the body is empty")
     check_body(body, packed=packed, columns=columns)
     try:
         ask = (_decode_msgpack if packed else _decode_json)(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(body, packed=packed, error=error)
-        raise BadInput(
-            f"body: {describe_decode_error(error, PredictRequest)}"
-        ) from error
+        said = misplaced.of_one(error, body, kind, packed=packed)
+        document = b"" if packed else body
+        said = said or describe_decode_error(error, PredictRequest, document)
+        raise BadInput(f"body: {said}") from error
     refuse_keys(ask, body, packed=packed)
     return ask
 
@@ -122,7 +150,7 @@ def refuse_keys(
         colons -= ask.text.count(":")
     if isinstance(ask.record, dict):
         colons -= len(ask.record)
-    few = (1 if ask.budget_ms is None else 2) + ask.exact
+    few = (1 if ask.budget_ms is None else 2) + bool(ask.exact)
     if colons > few and colons > _keys_given(ask):
         refuse_twice(where, twice_in_json(body))
 
@@ -137,8 +165,8 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:
-            raise BadInput("budget_ms is given twice")
-        given["budget_ms"] = header_budget
+            raise BadInput("budget_ms is given twice: in the query, and as x-budget-ms")
+        given["budget_ms"] = _read_header(header_budget)
     for name in given:
         if name not in _TERMS:
             raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
@@ -148,7 +176,21 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
         read = msgspec.convert(given, PredictRequest, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(
-            f"query or header: {describe_decode_error(error, PredictRequest)}"
+            f"query: {describe_decode_error(error, PredictRequest)}"
         ) from error
     for name in given:
         setattr(ask, name, getattr(read, name))
+
+
+def _read_header(given: str) -> float:
+    """Read the budget that a header says; BadInput names the header, not the term."""
+    try:
+        amount = msgspec.convert(given, float, strict=False)
+    except msgspec.ValidationError:
+        amount = math.nan
+    if not 0 <= amount < math.inf:
+        raise BadInput(
+            f"x-budget-ms is {given[:40]!r}; a finite number of milliseconds, 0 or "
+            "more, is needed"
+        )
+    return amount

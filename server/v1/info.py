@@ -17,7 +17,7 @@ LIVEZ, READYZ = "/livez", "/readyz"
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
-async def livez() -> Response:
+async def livez(_: Request) -> Response:
     """Say that the process answers."""
     return json_reply(Health("ok"))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from starlette.testclient import TestClient
 
@@ -157,6 +158,53 @@ def test_app_answers_other_paths_and_methods_in_the_same_form(
         (client.delete("/v1/index"), 405, "method_not_allowed"),
     ):
         assert (reply.status_code, reply.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("//v1/predict", "nothing is at '//v1/predict'; did you mean '/v1/predict'?"),
+        ("/V1/Predict", "nothing is at '/V1/Predict'; did you mean '/v1/predict'?"),
+        ("/v1/predict ", "nothing is at '/v1/predict '; did you mean '/v1/predict'?"),
+        ("/predict", "nothing is at '/predict'; did you mean '/v1/predict'?"),
+        ("/v2//health/live", "did you mean '/v2/health/live'?"),
+        ("/v2/models/tiny/infers", "did you mean '/v2/models/{name}/infer'?"),
+        ("/ping", "nothing is at '/ping'; /docs has all there are"),
+        ("/" + "x" * 900, f"nothing is at '/{'x' * 79}'; /docs has all there are"),
+    ],
+)
+def test_app_says_which_path_may_be_meant(
+    client: TestClient, path: str, said: str
+) -> None:
+    reply = client.post(f"http://testserver{path}", json={"text": HAM})
+    assert (reply.status_code, reply.json()["code"]) == (404, "not_found")
+    assert said in reply.json()["error"]
+
+
+def test_app_sends_on_who_puts_a_slash_at_the_end(client: TestClient) -> None:
+    path = "/v1/predict/?budget_ms=900"
+    reply = client.post(path, json={"text": HAM}, follow_redirects=False)
+    assert (reply.status_code, reply.json()["code"]) == (307, "not_found")
+    assert reply.headers["location"] == "/v1/predict?budget_ms=900"
+    assert "did you mean '/v1/predict'?" in reply.json()["error"]
+    assert client.post(path, json={"text": HAM}).json()["label"] == "ham"
+    assert client.get("/v1/models/").status_code == 200
+
+
+def test_null_is_a_term_that_is_not_said(client: TestClient) -> None:
+    """As clients write it that are made from a schema."""
+    terms = ("model", "budget_ms", "budget", "on_infeasible", "min_quality", "exact")
+    nulls = dict.fromkeys((*terms, "record", "image_base64"))
+    given = {**nulls, "text": SPAM}
+    for kind, body in (("json", json.dumps(given)), ("msgpack", msgpack.packb(given))):
+        headers = {"content-type": f"application/{kind}"}
+        reply = client.post("/v1/predict?budget_ms=900", content=body, headers=headers)
+        assert reply.status_code == 200, reply.text
+    nulls = dict.fromkeys(("model", "budget", "count", "on_bad_item", "label", "top"))
+    item = {"text": SPAM, "record": None, "image_base64": None}
+    batch = {**nulls, "exact": None, "items": [item]}
+    reply = client.post("/v1/batch?budget_ms=900", json=batch)
+    assert reply.json()["totals"]["errors"] == 0
 
 
 def test_app_counts_money_where_the_index_does(money: TestClient) -> None:

@@ -19,6 +19,8 @@ from polydom.server.runtime.held_bytes import HeldBytes
 GZIP = ((b"content-encoding", b"gzip"),)
 DEFLATE = ((b"content-encoding", b"deflate"),)
 LIMIT = 1000
+# What a member begins with, and then ends.
+GZIP_START = gzip.compress(b"a")[:12]
 
 
 def read(chunks: list[bytes], headers: Any = (), limit: int = LIMIT) -> bytes:
@@ -79,15 +81,14 @@ def test_unpack_allocates_no_more_than_the_limit() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "it is cut off"),
+        (b"\x1f", "it is cut off"),
         (b"plain", "is not gzip"),
         (zlib.compress(b"hello"), "is not gzip"),
         (gzip.compress(b"hello", mtime=0)[:-1], "it is cut off"),
-        (gzip.compress(b"hello", mtime=0) + b"!", "there is more after its end"),
-        (
-            gzip.compress(b"a", mtime=0) + gzip.compress(b"b", mtime=0),
-            "there is more after its end",
-        ),
+        (gzip.compress(b"hello", mtime=0) + b"!", "1 bytes are behind its end"),
+        (gzip.compress(b"a", mtime=0) * 2 + b"!", "in every member"),
+        (gzip.compress(b"a", mtime=0) * 2 + GZIP_START, "in every member"),
+        (gzip.compress(b"", mtime=0) * 1025, "more than 1,024 members"),
         (gzip.compress(b"hello", mtime=0)[:-8] + bytes(8), "is not gzip"),
     ],
 )
@@ -108,7 +109,36 @@ def test_gzip_is_understood(coding: bytes) -> None:
     assert coding_of(((b"content-encoding", coding),)) == b"gzip"
 
 
-def test_deflate_is_zlib() -> None:
+@pytest.mark.parametrize("coding", [b"gzip, identity", b"identity,gzip", b",gzip"])
+def test_a_coding_that_changes_nothing_does_not_count(coding: bytes) -> None:
+    assert coding_of(((b"content-encoding", coding),)) == b"gzip"
+    assert coding_of(((b"content-encoding", b"Identity"), *GZIP)) == b"gzip"
+
+
+def test_gzip_may_have_several_members_and_zeros_behind_them() -> None:
+    members = gzip.compress(b"hel") + gzip.compress(b"") + gzip.compress(b"lo")
+    for body in (members, members + bytes(9), gzip.compress(b"hello") + bytes(9)):
+        assert unpack(body, b"gzip", LIMIT) == b"hello"
+    bomb = gzip.compress(b"a") + gzip.compress(bytes(64 << 20))
+    with pytest.raises(TooLarge):
+        unpack(bomb, b"gzip", 1 << 16)
+
+
+def test_deflate_may_come_without_the_header_of_zlib() -> None:
+    for window_bits in (-zlib.MAX_WBITS, zlib.MAX_WBITS):
+        packing = zlib.compressobj(wbits=window_bits)
+        packed = packing.compress(b"hello") + packing.flush()
+        assert unpack(packed, b"deflate", LIMIT) == b"hello"
+        with pytest.raises(BadInput, match="it is cut off"):
+            unpack(packed[:-1], b"deflate", LIMIT)
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
+def test_an_empty_body_is_empty_however_it_is_coded(coding: bytes) -> None:
+    assert unpack(b"", coding, LIMIT) == b""
+
+
+def test_deflate_is_no_gzip() -> None:
     assert coding_of(DEFLATE) == b"deflate"
     with pytest.raises(BadInput, match="is not deflate"):
         unpack(gzip.compress(b"hello"), b"deflate", LIMIT)

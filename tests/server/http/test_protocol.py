@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -154,6 +156,10 @@ def test_protocol_tells_the_caller_object_that_the_connection_is_lost() -> None:
             writer.write(HEAD + b"{}")
             await app.asked.wait()
             seen = [app.callers[0].gone]
+            # a reset: an orderly end may be that of who sends no more, but reads
+            linger = struct.pack("ii", 1, 0)
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             writer.transport.abort()
             while not app.callers[0].gone:
                 await asyncio.sleep(0)
@@ -163,6 +169,99 @@ def test_protocol_tells_the_caller_object_that_the_connection_is_lost() -> None:
         return list(await talk(app, ask))
 
     assert asyncio.run(main()) == [False, True]
+
+
+SLOW = b"POST /quick?slow=1 HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi"
+QUICK = SLOW.replace(b"?slow=1", b"")
+
+
+@pytest.mark.parametrize(
+    ("sent", "answers"),
+    [
+        pytest.param(SLOW, 1, id="one"),
+        pytest.param(SLOW.replace(b"1.1", b"1.0"), 1, id="HTTP/1.0"),
+        pytest.param(SLOW.replace(b"x\r", b"x\r\nConnection: close\r"), 1, id="close"),
+        pytest.param(QUICK * 20, 20, id="quick ones"),
+        pytest.param(SLOW * 20, 20, id="slow ones"),
+        pytest.param((QUICK + SLOW) * 10, 20, id="both"),
+        pytest.param(SLOW + QUICK[:-1], 1, id="one and half"),
+        pytest.param(QUICK + SLOW[:20], 1, id="one and a head"),
+        pytest.param(SLOW[:-1], 0, id="half a body"),
+        pytest.param(QUICK[:-1], 0, id="half of what is quick"),
+        pytest.param(SLOW[:20], 0, id="half a head"),
+        pytest.param(b"", 0, id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("turns", [0, 20])
+def test_protocol_answers_what_came_whole_to_who_sends_no_more(
+    sent: bytes, answers: int, turns: int
+) -> None:
+    """And closes then; who stops within a request has left, which is noticed."""
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(sent)
+        writer.write_eof()
+        said = bytes(await reader.read())
+        while connections:
+            await asyncio.sleep(0)
+        return said
+
+    async def main() -> Any:
+        app = Mirror(turns)
+        return await talk(app, ask, state=app.state())
+
+    said = asyncio.run(main())
+    assert said.count(b"HTTP/1.1 200 OK") == said.count(b"POST /quick hi") == answers
+
+
+def test_protocol_answers_whoever_reads_slowly_and_sends_no_more() -> None:
+    class Long:
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(50):
+                body = {"type": "http.response.body", "body": b"x" * 100_000}
+                await send({**body, "more_body": True})
+            await send({"type": "http.response.body"})
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> int:
+        writer.write(GET)
+        writer.write_eof()
+        got = 0
+        while piece := await reader.read(10_000):
+            got += piece.count(b"x")
+        return got
+
+    async def main() -> Any:
+        return await talk(Long(), ask)
+
+    assert asyncio.run(main()) == 5_000_000
+
+
+def test_protocol_refuses_a_head_request_without_a_body() -> None:
+    """What is behind it on the connection would be taken for the body's end."""
+
+    class Full(Admission):
+        def enter(self, now_s: float, waited_s: float = 0.0) -> bool:
+            return False
+
+        def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
+            return False
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> list[bytes]:
+        said = []
+        for method in (b"HEAD", b"GET"):
+            writer.write(GET.replace(b"GET", method))
+            said.append(await reader.readuntil(b"\r\n\r\n"))
+        return [*said, await reader.readuntil(b"}")]
+
+    async def main() -> Any:
+        state = {"admission": Full(1.0, bool), "replies": RawReplies(bool)}
+        return await talk(Echo(), ask, state=state)
+
+    head, same, body = asyncio.run(main())
+    assert head.startswith(b"HTTP/1.1 429")
+    assert head.partition(b"content-length")[2] == same.partition(b"content-length")[2]
+    assert json.loads(body)["code"] == "overloaded"
 
 
 def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:

@@ -71,8 +71,10 @@ def test_terms_reach_every_item() -> None:
         ({"timeout": True}, "in microseconds: a whole number"),
         ({"timeout": -1}, "in microseconds: a whole number"),
         ({"timeout": 1, "budget_ms": 1}, "given twice"),
-        ({"sequence_id": 1}, "'sequence_id' is unknown; budget_ms, budget"),
-        ({"model": "a"}, "'model' is unknown"),
+        ({"sequence_id": 1}, "'sequence_id' is unknown: each request"),
+        ({"budget_us": 5000}, "'budget_us' is unknown; did you mean 'budget_ms'?"),
+        ({"time_out": 5000}, "'time_out' is unknown; did you mean 'timeout'?"),
+        ({"Budget": 5}, "'Budget' is unknown; did you mean 'budget'?"),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(
@@ -80,6 +82,17 @@ def test_parameters_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=match):
         Parameters.read(parameters, None)
+
+
+def test_parameters_without_a_meaning_are_left_alone() -> None:
+    """Those that clients send of themselves, and null for what was not given."""
+    strange: dict[str, Any] = {"content_type": "pd", "headers": {"a": "b"}, "x": [1]}
+    strange |= {"priority": 1, "triton_x": True, "model": "a", "sequence_start": False}
+    unsaid = dict.fromkeys(("timeout", "budget_ms", "budget", "exact", "sequence_id"))
+    read = Parameters.read({**strange, **unsaid, "min_quality": 0.5}, None)
+    assert read.named == {"min_quality": 0.5}
+    many = {f"budget_m{number}": 1 for number in range(9_000)}
+    assert Parameters.read(many, None).named == {}
 
 
 @pytest.mark.parametrize(

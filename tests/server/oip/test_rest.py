@@ -232,6 +232,46 @@ def test_readiness_has_the_keys_of_specification_and_clients(port: int) -> None:
     assert ask(port, "GET", "/v2/health/live") == (200, {"live": True})
 
 
+TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [SPAM]}
+UNSAID = {"content_type": None, "headers": None, "binary_data_size": None}
+STRANGE = {"content_type": "str", "headers": {"a": "b"}, "x": [1, {}]}
+
+
+@pytest.mark.parametrize("padding", [0, 90_000])  # a long body is read in another way
+def test_null_is_absent_and_unknown_parameters_are_left_alone(
+    port: int, padding: int
+) -> None:
+    """As clients write it that are made from a schema: every field, null or not."""
+    text = SPAM + " " * padding
+    nulls: dict[str, Any] = dict.fromkeys(("id", "parameters", "outputs"))
+    nulls |= dict.fromkeys(("model_name", "model_version"))
+    unsaid = dict.fromkeys(("timeout", "budget_ms", "exact", "binary_data_output"))
+    label = {"name": "label", "parameters": {"binary_data": None, **STRANGE}}
+    for more, inside in (
+        (nulls, None),
+        ({"parameters": UNSAID | unsaid}, UNSAID),
+        ({"parameters": STRANGE, "outputs": [label]}, STRANGE),
+        ({"outputs": [{"name": "label", "parameters": None}]}, {}),
+    ):
+        given = {**TENSOR, "data": [text], "parameters": inside}
+        status, answer = ask(port, "POST", INFER, body_of(inputs=[given], **more))
+        assert status == 200, answer
+        assert answer["outputs"][0]["name"] == "label"  # type: ignore[index]
+    bare = {**TENSOR, "data": None}
+    long_id = "a" * (65_500 if padding else 1)
+    status, failure = ask(port, "POST", INFER, body_of(inputs=[bare], id=long_id))
+    assert (status, failure["error"]) == (400, "input 'text' has no 'data'")
+
+
+def test_a_mark_before_the_json_is_no_error(port: int) -> None:
+    assert ask(port, "POST", INFER, b"\xef\xbb\xbf" + body_of())[0] == 200
+
+
+@pytest.mark.parametrize("body", [b"null", b'{"ready": null}', b"", b"\xef\xbb\xbf{}"])
+def test_repository_is_listed_where_nothing_is_said(port: int, body: bytes) -> None:
+    assert ask(port, "POST", "/v2/repository/index", body)[0] == 200
+
+
 def test_infer_needs_no_content_type_and_takes_any(port: int) -> None:
     for headers in ({}, {"content_type": "text/plain"}):
         status, answer = ask(port, "POST", INFER, body_of(), **headers)
@@ -241,7 +281,9 @@ def test_infer_needs_no_content_type_and_takes_any(port: int) -> None:
 @pytest.mark.parametrize(
     ("body", "headers", "status", "error"),
     [
-        (b"", {}, 400, "body: "),
+        (b"", {}, 400, "body: it is empty"),
+        (b'{"inputs": [NaN]}', {}, 400, "NaN is no JSON: null is a gap"),
+        (b'{"input": []}', {}, 400, "'input' is unknown; did you mean 'inputs'?"),
         (b"[]", {}, 400, "body: a list came; an object"),
         (b"\xff", {}, 400, "body: "),
         (b"{}", {"inference_header_content_length": "x"}, 400, "no number of bytes"),

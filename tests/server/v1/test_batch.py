@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import io
 import itertools
 import json
 import signal
@@ -338,3 +339,63 @@ def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
         assert found.code == "not_ready"
         process.communicate(timeout=20)
         assert process.returncode == 0
+
+
+ITEMS = lines_of([HAM] * 300)
+OBJECT = b'{"items": [%b]}' % b",".join(ITEMS.split(b"\n")[:-1])
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+@pytest.mark.parametrize(
+    ("kind", "body", "query"),
+    [
+        (JSON_LINES, ITEMS, ""),
+        (JSON_LINES, ITEMS[:-1], "&label=spam&top=300"),
+        (MSGPACK, msgpack.packb({"text": HAM}) * 300, ""),
+        ("application/json", OBJECT, ""),
+        ("application/json", OBJECT, "&label=spam&top=300"),
+    ],
+)
+def test_batch_of_who_sends_no_more_is_answered(
+    port: int, version: str, kind: str, body: bytes, query: str
+) -> None:
+    """To one of HTTP/1.0 in one piece, with its length: it knows no chunks."""
+    start = f"POST /v1/batch?budget_ms=60000{query} HTTP/{version}\r\nhost: x\r\n"
+    start += f"content-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+        caller.sendall(start.encode() + body)
+        caller.shutdown(socket.SHUT_WR)
+        reply = http.client.HTTPResponse(caller)
+        reply.begin()
+        said = reply.read()
+    assert (reply.status, reply.chunked) == (200, version == "1.1")
+    if kind == "application/json":
+        entries = json.loads(said)["answers"]
+    elif kind == MSGPACK:
+        *entries, _ = msgpack.Unpacker(io.BytesIO(said))
+    else:
+        *entries, _ = map(json.loads, said.splitlines())
+    assert len(entries) == 300
+    assert sorted(entry["item"] for entry in entries) == list(range(300))
+
+
+def test_batch_whose_caller_stops_within_an_item_is_left(port: int) -> None:
+    for _ in range(10):  # more than may run at once
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as caller:
+            caller.sendall(head("content-length: 99999999") + ITEMS[:-9])
+            caller.shutdown(socket.SHUT_WR)
+            while caller.recv(1 << 16):
+                pass
+    *_, totals = answers(port, lines_of([HAM]), "?budget_ms=60000")
+    assert totals["items"] == 1
+
+
+def test_batch_comes_as_json_where_curl_says_it_is_a_form(port: int) -> None:
+    form = "application/x-www-form-urlencoded"
+    status, body = send(port, OBJECT, form, "?budget_ms=900")
+    assert (status, json.loads(body)["totals"]["items"]) == (200, 300)
+
+
+def test_lines_may_begin_with_the_mark_of_an_editor(port: int) -> None:
+    *_, totals = answers(port, b"\xef\xbb\xbf" + lines_of([HAM]), "?budget_ms=900")
+    assert (totals["items"], totals["errors"]) == (1, 0)

@@ -137,7 +137,9 @@ def test_terms_of_one_object_are_in_it_or_in_the_query() -> None:
         terms, _ = asyncio.run(read_batch(reader, "application/json", query, 99))
         return terms.budget_ms, terms.on_bad_item, terms.model, terms.count
 
-    assert read(b"model=m&on_bad_item=skip") == (5.0, "stop", "m", 1)
+    assert read(b"model=m") == (5.0, "stop", "m", 1)
+    with pytest.raises(BadInput, match=r"^on_bad_item is given twice$"):
+        read(b"on_bad_item=skip")
     with pytest.raises(BadInput, match=r"^budget_ms is given twice$"):
         read(b"budget_ms=5")
     with pytest.raises(TooLarge, match=r"limit of 9 bytes; send a stream$"):
@@ -166,7 +168,10 @@ def test_content_type_is_read_without_its_parameters() -> None:
     assert content_type_of([(b"content-type", b"Application/JSONL; x=y")]) == (
         "application/jsonl"
     )
-    assert content_type_of([(b"content-encoding", b" Identity ")]) == ""
+    assert content_type_of([(b"content-type", b"text/json")]) == "application/json"
+    form = (b"content-type", b"application/x-www-form-urlencoded")  # of curl -d
+    assert content_type_of([form]) == "application/json"
+    assert content_type_of([(b"content-encoding", b" Identity ")]) == "application/json"
     with pytest.raises(BadInput, match="content-type is given twice"):
         content_type_of([(b"content-type", b"application/jsonl")] * 2)
     with pytest.raises(UnsupportedEncoding, match="compressed"):

@@ -133,7 +133,9 @@ def test_decoder_refuses_to_be_told_twice_whether_scores_are_needed(
         ),
         pytest.param(TEXT, b"", b"\xff", "not UTF-8", id="text not utf-8"),
         pytest.param(TEXT, b"speed=9", b"", "'speed' is none of", id="unknown term"),
-        pytest.param(TEXT, b"budget_ms=fast", b"", "query or header: ", id="no number"),
+        pytest.param(
+            TEXT, b"budget_ms=fast", b"", "query: budget_ms: ", id="no number"
+        ),
         pytest.param(
             TEXT,
             b"exact=yes",
@@ -147,9 +149,9 @@ def test_decoder_refuses_to_be_told_twice_whether_scores_are_needed(
         pytest.param(
             JSON,
             b"",
-            b'{"text": "a", "exact": null}',
-            "exact: null came; true or false",
-            id="null",
+            b'{"text": null, "exact": null, "on_infeasible": 1}',
+            "on_infeasible: a whole number came",
+            id="null beside what is wrong",
         ),
         pytest.param(TEXT, b"budget_ms=1&budget_ms=2", b"", "given twice", id="twice"),
         pytest.param(
