@@ -43,13 +43,14 @@ class Stairs:
     __slots__ = ("costs", "rows")
 
     def __init__(self, index: Index, rows: Sequence[int], size: Size) -> None:
-        curves, qualities = index.coefficients.tolist(), index.qualities.tolist()
-        costs = {row: cost_at(curves[row], size) for row in rows}
-        self.rows: list[int] = []
-        for row in sorted(rows, key=lambda row: (costs[row], -qualities[row])):
-            if not self.rows or qualities[row] > qualities[self.rows[-1]]:
-                self.rows.append(row)
-        self.costs = [costs[row] for row in self.rows]
+        costs = [cost_at(curve, size) for curve in index.coefficients[rows].tolist()]
+        qualities = index.qualities[rows].tolist()
+        self.rows, self.costs, best = list[int](), list[float](), -1.0
+        for place in sorted(range(len(rows)), key=lambda k: (costs[k], -qualities[k])):
+            if qualities[place] > best:
+                self.rows.append(rows[place])
+                self.costs.append(costs[place])
+                best = qualities[place]
 
     def best(self, budget: float) -> int:
         """Row of the best candidate that costs no more; -1 if none does."""

@@ -6,22 +6,26 @@ lacking, or few there, come first.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain, combinations, islice
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.polynomials import costs_at
 from polydom.features.sizes import Size
 
 from .prune import prune
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+_Stair = tuple[int, int]  # a row, and the features that are lacking where it is one
 
 # Ways to lack features that are looked at: all of 9 features.
 PATTERNS = 512
 # More sets that are kept at most, or as many as there are anyway.
 MORE = 16
+# In accuracy: a set that gains less than this over what is kept is not worth its bytes.
+WORTH = 0.005
 
 
 def best_without(
@@ -36,7 +40,8 @@ def best_without(
     """Rows of the candidates to keep beside others, for items that lack features.
 
     Of each way to lack some they are those that no other candidate dominates that is
-    left then: first the most accurate of each, then the others.
+    left then: first the most accurate of each, then the others. They must be better
+    than what is kept and costs no more at the largest size.
 
     Parameters
     ----------
@@ -54,22 +59,24 @@ def best_without(
     BadInput
         As `prune`.
     """
-    sets, found = np.array(masks, np.uint64), dict[int, None]()
-    most = max(MORE, len(kept))
+    sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
+    found, most = list(kept), max(MORE, len(kept)) + len(kept)
     for level in _levels(features):
-        skylines = []
+        tops, others = list[_Stair](), list[_Stair]()
         for withheld in level:
             left = np.flatnonzero((sets & np.uint64(withheld)) == 0)
             rows = left[prune(coefficients[left], accuracies[left], sizes, budgets)]
-            best_first = np.argsort(-accuracies[rows], kind="stable")
-            skylines.append(rows[best_first].tolist())
-        tops, others = (rows[:1] for rows in skylines), (rows[1:] for rows in skylines)
-        for row in chain(*tops, *others):
-            if row not in kept:
-                found[row] = None
-        if len(found) >= most:
-            break
-    return np.array([*islice(found, most)], np.int64)
+            best_first = rows[np.argsort(-accuracies[rows], kind="stable")].tolist()
+            stairs = [(row, withheld) for row in best_first]
+            tops, others = tops + stairs[:1], others + stairs[1:]
+        for row, withheld in (*tops, *others):
+            rivals = [r for r in found if not masks[r] & withheld]
+            own = [accuracies[r] for r in rivals if costs[r] <= costs[row]]
+            if accuracies[row] >= max(own, default=0.0) + WORTH:
+                found.append(row)
+            if len(found) == most:
+                return np.array(found[len(kept) :], np.int64)
+    return np.array(found[len(kept) :], np.int64)
 
 
 def _levels(features: Sequence[int]) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.skyline.prune import prune
-from polydom.indexer.skyline.withheld import MORE, PATTERNS, best_without
+from polydom.indexer.skyline.withheld import MORE, PATTERNS, WORTH, best_without
 from tests.support.oracles.given import Drawn
 
 SIZES = (1.0, 1.0)
