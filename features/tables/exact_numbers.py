@@ -21,8 +21,9 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 # many, or such a share of all. A shift is worth its time where it saves most.
 CHANCE, CHANCE_SHARE = 8, 0.02
 MOST_LEFT = 1 / 8
-# Spreads whose differences float32 holds without a scale, as powers of two.
-SMALLEST, LARGEST = -64, 120
+# Spreads below this are stored larger; and powers of two of those that need no scale.
+SMALL = 2.0**-10
+SMALLEST, LARGEST = -10, 120
 
 Numbers = NDArray[np.float64]
 _PLAIN = frozenset({float, int, bool})
@@ -93,30 +94,45 @@ class Learned(NamedTuple):
 def learn_shift(values: NDArray[Any]) -> Learned:
     """Find how a column (N,) is stored so that float32 tells its numbers apart.
 
-    NaN, infinite numbers and those beyond float32 do not count.
+    And trees do, which take differences below 1e-7 for none. NaN, infinite numbers and
+    those beyond float32 do not count.
     """
-    if values.dtype == np.float32 or values.dtype.itemsize < 3:
+    if values.dtype.itemsize < 3 or not len(values):
         return Learned(None)  # whole numbers of 16 bits are float32 too
     numbers = values.astype(np.float64)
-    with np.errstate(over="ignore"):
-        if (numbers.astype(np.float32) == numbers).all():  # quicker than what follows
-            return Learned(None)
-    numbers = np.unique(numbers[np.abs(numbers) <= FLOAT32_MAX])
-    lost, different = count_lost(numbers), len(numbers)
-    are_whole = bool((np.trunc(numbers) == numbers).all())
-    if not lost or (
-        lost < CHANCE and not are_whole and lost < CHANCE_SHARE * different
-    ):
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_exact = bool((numbers.astype(np.float32) == numbers).all())
+        spread = float(np.fmax.reduce(numbers) - np.fmin.reduce(numbers))
+    if is_exact and not 0 < spread < SMALL:  # quicker than what follows
         return Learned(None)
-    middle = np.searchsorted(numbers, numbers[0] / 2 + numbers[-1] / 2)
-    tried = [_around(numbers, numbers[k].item()) for k in (different // 2, middle)]
-    left, shift = min(
-        ((count_lost(numbers, shift), shift) for shift in tried), key=lambda one: one[0]
-    )
-    if left > lost * MOST_LEFT and not left < lost > CHANCE_SHARE * different:
+    numbers = np.unique(numbers[np.abs(numbers) <= FLOAT32_MAX])
+    if not len(numbers):
+        return Learned(None)
+    lost, different = count_lost(numbers), len(numbers)
+    tried = [_around(numbers, center) for center in _centers(numbers)]
+    left, shift = min(((count_lost(numbers, one), one) for one in tried), key=_loss)
+    saves = lost and left <= lost * MOST_LEFT and not _is_chance(numbers, lost)
+    saves = saves or left < lost > CHANCE_SHARE * different
+    if not (saves or 0 < numbers[-1] - numbers[0] < SMALL):
         left, shift = lost, NO_SHIFT
     told = left if left > CHANCE_SHARE * different else 0
     return Learned(None if shift == NO_SHIFT else shift, told, different)
+
+
+def _loss(found: tuple[int, Shift]) -> int:
+    return found[0]
+
+
+def _is_chance(numbers: Numbers, lost: int) -> bool:
+    """Say whether so few of many fractions become another number that it is chance."""
+    is_few = lost < CHANCE and lost < CHANCE_SHARE * len(numbers)
+    return is_few and not (np.trunc(numbers) == numbers).all()
+
+
+def _centers(numbers: Numbers) -> list[float]:
+    """Say what may lie near zero: the middle number, or that of their range."""
+    middle = np.searchsorted(numbers, numbers[0] / 2 + numbers[-1] / 2)
+    return [float(numbers[len(numbers) // 2]), float(numbers[middle])]
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:

@@ -70,6 +70,7 @@ from .measured_later import await_times
 from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .record_gaps import count_gaps
 from .training.class_weights import class_weights, costs_by_code
+from .training.dull_columns import say_dull_columns
 from .training.quality import Judge, residual_interval
 from .training.refit import KeptModels, refit, train_again
 from .training.search_sets import SearchedSets, search_sets
@@ -651,7 +652,16 @@ class Builder:
             "numbers": dataset.numbers,
         }
         given = {name: array for name, array in arrays.items() if array is not None}
-        division = division_of(self.splits(dataset))
+        splits = self.splits(dataset)
+        if dataset.kind == "record":
+            say_dull_columns(
+                table.features.extractor,
+                table.values,
+                [train for train, _ in splits],
+                everywhere=self.given is not None
+                or not isinstance(dataset.items, Records),
+            )
+        division = division_of(splits)
         task = TrainingTask(
             items=self.cache.share(f"sets/{key}/items", given),
             division=self.cache.share(f"sets/{key}/division", division),

@@ -16,7 +16,7 @@ from ..scoring.classifier import Head
 from ..scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from ..scoring.model import Floats
 from ..scoring.preparation import plain
-from .inputs import join_inputs, keypoints, pairs_tested
+from .inputs import flatten_dull, join_inputs, keypoints, pairs_tested
 from .lattices import MOST_INPUTS, Lattices, make_lattices
 from .training import Descent, train_lattices
 
@@ -157,6 +157,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
             self.laplacian,
         )
         learned = train_lattices(X, codes, knots, inputs, signs, descent, rng)
+        flatten_dull(learned.calibrations, X, knots, inputs)
         self.lattices_: Lattices = make_lattices(
             plain(np.arange(d)), knots, inputs, *learned, simplex
         )

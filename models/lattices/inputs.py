@@ -37,6 +37,32 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
     return found
 
 
+def flatten_dull(
+    calibrations: Floats, X: NDArray[Any], knots: Floats, inputs: NDArray[Any]
+) -> None:
+    """Let no score depend on what an input is if it was the same in all rows.
+
+    Nothing was learned of other values, so all get what that one got; a missing value
+    too, unless there were some.
+
+    Parameters
+    ----------
+    calibrations
+        (T, S, P + 1), changed in place; the last is a missing value's.
+    X, knots, inputs
+        (N, d) rows, (d, P) keypoints, (T, S) what each lattice reads.
+    """
+    low, high = np.fmin.reduce(X), np.fmax.reduce(X)
+    gaps = np.isnan(X).any(axis=0)
+    for column in np.flatnonzero(~(low < high)).tolist():
+        own = inputs == column
+        seen = int(np.searchsorted(knots[column], low[column]))  # NaN is behind all
+        kept = calibrations[own][:, -1:].copy()
+        calibrations[own] = calibrations[own][:, seen : seen + 1]
+        if gaps[column]:
+            calibrations[own, -1] = kept[:, 0]
+
+
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
     """Count how often trees test a second input below a first: (d, d), symmetric.
 

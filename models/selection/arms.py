@@ -16,6 +16,7 @@ import numpy as np
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
 
+from .dull_columns import fill_empty
 from .race import TrainingOutcome
 from .scores import Score
 from .splits import Split
@@ -95,7 +96,7 @@ class ExamplesArm:
         if self.every is not None:
             with collected_warnings():
                 fresh = seeded_copy(self.learner, self.seed)
-                return fresh.fit(self.every.X, self.every.y)
+                return fresh.fit(fill_empty(fresh, self.every.X), self.every.y)
         if self._had != amount:
             self(amount)
         return self._models[0]
@@ -109,7 +110,7 @@ class ExamplesArm:
             model = seeded_copy(self.learner, self.seed)
         if type(last_step(model)).__name__ in CONVEX:
             last_step(model).set_params(warm_start=True)
-        return model.fit(part.X[:amount], part.y[:amount])
+        return model.fit(fill_empty(model, part.X[:amount]), part.y[:amount])
 
     def _checked(self, part: Split, amount: int) -> int:
         """Count the validation rows that a training on `amount` examples gets."""
@@ -177,7 +178,8 @@ class IterationsArm:
         return counts[0] if "warm_start" in parameters and counts else None
 
     def _carry_on(self, amount: int) -> None:
-        X, y, count = self.split.X, self.split.y, self._count()
+        y, count = self.split.y, self._count()
+        X = fill_empty(self.learner, self.split.X)
         if not hasattr(self._model, "partial_fit"):
             self._model.set_params(warm_start=True, **{str(count): amount}).fit(X, y)
             return

@@ -21,6 +21,7 @@ from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.models.selection.arms import last_step
+from polydom.models.selection.dull_columns import fill_empty, telling
 from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
@@ -460,11 +461,15 @@ def _fit(
     task: TrainingTask, train: Rows, columns: NDArray[np.int32], remarks: list[str]
 ) -> Model:
     targets, weights = task.targets[train], task.fitting_weights(train)
-    if not len(columns):
-        kind = Prior if task.numbers is None else Mean
-        return kind.fit(targets, weights)
     estimator = task.estimator()
     values = _take(task.values, train, columns)
+    told = telling(estimator, values)
+    if not told.any():
+        kind = Prior if task.numbers is None else Mean
+        return kind.fit(targets, weights)
+    if hasattr(estimator, "steps"):  # others have parameters that count columns
+        values, columns = values[:, told], columns[told]
+    values = fill_empty(estimator, values)
     with one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(values, targets, **weighing(estimator, weights))

@@ -75,6 +75,17 @@ def test_other_numbers_are_stored_as_they_are(values: NDArray[Any]) -> None:
     assert learn_shift(values)[:2] == (None, 0)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_numbers_that_trees_take_for_one_are_stored_larger(kind: type) -> None:
+    values: NDArray[Any] = np.append(STEPS / 1e12, math.nan).astype(kind)
+    shift, lost, _ = learn_shift(values)
+    assert shift is not None
+    assert not lost
+    stored = np.unique(shift.moved(values[:-1].astype(np.float64)).astype(np.float32))
+    assert len(stored) == len(np.unique(values[:-1]))
+    assert stored.max() - stored.min() > 0.5
+
+
 def test_what_no_offset_saves_is_told() -> None:
     far = np.concatenate([1.7e12 + STEPS, 1.2e12 + STEPS])
     shift, lost, different = learn_shift(far)

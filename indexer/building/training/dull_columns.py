@@ -1,0 +1,70 @@
+"""Columns of records that tell no rows apart: said by name before any training."""
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.extract import Extractor
+from polydom.features.tables.columns import Columns
+
+from ..data.dataset import Rows
+
+log = logging.getLogger("polydom")
+
+Floats = NDArray[np.float32]
+
+
+def say_dull_columns(
+    extractor: Extractor, values: Floats, trained: Sequence[Rows], *, everywhere: bool
+) -> None:
+    """Say which columns hold one value, or none, in the rows of some trainings.
+
+    Parameters
+    ----------
+    extractor
+        Of records; of other items nothing is said.
+    values : (N, width) float32
+        Full rows.
+    trained
+        Which of them each training is on.
+    everywhere
+        Name those, too, that are so in all rows.
+    """
+    names = {
+        place: name
+        for position, feature in enumerate(extractor.features)
+        if isinstance(feature.function, Columns)
+        for place, name in enumerate(
+            feature.function.sources, extractor.columns(position).start
+        )
+    }
+    if not names:
+        return
+    whole = _dull(values)
+    by_part = [_dull(values[rows]) for rows in trained]
+    for place, name in names.items():
+        parts = sum(bool(one[place]) for one in by_part)
+        if whole[place] and everywhere:
+            is_empty = bool(np.isnan(values[:1, place]).all())
+            what = "is empty" if is_empty else "holds one value only"
+            log.warning("column %r %s, so no model depends on it", name, what)
+        elif parts and not whole[place]:
+            log.warning(
+                "column %r holds one value or none in the rows of %d of %d trainings, "
+                "whose models do not depend on it",
+                name,
+                parts,
+                len(trained),
+            )
+
+
+def _dull(values: Floats) -> NDArray[np.bool_]:
+    """Say of which columns all values (N, width) are the same, or missing."""
+    low, high = np.fmin.reduce(values), np.fmax.reduce(values)
+    has_gaps = np.isnan(values).any(axis=0)
+    dull: NDArray[np.bool_] = np.where(
+        np.isnan(low), has_gaps, ~has_gaps & (low == high)
+    )
+    return dull
