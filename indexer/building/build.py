@@ -68,6 +68,7 @@ from .learner_race import (
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .measured_later import await_times
 from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
+from .odd_budgets import say_odd_budgets
 from .record_gaps import count_gaps
 from .training.class_weights import class_weights, costs_by_code
 from .training.dull_columns import say_dull_columns
@@ -247,6 +248,7 @@ class Builder:
         budgets = self.terms.search.budget_range
         kept = searched.keep(curves_of_sets, sizes, budgets, self._may_lack)
         masks = [sets[row] for row in kept]
+        self._say_odd(budgets, curves_of_sets, sizes)
         orders, fallbacks = searched.order(masks, self.cost_of)
         models, again = self._kept_models(masks)
         whole_s = model_costs[kept]
@@ -305,6 +307,19 @@ class Builder:
 
     def work_ahead(self) -> None:
         """Do all that takes no models' times, and before it what takes no times at all.
+    def _say_odd(
+        self,
+        budgets: tuple[float, float] | None,
+        curves: NDArray[np.float64],
+        sizes: tuple[Size, Size],
+    ) -> None:
+        """Warn of budgets that suit no set; `curves` are those of all, ascending."""
+        low, high = sizes
+        if budgets is None or isinstance(low, tuple) or isinstance(high, tuple):
+            return
+        seconds = set(self.terms.costs.weights) == {"s"}
+        say_odd_budgets(budgets, curves[1:], (low, high), in_seconds=seconds)
+
 
         So that few turns are needed where these are measured elsewhere, more is trained
         on all items than is kept in the end.
