@@ -67,8 +67,8 @@ from .learner_race import (
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .measured_later import await_times
-from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .odd_budgets import say_odd_budgets
+from .project import ALPHA, CONFIDENCE, FOLDS, ExitGoal, Project, parts_of
 from .record_gaps import count_gaps
 from .training.class_weights import class_weights, costs_by_code
 from .training.dull_columns import say_dull_columns
@@ -246,9 +246,9 @@ class Builder:
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         budgets = self.terms.search.budget_range
+        self._say_odd(budgets, curves_of_sets, sizes)
         kept = searched.keep(curves_of_sets, sizes, budgets, self._may_lack)
         masks = [sets[row] for row in kept]
-        self._say_odd(budgets, curves_of_sets, sizes)
         orders, fallbacks = searched.order(masks, self.cost_of)
         models, again = self._kept_models(masks)
         whole_s = model_costs[kept]
@@ -305,8 +305,6 @@ class Builder:
         curves = cost_curves(costs, package.masks, package.model_s, checks)
         return Index.from_candidates(curves, qualities, sizes, package)
 
-    def work_ahead(self) -> None:
-        """Do all that takes no models' times, and before it what takes no times at all.
     def _say_odd(
         self,
         budgets: tuple[float, float] | None,
@@ -320,6 +318,8 @@ class Builder:
         seconds = set(self.terms.costs.weights) == {"s"}
         say_odd_budgets(budgets, curves[1:], (low, high), in_seconds=seconds)
 
+    def work_ahead(self) -> None:
+        """Do all that takes no models' times, and before it what takes no times at all.
 
         So that few turns are needed where these are measured elsewhere, more is trained
         on all items than is kept in the end.

@@ -28,8 +28,8 @@ SIZES = 10.0, 1000.0
         (
             (0.001, 0.02),
             "search.budgets is [0.001, 0.02], in seconds, and feature sets cost 0.01 "
-            "to 0.02 ms: every set costs less than all budgets, so only the best of all "
-            "is kept",
+            "to 0.02 ms: every set costs less than all budgets, so only the best of "
+            "all is kept",
         ),
         (
             (1e-8, 1e-6),
