@@ -49,6 +49,8 @@ OTHERS = {
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
 
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+
 OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
 
 
@@ -69,6 +71,8 @@ class CsvFile:
         Of its columns; "" where one has none.
     lines
         How many lines are above the first row.
+    points_group
+        Whether points stand between thousands: its first rows have decimal commas.
     """
 
     path: Path
@@ -76,6 +80,7 @@ class CsvFile:
     separator: str
     names: tuple[str, ...]
     lines: int
+    points_group: bool = False
 
     @property
     def first(self) -> int:
@@ -328,7 +333,10 @@ def open_csv(
     sample = lines[bool(said) : -1 if lines[1:] else None]
     divided = separator or (said and said[1]) or find_separator(sample, wanted)
     names, line, rows = _top(path, chosen, divided, bool(said))
-    found = CsvFile(path, chosen, divided, _named(names, rows), line)
+    commas = divided != "," and any(
+        DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows for cell in row
+    )
+    found = CsvFile(path, chosen, divided, _named(names, rows), line, commas)
     _tell(found, separator, encoding)
     return found
 

@@ -59,6 +59,8 @@ class Table:
         Whether cells have types; else all are texts.
     commas
         Whether a decimal comma is likelier than one between thousands.
+    points_group
+        Whether points stand between thousands, since the file has decimal commas.
     first
         Number of the first row, as people count: below a line of names 2.
     """
@@ -68,6 +70,7 @@ class Table:
     count: int | None
     typed: bool
     commas: bool
+    points_group: bool
     first: int
     _batches: Callable[[Sequence[str]], Iterator[tuple[Any, list[BadRow]]]]
     _read: Callable[[Sequence[str], OnRows | None], RawColumns]
@@ -178,6 +181,7 @@ def open_table(
         None,
         False,
         file.separator != ",",
+        file.points_group,
         file.first,
         batches,
         partial(_read_csv, file, place_of),
@@ -258,7 +262,7 @@ def _open_json_lines(path: Path, encoding: str | None) -> Table:
         made = {name: _array(path, name, cells) for name, cells in columns.items()}
         return RawColumns(made, bad)
 
-    return Table(path, tuple(names), None, True, False, 1, _never, read)
+    return Table(path, tuple(names), None, True, False, False, 1, _never, read)
 
 
 def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
@@ -339,7 +343,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
     except (OSError, ArrowException) as error:
         raise refuse(error) from error
     own = tuple(names[place] for place in _own_columns(path, names, wanted))
-    return Table(path, own, count, True, False, 1, batches, read)
+    return Table(path, own, count, True, False, False, 1, batches, read)
 
 
 def import_parquet(path: Path) -> Any:

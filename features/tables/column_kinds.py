@@ -58,6 +58,7 @@ CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "INR", "kr", "zł", "Kč")
 # A space, the spaces that typesetters use between thousands, and the Swiss apostrophe.
 GAPS = " \u00a0\u2009\u202f'\u2019"
 LONGEST_NUMBER = 64  # characters
+GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
 TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
 LARGEST_WHOLE = 2.0**63  # from there on no int64
 TEXT_SHARE = 0.5  # of the cells that differ from all others before them
@@ -69,8 +70,8 @@ _SIGNED = re.compile(
     rf"\s*(?P<unit>%|{_SIGN.replace('money', 'money2')})?\s*(?P<close>\))?"
 )
 _GROUPED = {
-    ".": re.compile(rf"\d{{1,3}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"),
-    ",": re.compile(rf"\d{{1,3}}(?:([.{GAPS}])\d{{3}})(?:\1\d{{3}})*(,\d*)?"),
+    ".": re.compile(rf"[1-9]\d{{0,2}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"),
+    ",": re.compile(rf"[1-9]\d{{0,2}}(?:([.{GAPS}])\d{{3}})(?:\1\d{{3}})*(,\d*)?"),
 }
 _PLAIN = {".": re.compile(r"\d*\.?\d*"), ",": re.compile(r"\d*,?\d*")}
 
@@ -92,6 +93,8 @@ class ColumnTerms:
         Of numbers as people write them; None for what fits all cells.
     commas
         Whether a decimal comma is likelier than one between thousands.
+    points_group
+        Whether a point is likelier between thousands than before a fraction.
     typed
         Whether strings are meant as such, and never as numbers.
     """
@@ -101,7 +104,18 @@ class ColumnTerms:
     date_order: DateOrder | None = None
     decimal: Decimal | None = None
     commas: bool = False
+    points_group: bool = False
     typed: bool = False
+
+    def may_be_plain(self, cells: Any) -> bool:
+        """Whether numbers, if these are any, mean what they mean to programs."""
+        if not (self.points_group or self.decimal == ","):
+            return True
+        points = pc.match_substring(cells, ".")
+        if not pc.any(points).as_py():
+            return True
+        grouped = pc.match_substring_regex(pc.filter(cells, points), GROUPED_BY_POINTS)
+        return self.decimal != "," and not pc.all(grouped).as_py()
 
 
 def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
@@ -124,12 +138,13 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     if pa.types.is_string_view(cells.type):  # which Polars hands over
         cells = cells.cast(pa.large_string())
     if terms.missing:
-        marks = pc.is_in(cells, value_set=pa.array(terms.missing, cells.type))
-        cells = pc.if_else(marks, None, cells)
+        cells, said = _without(pc.utf8_trim_whitespace(cells), terms.missing)
+        column = read_column(name, cells, replace(terms, missing=()))
+        return replace(column, empty_words=(*said, *column.empty_words))
     may_be_number = terms.kind == "number" or (terms.kind is None and not terms.typed)
-    if may_be_number and (plain := _plain_numbers(cells)) is not None:
+    if may_be_number and (plain := _plain_numbers(cells, terms)) is not None:
         return Column(plain, "number")
-    distinct = _Distinct.of(cells, terms.missing)
+    distinct = _Distinct.of(cells)
     found = _numbers(distinct, terms) if may_be_number else None
     if found is None and terms.kind in (None, "date"):
         found = _dates(distinct, terms)
@@ -155,12 +170,10 @@ class _Distinct(NamedTuple):
     places: Any
 
     @classmethod
-    def of(cls, cells: Any, missing: Sequence[str]) -> "_Distinct":
-        """Find the different cells; those that are `missing` become null."""
+    def of(cls, cells: Any) -> "_Distinct":
+        """Find the different cells."""
         coded = _whole(cells.dictionary_encode())
-        words = pc.utf8_trim_whitespace(coded.dictionary)
-        empty = pa.array(("", *missing), words.type)
-        words = pc.if_else(pc.is_in(words, value_set=empty), None, words)
+        words, _ = _without(pc.utf8_trim_whitespace(coded.dictionary), [""])
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
@@ -249,8 +262,10 @@ def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
     return not text or text in missing or text in EMPTY
 
 
-def _plain_numbers(cells: Any) -> Any:
+def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
     """Read cells as numbers that programs write; None if one is none."""
+    if not terms.may_be_plain(cells):
+        return None
     try:
         numbers = _whole(cells.cast(pa.float64()))
     except pa.ArrowInvalid:
@@ -268,13 +283,10 @@ def _plain_numbers(cells: Any) -> Any:
 
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
     """Read cells as numbers beside words for empty ones; None if they are none."""
-    words = distinct.words
-    marks = pc.is_in(words, value_set=pa.array(EMPTY, words.type))
-    empty = tuple(pc.filter(words, marks).to_pylist())
-    words = pc.if_else(marks, None, words)
+    words, empty = _without(distinct.words, EMPTY)
     if empty and words.null_count == len(words):
         return None  # words for nothing alone may mean something
-    plain = _plain_numbers(words)
+    plain = _plain_numbers(words, terms)
     if plain is not None:
         return Column(_no_null(distinct.spread(plain)), "number", empty)
     if distinct.longest > LONGEST_NUMBER:
@@ -409,6 +421,10 @@ def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
             f"column {name!r} holds {kind}; numbers, booleans, strings, dates or times "
             "with a date are needed, or leave it out with [data] ignore"
         )
+    numbers = [n for word in terms.missing if (n := plain_number(word)) is not None]
+    if numbers and not pa.types.is_boolean(kind):
+        cells = cells.cast(pa.float64())
+        cells, _ = _without(cells, numbers)
     if pa.types.is_boolean(kind) and cells.null_count:
         cells = cells.cast(pa.uint8())
     if pa.types.is_decimal(kind) or pa.types.is_null(kind) or cells.null_count:
@@ -447,6 +463,13 @@ def _is_strings(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
+def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """Make null of some cells, and say which of them there are."""
+    marks = pc.is_in(cells, value_set=pa.array(words, cells.type))
+    found = pc.unique(pc.filter(cells, marks)).to_pylist()
+    return (pc.if_else(marks, None, cells) if found else cells), tuple(found)
+
+
 def _no_null(cells: Any) -> Any:
     """Make NaN of what is null, so that NumPy reads the array where it lies."""
     if not cells.null_count:
@@ -470,7 +493,7 @@ def _unlike(name: str, cells: Any, terms: ColumnTerms) -> str:
     for row, cell in enumerate(cells.to_pylist(), 1):
         if cell is None or is_empty(cell, terms.missing):
             continue
-        if alike(_Distinct.of(pa.array([cell]), ()), terms) is None:
+        if alike(_Distinct.of(pa.array([cell])), terms) is None:
             return (
                 f"column {name!r} is to be of kind = {terms.kind!r}, and cell {row} "
                 f"holds {cell[:80]!r}; missing = [{cell[:80]!r}] says that it is empty"

@@ -97,6 +97,20 @@ class Column:
         missing: NDArray[np.bool_] = self.cells.is_null().to_numpy(zero_copy_only=False)
         return missing
 
+    def told_apart(self) -> tuple[Rows, Sequence[Value]]:
+        """Give different cells different numbers (N,), and of each one cell.
+
+        The number of an empty cell is `MISSING`.
+        """
+        if self.kind in ("word", "text"):
+            return self.words()
+        array = self.numbers() if self.kind == "number" else self.micros()
+        known = np.flatnonzero(~self.missing())
+        _, first, own = np.unique(array[known], return_index=True, return_inverse=True)
+        codes = np.full(len(array), MISSING, np.int64)
+        codes[known] = own
+        return codes, self.values(known[first])
+
     def values(self, rows: Rows) -> list[Value]:
         """Give some cells as records hold them; None where empty."""
         if self.kind == "number":

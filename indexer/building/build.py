@@ -44,6 +44,7 @@ from .data.dataset import (
     split,
     treat_rare_classes,
 )
+from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
 from .data.read_items import load_data
 from .feature_values import FeatureTable, compute_values
 from .fit_exits import (
@@ -239,7 +240,8 @@ class Builder:
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
-        table, _ = self.table, self.fresh  # what is wrong with items is said first
+        # what is wrong with items is said first
+        _, table, _ = self.described, self.table, self.fresh
         costs, searched = self.costs, self.searched
         sets = searched.sets
         model_costs, measured = self._model_costs(sets, self.trainer.model)
@@ -344,6 +346,15 @@ class Builder:
             dataset = load_data(self.project, on_progress, self.cache.folder)
         table = isinstance(dataset.items, Records)
         return dataset if table else dataset.shared(self.cache)
+
+    @cached_property
+    def described(self) -> DataFacts:
+        """What was understood of all items, which is said once."""
+        if self.given is not None:
+            return DataFacts(describe_columns(self.given), [])
+        found = describe_data(self._whole)
+        say_data(found)
+        return found
 
     @cached_property
     def terms(self) -> Project:
@@ -705,7 +716,7 @@ class Builder:
     def _may_lack(self) -> list[int]:
         """Positions of the features that an item may lack: those of columns."""
         stored = self.table.features.stored
-        return [k for k, one in enumerate(stored) if one.columns is not None]
+        return [k for k, one in enumerate(stored) if one.reads is not None]
 
     def _trains_all(self) -> Trainer:
         """Give what trains any set on all items, and has not spent any time yet."""
@@ -915,6 +926,8 @@ class Builder:
             "items": len(dataset.items),
             "tested": sum(len(test) for _, test in trainer.task.splits),
             "skipped": [list(one) for one in dataset.skipped],
+            "columns": msgspec.to_builtins(self.described.columns),
+            "warnings": self.described.warnings,
             "testing": msgspec.to_builtins(project.search),
             "quantile": project.costs.quantile,
             "curves": self.curves.facts(self.table.features.extractor),

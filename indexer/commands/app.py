@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polydom.features.errors import BadProject, Unfinished
+from polydom.features.errors import BadProject, Unfinished, printable
 from polydom.features.outputs import refuse_place
 
 if TYPE_CHECKING:
@@ -100,6 +101,32 @@ def init(
     )
 
 
+@app.command(epilog="Example: polydom check PROJECT.toml")
+def check(
+    project: Annotated[Path, typer.Argument(help="The project file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Read the data of a project, and say what was understood, without training.
+
+    A line for each column of a table says what it holds, how many cells are empty and
+    what empty ones looked like. Warnings name what may be wrong with the data, and what
+    to write in the project then.
+    """
+    import msgspec
+
+    from ..building.data.check_data import check_data
+    from ..building.project import Project
+    from .progress_bars import ProgressBars
+
+    with prints_to_stderr():
+        found = check_data(Project.load(project), ProgressBars())
+    if as_json:
+        typer.echo(msgspec.json.encode(found.facts()).decode())
+        return
+    for line in found.lines():
+        typer.echo(printable(line))
+
+
 @app.command(epilog="Example: polydom build PROJECT.toml -o my.pdx")
 def build(
     project: Annotated[Path, typer.Argument(help="The project file.")],
@@ -146,7 +173,7 @@ def build(
     cluster = msgspec.structs.replace(plan.cluster, **named)
     plan = msgspec.structs.replace(plan, cluster=cluster)
     bars = ProgressBars()
-    with _resumable(), _tells_what_lacks(as_json), prints_to_stderr():
+    with _resumable(), _tells_what_lacks(as_json), prints_to_stderr(), _shows_data():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
@@ -436,6 +463,21 @@ def _resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _shows_data() -> Iterator[None]:
+    """Print on standard error what was understood of the data, once it is read."""
+    log, handler = logging.getLogger("polydom.data"), logging.StreamHandler()
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
 
 
 @contextmanager

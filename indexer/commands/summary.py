@@ -4,11 +4,14 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from polydom.features.figures import show_accuracy, show_cost, show_number
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
 
+from ..index.column_facts import ColumnFacts, column_lines
 from ..index.index import Index
 from ..index.quality import name_quality
 from .budget_table import show_budgets
@@ -96,12 +99,20 @@ def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  left out {name}: {why}"
     if len(skipped) > SHOWN:
         yield f"  ... and {len(skipped) - SHOWN:,} more"
+    yield from (f"  {line}" for line in column_lines(columns_of(built)))
+    for warning in built.get("warnings", []):
+        yield f"  mind: {warning}"
     names = facts["features"]
     yield (
         f"{len(names)} features to choose from: {listed(names)}; models by "
         f"{built['learner']['name']}"
     )
     yield from _quality_lines(facts, built)
+
+
+def columns_of(built: dict[str, Any]) -> list[ColumnFacts]:
+    """Read what a build understood of columns; nothing in older files."""
+    return msgspec.convert(built.get("columns", []), list[ColumnFacts])
 
 
 def _numbers_words(built: dict[str, Any]) -> str:

@@ -12,6 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from polydom.features.errors import BadIndexFile
 
+from .column_facts import ColumnFacts
+
 LARGEST = 1e30  # of times, costs and other amounts: no true one is near it
 MOST = 10**15  # of what is counted
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
@@ -201,6 +203,8 @@ class MetaFacts(msgspec.Struct):
     items: Count = 0
     tested: Counted = 1
     skipped: list[tuple[str, str]] = []
+    columns: list[ColumnFacts] = []
+    warnings: list[str] = []
     remarks: dict[str, Count] = {}
     observed: Annotated[list[Quality], msgspec.Meta(min_length=1)] | UnsetType = UNSET
     refitted: list[bool] = []

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from polydom.features.errors import BadInput, BadItem
@@ -17,10 +18,11 @@ from polydom.features.readers.json_lines import (
     count_json_lines,
     read_json_lines,
 )
-from polydom.features.readers.tables import PARQUET, open_table
+from polydom.features.readers.tables import PARQUET, Table, open_table
 from polydom.features.readers.texts import decode_text
 from polydom.features.tables.records import Decimal
 from polydom.features.wording import describe_decode_error, hint, listed
+from polydom.indexer.index.column_facts import ColumnFacts
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -161,7 +163,7 @@ def read_rows(
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
         columns = reader.columns(path, table.names)
-        cells = None if table.typed else TextCells(reader, table.commas).read
+        cells = None if table.typed else TextCells(reader, table).read
         found = _rows(table.rows(columns, cells), reader)
         return Rows(found, table.count, reader.remarks, lambda: reader.names)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
@@ -301,7 +303,8 @@ class _Reader:
         self._known = dict.fromkeys(columns.names)
         self._texts = columns.texts
         self._lacking = dict(self._known)
-        self._empty_words: Mapping[str, tuple[str, ...]] = {}
+        facts = msgspec.convert(package.meta.get("columns", []), list[ColumnFacts])
+        self._empty_words = tuple({word for own in facts for word in own.empty_words})
         self._left_out: dict[str, None] = {}
         if label is not None and label in self._readable:
             raise BadInput(
@@ -321,9 +324,10 @@ class _Reader:
             return frozenset(self._known)
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
-    def empty_words(self, name: str) -> tuple[str, ...]:
-        """Words that stood for an empty cell of a column when the index was built."""
-        return self._empty_words.get(name, ())
+    @property
+    def empty_words(self) -> tuple[str, ...]:
+        """Words that stood for an empty cell when the index was built."""
+        return self._empty_words
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
@@ -408,13 +412,13 @@ class TextCells:
     ----------
     reader
         Says what the index reads of each column.
-    commas
-        Whether a decimal comma is likelier than one between thousands.
+    table
+        Says how numbers in it may be written.
     """
 
-    def __init__(self, reader: _Reader, commas: bool) -> None:
+    def __init__(self, reader: _Reader, table: Table) -> None:
         self._reader = reader
-        self._commas = commas
+        self._table = table
         self._decimals: dict[str, Decimal] = {}
 
     def read(self, name: str, cells: Any) -> Sequence[Value]:
@@ -428,9 +432,14 @@ class TextCells:
             return [(cell or "").strip() or None for cell in cells.to_pylist()]
         if kind == "any":
             return [_number_or_text(cell) for cell in cells.to_pylist()]
-        missing = self._reader.empty_words(name)
+        missing = self._reader.empty_words
         terms = kinds.ColumnTerms(
-            "number", missing, None, self._decimals.get(name), self._commas
+            "number",
+            missing,
+            None,
+            self._decimals.get(name),
+            self._table.commas,
+            self._table.points_group,
         )
         try:
             column = kinds.read_column(name, cells, terms)
@@ -452,7 +461,7 @@ class TextCells:
             return None
         if (number := plain_number(cell)) is not None:
             return number
-        usual: Decimal = "," if self._commas else "."
+        usual: Decimal = "," if self._table.commas else "."
         with suppress(ValueError):
             return read_number(cell.strip(), self._decimals.get(name, usual))
         return cell

@@ -19,7 +19,7 @@ from polydom.features.tables.column_kinds import (
     read_column,
     without_rows,
 )
-from polydom.features.tables.records import Column, Records, Rows
+from polydom.features.tables.records import MISSING, Column, Records, Rows
 from polydom.features.wording import hint
 
 from ...index.quality import Task
@@ -203,6 +203,7 @@ def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
         date_order=data.date_order,
         decimal=data.decimal,
         commas=table.commas,
+        points_group=table.points_group,
         typed=table.typed,
     )
     option = _special(data).get(name)
@@ -259,22 +260,13 @@ def _label_numbers(
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
     """Find the classes that a column holds, sorted, and each row's position in them."""
-    codes, words = _told_apart(column)
+    codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()
     labels = sorted({texts[code] for code in used})
     places = {label: place for place, label in enumerate(labels)}
     numbers = np.array([places.get(text, 0) for text in texts], np.int64)
     return tuple(labels), numbers[codes]
-
-
-def _told_apart(column: Column) -> tuple[Rows, Sequence[Any]]:
-    """Give different cells of a column different numbers, and one cell of each."""
-    if column.kind in ("word", "text"):
-        return column.words()
-    array = column.numbers() if column.kind == "number" else column.micros()
-    _, first, codes = np.unique(array, return_index=True, return_inverse=True)
-    return codes, column.values(first)
 
 
 def label_of(value: Any) -> str:
@@ -287,9 +279,9 @@ def label_of(value: Any) -> str:
 
 def groups_of(column: Column) -> Rows:
     """Give a number to each group of a column; a row without one is its own group."""
-    codes, _ = _told_apart(column)
+    codes, _ = column.told_apart()
     rows = np.arange(len(column))
-    return number_in_turn(np.where(column.missing(), len(rows) + rows, codes))
+    return number_in_turn(np.where(codes == MISSING, len(rows) + rows, codes))
 
 
 def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:

@@ -29,7 +29,7 @@ CELLS = (
     *("", " ", "1", "2.5", "1e3", "nan", "3,5", "-1,25", "x", " y ", "NA", "?"),
     *("1,234", "1.234", "1.234,5", "1,234.5", "$5", "-$5", "5%", "7 %", "2024_01"),
     *("2024-01-31", "2024/1/31", "31.01.2024", "1/2/2024", "13/2/2024", "2/13/2024"),
-    *("31 Jan 2024", "0x1F", "007"),
+    *("31 Jan 2024", "0x1F", "007", "0,125", "0.125"),
 )
 columns = st.lists(st.sampled_from(CELLS), min_size=1, max_size=4).flatmap(
     lambda kinds: st.lists(st.sampled_from(kinds), min_size=1, max_size=6)
@@ -51,7 +51,8 @@ def test_columns_of_csv_files_are_read_as_slowly(
         path.write_text(text)
         table = open_table(path, separator)
         raw = table.read(["a"]).columns["a"]
-        found = read_column("a", raw, ColumnTerms(commas=table.commas))
+        terms = ColumnTerms(commas=table.commas, points_group=table.points_group)
+        found = read_column("a", raw, terms)
     kind, values = read_columns_slowly(text, separator)["a"]
     assert (found.kind, everything(found)) == (kind, values)
 
@@ -236,6 +237,16 @@ def test_columns_with_a_type_are_what_it_says(name: str) -> None:
         assert found.kind == held
         assert everything(found) == [as_value(cell) for cell in cells]
         assert found.missing().tolist() == [cell is None for cell in cells]
+
+
+def test_numbers_that_stand_for_nothing_are_empty_whatever_their_type() -> None:
+    terms = ColumnTerms(typed=True, missing=("-1", "unknown"))
+    for array in (pa.array([1, -1, None]), pa.array([1.0, -1.0, None])):
+        assert everything(read_column("x", array, terms)) == [1, None, None]
+    assert everything(read_column("x", pa.array(["-1", "1"]), terms)) == [None, "1"]
+    found = read(["1", " -1", "unknown", "NA"], missing=("-1", "unknown", "gone"))
+    assert everything(found) == [1, None, None, None]
+    assert found.empty_words == ("-1", "unknown", "NA")
 
 
 def test_categories_of_booleans_are_numbers() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -13,6 +14,7 @@ import numpy as np
 from polydom.features.items import Value
 from polydom.features.tables.column_kinds import EMPTY
 
+GROUPED = "-?[1-9][0-9]{0,2}([.][0-9]{3})+"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -23,11 +25,18 @@ def read_columns_slowly(
     names, *rows = [row for row in csv.reader(io.StringIO(text), delimiter=separator)]
     columns = zip(*rows, strict=True)
     named = zip(names, columns, strict=True)
-    return {name: _typed([*cells], separator != ",") for name, cells in named}
+    every = [cell.strip() for row in rows for cell in row]
+    commas = separator != ","
+    grouped = commas and any(re.fullmatch("-?[0-9]+,[0-9]+", c) for c in every)
+    return {name: _typed([*cells], commas, grouped) for name, cells in named}
 
 
-def _typed(cells: list[str], commas: bool) -> tuple[str, list[Value]]:
+def _typed(cells: list[str], commas: bool, grouped: bool) -> tuple[str, list[Value]]:
     texts = [cell.strip() for cell in cells]
+    points = [text for text in texts if "." in text]
+    if grouped and points and all(re.fullmatch(GROUPED, text) for text in points):
+        found = _typed([text.replace(".", "") for text in texts], commas, False)
+        return found if found[0] == "number" else ("word", [t or None for t in texts])
     for nothing in ([""], ["", *EMPTY]):
         known = [text for text in texts if text not in nothing]
         if known or nothing == [""]:
@@ -66,6 +75,8 @@ def _written(text: str, decimal: str) -> float | None:
     whole, _, fraction = digits.partition(decimal)
     first, *groups = whole.split("." if decimal == "," else ",")
     if groups and (not 1 <= len(first) <= 3 or any(len(own) != 3 for own in groups)):
+        return None
+    if groups and first.startswith("0"):
         return None
     joined = first + "".join(groups)
     if not (joined + fraction).isdecimal() or (groups and not joined.isdecimal()):

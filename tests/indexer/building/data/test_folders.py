@@ -97,6 +97,25 @@ def test_classes_may_be_called_like_parts(tmp_path: Path) -> None:
     assert load(tmp_path, images="photos").labels == ("test", "train")
 
 
+def test_photos_are_read_whatever_their_endings_say(tmp_path: Path) -> None:
+    """As in a well-known collection of pets, where PNG and GIF files are called .jpg."""
+    folder = photos(tmp_path, "cats", "dogs")
+    write(folder / "cats" / "png.jpg", image(20))
+    write(folder / "dogs" / "gif.jpg", image(21, "GIF"))
+    jpeg = image(22, "JPEG")
+    write(folder / "dogs" / "more bytes.jpg", jpeg[:-2] + bytes(245) + jpeg[-2:])
+    dataset = load(tmp_path, images="photos")
+    assert (len(dataset.items), dataset.skipped) == (9, ())
+
+
+def test_a_photo_that_only_claims_to_be_a_jpeg_says_what_to_do(tmp_path: Path) -> None:
+    folder = photos(tmp_path, "cats", "dogs")
+    write(folder / "cats" / "IMG_1.JPG", b"\0\0\0\x18ftypheic" + bytes(40))
+    ((name, why),) = load(tmp_path, images="photos").skipped
+    assert name == "cats/IMG_1.JPG"
+    assert why.endswith("image: HEIC is not read; save it as JPEG")
+
+
 def test_one_folder_of_a_part_says_what_to_write(tmp_path: Path) -> None:
     photos(tmp_path, "train/cats", "train/dogs")
     with pytest.raises(BadProject, match=r'write \[data\] images = "photos/train"$'):

@@ -1,0 +1,100 @@
+"""What `polydom check` says of a project's data, before anything slow."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from polydom.features.items import Kind
+
+from ...index.column_facts import ColumnFacts, column_lines
+from ...progress import Progress
+from ..project import Project
+from .dataset import Dataset
+from .describe_data import describe_data
+from .read_items import load_data
+
+SHOWN = 5  # of what was left out
+CLASSES = 20
+
+
+class CheckedData(NamedTuple):
+    """What a project's data holds.
+
+    Attributes
+    ----------
+    items
+        How many can be used.
+    classes
+        How many of each class; none where labels are numbers.
+    numbers
+        The least and the largest label, where they are numbers.
+    tested
+        How many are there to test on; None where the build chooses some.
+    left_out
+        Names of items that cannot be used, and why.
+    """
+
+    kind: Kind
+    items: int
+    classes: dict[str, int]
+    numbers: tuple[float, float] | None
+    tested: int | None
+    left_out: tuple[tuple[str, str], ...]
+    columns: list[ColumnFacts]
+    warnings: list[str]
+
+    def facts(self) -> dict[str, Any]:
+        """Give plain data."""
+        facts: dict[str, Any] = msgspec.to_builtins(self._asdict())
+        return facts
+
+    def lines(self) -> list[str]:
+        """Write it for people."""
+        out = f"; {len(self.left_out):,} left out" if self.left_out else ""
+        tested = "" if self.tested is None else f", {self.tested:,} of them to test on"
+        lines = [f"{self.items:,} {self.kind}s {self._labels()}{tested}{out}"]
+        lines += [f"  left out {name}: {why}" for name, why in self.left_out[:SHOWN]]
+        if self.left_out[SHOWN:]:
+            lines.append(f"  ... and {len(self.left_out) - SHOWN:,} more")
+        lines += column_lines(self.columns)
+        lines += [f"mind: {warning}" for warning in self.warnings]
+        return [*lines, *([] if self.warnings else ["nothing looks wrong"])]
+
+    def _labels(self) -> str:
+        if self.numbers is not None:
+            low, high = self.numbers
+            return f"labelled with numbers from {low:g} to {high:g}"
+        most = sorted(self.classes.items(), key=lambda one: -one[1])
+        shown = ", ".join(f"{label} {count:,}" for label, count in most[:CLASSES])
+        more = ", ..." if most[CLASSES:] else ""
+        return f"in {len(self.classes)} classes: {shown}{more}"
+
+
+def check_data(project: Project, progress: Progress) -> CheckedData:
+    """Read the items of a project, and say what was understood of them.
+
+    Nothing is trained and nothing kept. Errors are those of `load_data`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        with progress.stage("reading items", None) as on_progress:
+            dataset = load_data(project, on_progress, Path(folder))
+        return _checked(dataset)
+
+
+def _checked(dataset: Dataset) -> CheckedData:
+    columns, warnings = describe_data(dataset)
+    counts = np.bincount(dataset.codes, minlength=len(dataset.labels)).tolist()
+    numbers, tested = dataset.numbers, dataset.tested
+    return CheckedData(
+        dataset.kind,
+        len(dataset.items),
+        dict(zip(dataset.labels, counts, strict=False)) if numbers is None else {},
+        None if numbers is None else (float(numbers.min()), float(numbers.max())),
+        None if tested is None else int(tested.sum()),
+        dataset.skipped,
+        columns,
+        warnings,
+    )

@@ -1,0 +1,258 @@
+"""What was understood of the data, and what in it people may want to know before.
+
+Each warning says what was found, and what to write where that is wrong.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from polydom.features.tables.column_kinds import EMPTY, plain_number, read_number
+from polydom.features.tables.dates import orders_of
+from polydom.features.tables.records import Column, Records, Rows
+from polydom.features.wording import listed
+
+from ...index.column_facts import ColumnFacts, column_lines
+from .dataset import Dataset
+
+log = logging.getLogger("polydom.data")
+
+NEARLY = 0.5  # share of a column's different words that nearly make it numbers
+SAMPLED = 500  # words that show whether they are nearly numbers
+MANY_WORDS = 100  # of a column; from there on it may be one of names
+LEAST = 50  # rows that show whether a column tells labels apart
+SEEN = 20_000  # rows looked at for that
+LEAK = 0.99  # share of what can be told that one column tells alone
+COPIES = 0.01  # share of items that are copies
+FEW = 20  # items of a class
+SHOWN = 3
+NO_LETTER = re.compile(r"[\W\d_]+")
+
+
+class DataFacts(NamedTuple):
+    """What was understood of a data set: its columns, if any, and warnings."""
+
+    columns: list[ColumnFacts]
+    warnings: list[str]
+
+
+def say_data(facts: DataFacts) -> None:
+    """Tell the log what was understood: a line for each column, and warnings."""
+    for line in column_lines(facts.columns):
+        log.info("%s", line)
+    for warning in facts.warnings:
+        log.warning("%s", warning)
+
+
+def describe_data(dataset: Dataset) -> DataFacts:
+    """Say what each column of a table holds, and what may be wrong with the data."""
+    columns, warnings = describe_columns(dataset), list[str]()
+    if isinstance(dataset.items, Records):
+        held = dataset.items.columns
+        for facts in columns:
+            warnings += _column_warnings(held[facts.name], facts, dataset)
+    return DataFacts(columns, [*warnings, *_copies(dataset), *_few(dataset)])
+
+
+def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
+    """Say what each column holds; nothing where items are no rows of a table."""
+    if not isinstance(dataset.items, Records):
+        return []
+    return [describe_column(*pair) for pair in dataset.items.columns.items()]
+
+
+def describe_column(name: str, column: Column) -> ColumnFacts:
+    """Say what a column holds."""
+    codes, cells = column.told_apart()
+    counts = np.bincount(codes[codes >= 0], minlength=len(cells))
+    example = ""
+    if counts.any():
+        example = str(cells[int(counts.argmax())])
+    return ColumnFacts(
+        name,
+        column.kind,
+        len(column),
+        int((codes < 0).sum()),
+        int((counts > 0).sum()),
+        example,
+        list(column.empty_words),
+        column.date_order,
+        column.decimal,
+    )
+
+
+def _column_warnings(
+    column: Column, facts: ColumnFacts, dataset: Dataset
+) -> Iterator[str]:
+    name = facts.name
+    leave_out = f"[data] ignore = [{json.dumps(name)}] leaves it out"
+    if column.unclear:
+        yield f"column {name!r}: {column.unclear}"
+    if not facts.different:
+        yield f"column {name!r} is empty in all rows; {leave_out}"
+        return
+    if facts.different == 1:
+        what = "the same, or empty," if facts.empty else "the same"
+        yield f"column {name!r} is {what} in all rows: {facts.example!r}; {leave_out}"
+    elif _numbers_rows(column, facts):
+        yield (
+            f"column {name!r} numbers the rows, so it tells when they were written and "
+            f"no more; {leave_out}"
+        )
+    elif column.kind == "word":
+        yield from _word_warnings(column, facts, leave_out)
+    if _tells_labels(column, dataset):
+        yield (
+            f"column {name!r} tells the labels apart by itself, as what is known only "
+            f"afterwards does; if it is not known when an answer is needed: {leave_out}"
+        )
+
+
+def _numbers_rows(column: Column, facts: ColumnFacts) -> bool:
+    """Whether a column holds numbers that grow from row to row by the same."""
+    if column.kind != "number" or facts.different < max(facts.rows, LEAST):
+        return False
+    steps = np.diff(column.numbers().astype(np.float64))
+    return bool((steps == steps[0]).all())
+
+
+def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterator[str]:
+    codes, words = column.words()
+    used = [words[code] for code in np.unique(codes[codes >= 0]).tolist()]
+    for kind, reads in (("number", _is_number), ("date", _is_date)):
+        if others := _hardly_others(used, reads):
+            left = set(others)
+            odd = [code for code, word in enumerate(words) if word in left]
+            rows = len(codes) - facts.empty - int(np.isin(codes, odd).sum())
+            shown = ", ".join(map(json.dumps, others[:SHOWN]))
+            yield (
+                f"column {facts.name!r} holds words, though {rows:,} of its "
+                f"{len(codes):,} cells are {kind}s: [data] missing = [{shown}] says "
+                f"that {'these are' if others[1:] else 'this is'} empty"
+            )
+            return
+    if nothing := [word for word in used if word in EMPTY]:
+        rows = int(np.isin(codes, [words.index(word) for word in nothing]).sum())
+        shown = ", ".join(map(json.dumps, nothing))
+        yield (
+            f"column {facts.name!r} holds {shown} in {rows:,} cells, a word like any "
+            f"other: [data] missing = [{shown}] says that they are empty"
+        )
+    alike: dict[str, list[str]] = {}
+    for word in used:
+        alike.setdefault(word.casefold(), []).append(word)
+    if twice := [own for own in alike.values() if own[1:]]:
+        yield (
+            f"column {facts.name!r} holds words that differ in case alone, such as "
+            f"{listed(twice[0])}: to a model they have nothing in common"
+        )
+    if facts.different > max(MANY_WORDS, facts.rows / 2):
+        yield (
+            f"column {facts.name!r} holds {facts.different:,} different words in "
+            f"{facts.rows:,} rows, so hardly any comes again; {leave_out}"
+        )
+
+
+def _hardly_others(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
+    """Give the words that are not read as most are; none where these are not most."""
+    sample = words[:: max(len(words) // SAMPLED, 1)]
+    read = sum(map(reads, sample))
+    if read < NEARLY * len(sample) or read < 2:
+        return []
+    return [word for word in words if not reads(word)]
+
+
+def _is_number(word: str) -> bool:
+    for decimal in (".", ","):
+        with suppress(ValueError):
+            read_number(word, decimal)
+            return True
+    return plain_number(word) is not None
+
+
+def _is_date(word: str) -> bool:
+    return bool(orders_of([word]))
+
+
+def _tells_labels(column: Column, dataset: Dataset) -> bool:
+    """Whether a small tree on this column alone answers nearly all right.
+
+    It learns from one half of some rows and is asked about the other.
+    """
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    if len(column) < LEAST:
+        return False
+    rows = np.random.default_rng(0).permutation(len(column))[:SEEN]
+    codes, _ = column.told_apart()
+    values = column.numbers() if column.kind == "number" else codes
+    values = values.astype(np.float64)[rows].reshape(-1, 1)
+    values = np.nan_to_num(np.clip(values, -1e30, 1e30), nan=-1e30)
+    targets = dataset.targets[rows]
+    half = len(rows) // 2
+    leaves = 2 * max(len(dataset.labels), 16)
+    make = DecisionTreeClassifier if dataset.numbers is None else DecisionTreeRegressor
+    tree = make(max_leaf_nodes=leaves, min_samples_leaf=2, random_state=0)
+    score = tree.fit(values[:half], targets[:half]).score(values[half:], targets[half:])
+    base = 0.0
+    if dataset.numbers is None:
+        base = float(np.bincount(targets[half:]).max() / (len(rows) - half))
+    return base < 1 and (score - base) >= LEAK * (1 - base)
+
+
+def _copies(dataset: Dataset) -> Iterator[str]:
+    """Say how many items are copies of others, or of texts nearly so."""
+    if dataset.kind == "image" or len(dataset.items) < LEAST:
+        return  # copies of files are kept together
+    if isinstance(dataset.items, Records):
+        codes = _row_codes(dataset.items).tolist()
+        what = "rows are the same as others in all columns"
+    else:
+        known: dict[str, int] = {}
+        texts = (str(item.payload).casefold() for item in dataset.items)
+        letters = (NO_LETTER.sub(" ", text).strip() for text in texts)
+        codes = [known.setdefault(text, len(known)) for text in letters]
+        what = "texts are the same as others but for case, digits and punctuation"
+    apart = {*zip(codes, dataset.groups.tolist(), strict=True)}
+    copies = len(apart) - len({*codes})
+    if copies > COPIES * len(codes):
+        yield (
+            f"{copies:,} of {len(codes):,} {what}: on both sides of a split they make "
+            "answers look better than they are; [data] group = names a column that is "
+            "the same for copies, and keeps them together"
+        )
+
+
+def _row_codes(records: Records) -> Rows:
+    """Give rows with the same cells the same number (N,)."""
+    codes = np.zeros(len(records), np.int64)
+    for column in records.columns.values():
+        own, _ = column.told_apart()
+        pairs = codes * (own.max(initial=0) + 2) + own[records.rows] + 1
+        _, codes = np.unique(pairs, return_inverse=True)
+    return codes
+
+
+def _few(dataset: Dataset) -> Iterator[str]:
+    """Name classes of which there are few items."""
+    counts = np.bincount(dataset.codes, minlength=len(dataset.labels)).tolist()
+    if dataset.numbers is not None:
+        return
+    least = min(FEW, len(dataset.items) / (2 * max(len(counts), 1)))
+    few = [
+        f"{label!r} ({count})"
+        for label, count in zip(dataset.labels, counts, strict=True)
+        if count < least
+    ]
+    if few:
+        more = f" and {len(few) - SHOWN} more" if few[SHOWN:] else ""
+        yield (
+            f"few items are of {'classes' if few[1:] else 'class'} "
+            f"{', '.join(few[:SHOWN])}{more}: how well they are answered can hardly be "
+            "measured; [data] rare_below and on_rare_class leave them out or merge them"
+        )
