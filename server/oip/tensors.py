@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from polydom.features.errors import BadInput
 
-from ..schema.bounds import strings_at_most
+from ..schema.bounds import arrays_in, strings_at_most
 
 Value = bool | int | float | str | bytes | None
 
@@ -224,8 +224,9 @@ class Declared(NamedTuple):
             raise self.wrong(
                 f"shape {list(self.shape)} does not match what {len(data):,} bytes hold"
             )
-        # brackets are in strings too; so many would be an array for nothing each
-        if nested and data.count(b"[") > MAX_NESTED:
+        # so many would be an array for nothing each
+        many = nested and data.count(b"[") > MAX_NESTED
+        if many and arrays_in(data) > MAX_NESTED:  # brackets are in strings too
             raise self.wrong("send so many elements flat")
         return self.from_json((_decode_nested if nested else _decode_strings)(data))
 

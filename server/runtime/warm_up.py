@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from polydom.features.items import make_item
+from polydom.features.errors import BadIndexFile, BadItem
+from polydom.features.items import Item, make_item
 from polydom.features.samples import sample_items
+from polydom.features.tables.columns import Columns
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_planner
@@ -40,19 +42,16 @@ class WarmUp:
 
     Raises
     ------
-    BadItem
-        If a sample is no item of the index's kind.
     BadIndexFile
-        If the index's times of its samples are not its own.
+        If a sample is no item of the index's kind, or one that its features cannot
+        read; or if the index's times of its samples are not its own.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
         self._planner = planner
         package = planner.package
-        self.samples = [
-            make_item(payload, package.kind, pair=planner.index.pairs)
-            for payload in package.meta.get("samples", [])
-        ]
+        given = enumerate(package.meta.get("samples", []))
+        self.samples = [_read(planner, number, payload) for number, payload in given]
         self._build_times = read_machine_times(planner)
         self.rescaling = Rescaling(first_state(planner, self._build_times, rescales))
 
@@ -90,6 +89,23 @@ class WarmUp:
             self.rescaling = yield from rescale(
                 planner, self._build_times, items, list(whole)
             )
+
+
+def _read(planner: Planner, number: int, payload: object) -> Item:
+    """Read a sample wholly; nothing but an edited file has one that is no item."""
+    try:
+        kind = planner.package.kind
+        item = make_item(payload, kind, pair=planner.index.pairs)
+        if kind == "image":
+            from polydom.features.ready_made.picture import decode_small
+
+            decode_small(item.payload)
+        for feature in planner.extractor.features if kind == "record" else ():
+            if isinstance(feature.function, Columns):
+                feature.function.check(item.payload)
+        return item
+    except BadItem as error:
+        raise BadIndexFile(f"damaged: sample {number} is no item: {error}") from error
 
 
 def open_translator(

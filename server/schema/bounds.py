@@ -5,7 +5,11 @@ typed decoder stops at what has no place; what there may be many of is counted h
 beforehand: names and texts in JSON, and the keys that msgpack says it has.
 """
 
+from collections.abc import Iterator
+
+import numpy as np
 from msgspec import Raw
+from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadItem
 
@@ -13,6 +17,8 @@ from polydom.features.errors import BadInput, BadItem
 LARGE = 64 << 10
 # Bytes of all that is no item: the terms, and the names.
 TERMS = 4096
+# Bytes of JSON that are looked through at a time.
+PIECE = 64 << 10
 # Columns of a record at most, where an index does not know how many there may be.
 USUAL_COLUMNS = 4096
 # Keys of a request, or of an item of a batch, are fewer than these.
@@ -66,6 +72,43 @@ def strings_at_most(raw: bytes) -> int:
     One that begins a string never is, so that there are no more strings than this.
     """
     return raw.count(b'"') - raw.count(b'\\"')
+
+
+def arrays_in(raw: bytes) -> int:
+    """Count the arrays in well-formed JSON."""
+    return sum(np.count_nonzero(piece == ord("[")) for piece in _outside_strings(raw))
+
+
+def items_in(array: bytes, most: int) -> int:
+    """Count the items of an array in well-formed JSON, until there are over `most`.
+
+    One that is empty counts as one of one item.
+    """
+    items, depth = 1, 0
+    for piece in _outside_strings(array):
+        opens = (piece == ord("[")) | (piece == ord("{"))
+        closes = (piece == ord("]")) | (piece == ord("}"))
+        depths = depth + np.cumsum(opens.astype(np.int32) - closes)
+        items += np.count_nonzero((piece == ord(",")) & (depths == 1))
+        depth = int(depths[-1]) if depths.size else depth
+        if items > most:
+            break
+    return items
+
+
+def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
+    """Give what well-formed JSON has outside its strings; others run between pieces."""
+    start, quotes = 0, 0
+    while start < len(raw):
+        piece = raw[start : start + PIECE]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # what it escapes is cut off
+            piece = raw[start : start + PIECE + 1]
+        start += len(piece)
+        plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        signs = np.frombuffer(plain, np.uint8)
+        before = quotes + np.cumsum(signs == ord('"'))
+        quotes = int(before[-1]) if before.size else quotes
+        yield signs[before % 2 == 0]
 
 
 def _packed_length(raw: bytes) -> int:

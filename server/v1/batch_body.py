@@ -22,7 +22,7 @@ from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.held_bytes import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
-from ..schema.bounds import LARGE, TERMS, USUAL_COLUMNS, check_body
+from ..schema.bounds import LARGE, TERMS, USUAL_COLUMNS, check_body, items_in
 from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.record import refuse_record
@@ -221,12 +221,7 @@ class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
     items: msgspec.Raw
 
 
-class _Object(msgspec.Struct):
-    """Any object."""
-
-
 _decode_outer = msgspec.json.Decoder(_Outer).decode
-_decode_objects = msgspec.json.Decoder(list[_Object]).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_item = msgspec.json.Decoder(BatchItem).decode
 _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
@@ -249,8 +244,6 @@ def read_object(body: bytes) -> BatchBody:
         said = misplaced.of_many(error)
         said = said or describe_decode_error(error, BatchBody, body)
         raise BadInput(f"body: {said}") from error
-    if len(read.items) > MOST_ITEMS:
-        raise _too_many()
     terms = outside(body, [outer.items])
     if len(terms) > TERMS:
         raise BadInput(
@@ -262,21 +255,12 @@ def read_object(body: bytes) -> BatchBody:
 
 
 def _refuse_many(items: bytes) -> None:
-    """Refuse a body of clearly more items than it may hold, before they are made.
-
-    There are no more items than commas, nor than braces where all are objects; an
-    item that holds a record has two braces.
-    """
-    if items.count(b",") >= MOST_ITEMS:
-        if items.count(b"{") > 2 * MOST_ITEMS:
-            raise _too_many()
-        _decode_objects(items)
-
-
-def _too_many() -> BadInput:
-    return BadInput(
-        f"a body of one object may hold up to {MOST_ITEMS:,} items; send a stream"
-    )
+    """Refuse a body of more items than it may hold, before they are made."""
+    has_many = items.count(b",") >= MOST_ITEMS
+    if has_many and items_in(items, MOST_ITEMS) > MOST_ITEMS:
+        raise BadInput(
+            f"a body of one object may hold up to {MOST_ITEMS:,} items; send a stream"
+        )
 
 
 def read_item(

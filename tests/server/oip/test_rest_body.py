@@ -230,3 +230,15 @@ def test_more_values_than_any_items_have_are_refused_unread() -> None:
     long = b"[" + b"1," * 99_999 + b"1]"
     with pytest.raises(BadInput, match="a shape of"):
         decode_infer("m", "", body % (long, b"1"), None, 14)
+
+
+def test_long_texts_may_be_nested_whatever_signs_are_in_them() -> None:
+    texts = ["[" * 40_000, ']\\"[' * 9_000]
+    given = {"name": "text", "shape": [2, 1], "datatype": BYTES}
+    given["data"] = [[text] for text in texts]
+    (tensor,) = decode({"inputs": [given]}).inference.inputs
+    assert tensor.values == texts
+    many = {"name": "text", "shape": [1, 1], "datatype": BYTES}
+    many["data"] = [[]] * (tensors.MAX_NESTED + 1)
+    with pytest.raises(BadInput, match="send so many elements flat"):
+        decode({"inputs": [many]})

@@ -15,9 +15,17 @@ from polydom.server.engine.planner import Planner
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
+from tests.support.free_records import save_records
 from tests.support.planners import MACHINE_TIMES, planner_of, timed_index
-from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
+from tests.support.served import (
+    FEATURES_FILE,
+    SPAM,
+    WIDTHS,
+    make_index,
+    save_index,
+)
 from tests.support.servers import ask, serving
+from tests.support.three_kinds import picture, save_images
 from tests.support.waiting import until_ready
 
 
@@ -113,3 +121,32 @@ def test_an_answer_says_where_its_size_was_never_seen(
         until_ready(client)
         answer = client.post("/v1/predict", json={"text": text, "budget_ms": 900})
     assert answer.json().get("size_in_range") is said
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample", "said"),
+    [
+        ("text", 5, "a text was expected, not int"),
+        ("text", b"bytes", "a text was expected, not bytes"),
+        ("image", b"noise", "5 bytes that begin 6e 6f"),
+        ("image", picture(20)[:-30], "cannot be decoded"),
+        ("record", ["age"], "a record was expected, not list"),
+        ("record", {"age": [1]}, "column 'age' holds a list"),
+        ("record", {"age": "old"}, "column 'age' holds 'old'; a number is needed"),
+    ],
+)
+def test_samples_that_are_no_items_are_refused_at_once(
+    tmp_path: Path, kind: str, sample: Any, said: str
+) -> None:
+    """Only an edited file has such; its features would fail while it warms up."""
+    save = {"text": save_index, "image": save_images, "record": save_records}[kind]
+    index = Index.load(save(tmp_path))
+    assert index.package is not None
+    meta = {**index.package.meta, "samples": [*index.package.meta["samples"], sample]}
+    edited = replace(index, package=replace(index.package, meta=meta))
+    edited.save(tmp_path / "edited.pdx")
+    number = len(meta["samples"]) - 1
+    with pytest.raises(BadIndexFile) as raised:
+        create_app(tmp_path / "edited.pdx", features=[FEATURES_FILE])
+    assert f"damaged: sample {number} is no item: " in str(raised.value)
+    assert said in str(raised.value)

@@ -1,11 +1,12 @@
 """What a long body holds is found out before it is decoded, and never wrongly."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, BadItem
@@ -14,10 +15,13 @@ from polydom.server.schema.bounds import (
     LARGE,
     MOST_KEYS,
     USUAL_COLUMNS,
+    arrays_in,
     check_body,
     check_record,
+    items_in,
     strings_at_most,
 )
+from tests.support.examples import few
 
 
 def encoded(ask: Any, packed: bool) -> bytes:
@@ -51,6 +55,37 @@ def test_no_document_has_more_strings_than_are_counted(document: Any) -> None:
         return isinstance(value, str)
 
     assert count(document) <= strings_at_most(json.dumps(document).encode())
+
+
+@settings(max_examples=few(40))
+@given(st.lists(everything, min_size=1), st.integers(4, 60), st.booleans())
+def test_items_and_arrays_are_counted_whatever_is_in_strings(
+    items: list[Any], piece: int, pretty: bool
+) -> None:
+    def count(value: Any) -> int:
+        if isinstance(value, dict):
+            return sum(map(count, value.values()))
+        return 1 + sum(map(count, value)) if isinstance(value, list) else 0
+
+    raw = json.dumps(items, indent=2 if pretty else None, ensure_ascii=pretty).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "PIECE", piece)  # cut anywhere, also within an escape
+        assert items_in(raw, 1 << 30) == len(items)
+        assert arrays_in(raw) == count(items)
+        assert items_in(raw, len(items) - 1) >= len(items)
+
+
+@pytest.mark.parametrize("inner", [b'"\\\\"', b'"\\""', b'""', b"{}", b"[],[]", b'","'])
+def test_a_long_array_is_counted_in_short_pieces_and_in_little_time(
+    inner: bytes,
+) -> None:
+    """All of them take far less than what reading the array takes."""
+    raw = b"[%b]" % b",".join([inner] * ((8 << 20) // (len(inner) + 1)))
+    pieces = list(bounds._outside_strings(raw))
+    assert max(piece.size for piece in pieces) <= bounds.PIECE + 1
+    began_s = time.thread_time()
+    assert items_in(raw, 1 << 16) > 1 << 16
+    assert time.thread_time() - began_s < 2
 
 
 @pytest.mark.parametrize("columns", [14, USUAL_COLUMNS])

@@ -1,6 +1,7 @@
 """The body of a batch: its terms and items, and how long they are waited for."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -162,6 +163,11 @@ def test_one_object_holds_as_many_records_as_the_limit_says() -> None:
 def test_one_object_holds_no_more_items_than_the_limit_says(count: int) -> None:
     with pytest.raises(BadInput, match="up to 65,536 items; send a stream"):
         read_object(_object(b"{}", count))
+
+
+def test_one_object_holds_few_texts_of_whatever_signs() -> None:
+    text = json.dumps({"text": '{"a": [1, 2, {}], "b": "\\\\"}, ' * 1_200}).encode()
+    assert len(read_object(_object(text, 66)).items) == 66
 
 
 def test_content_type_is_read_without_its_parameters() -> None:
