@@ -1,7 +1,7 @@
 """Running everything once before anything is asked, and timing it on this machine."""
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -94,15 +94,15 @@ class WarmUp:
 def _read(planner: Planner, number: int, payload: object) -> Item:
     """Read a sample wholly; nothing but an edited file has one that is no item."""
     try:
-        kind = planner.package.kind
-        item = make_item(payload, kind, pair=planner.index.pairs)
-        if kind == "image":
+        item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
+        given = item.payload
+        if isinstance(given, bytes):
             from polydom.features.ready_made.picture import decode_small
 
-            decode_small(item.payload)
-        for feature in planner.extractor.features if kind == "record" else ():
-            if isinstance(feature.function, Columns):
-                feature.function.check(item.payload)
+            decode_small(given)
+        for feature in planner.extractor.features:
+            if isinstance(feature.function, Columns) and isinstance(given, Mapping):
+                feature.function.check(given)
         return item
     except BadItem as error:
         raise BadIndexFile(f"damaged: sample {number} is no item: {error}") from error

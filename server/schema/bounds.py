@@ -76,7 +76,8 @@ def strings_at_most(raw: bytes) -> int:
 
 def arrays_in(raw: bytes) -> int:
     """Count the arrays in well-formed JSON."""
-    return sum(np.count_nonzero(piece == ord("[")) for piece in _outside_strings(raw))
+    pieces = _outside_strings(raw)
+    return sum(int(np.count_nonzero(piece == ord("["))) for piece in pieces)
 
 
 def items_in(array: bytes, most: int) -> int:
@@ -89,7 +90,7 @@ def items_in(array: bytes, most: int) -> int:
         opens = (piece == ord("[")) | (piece == ord("{"))
         closes = (piece == ord("]")) | (piece == ord("}"))
         depths = depth + np.cumsum(opens.astype(np.int32) - closes)
-        items += np.count_nonzero((piece == ord(",")) & (depths == 1))
+        items += int(np.count_nonzero((piece == ord(",")) & (depths == 1)))
         depth = int(depths[-1]) if depths.size else depth
         if items > most:
             break
