@@ -3,6 +3,7 @@
 import io
 import struct
 import time
+import warnings
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,19 @@ def exif_of(number: int, order: str = "<", kind: int = 3, count: int = 1) -> byt
     packed = b"".join(struct.pack(f"{order}HHI4s", *one) for one in entries)
     start = b"II*\0\x08\0\0\0" if order == "<" else b"MM\0*\0\0\0\x08"
     return b"Exif\0\0" + start + struct.pack(f"{order}H", 3) + packed + bytes(4)
+
+
+def exif_with_thumbnail(number: int) -> bytes:
+    """An EXIF whose second directory, that of a thumbnail, says another orientation.
+
+    Between them lie a place of division by zero and one without an end.
+    """
+    first = exif_of(number)[6:-4]
+    gps = struct.pack("<HHII", 0x8825, 4, 1, 10**6)
+    broken = struct.pack("<HHII", 0x011A, 5, 1, 8)  # 1/0, or what lies there
+    first = first[:8] + struct.pack("<H", 5) + broken + gps + first[10:]
+    second = struct.pack("<HHHI", 1, 0x0112, 3, 1) + struct.pack("<HH", 9 - number, 0)
+    return b"Exif\0\0" + first + struct.pack("<I", len(first) + 4) + second
 
 
 def xmp_of(number: int) -> bytes:
@@ -78,6 +92,8 @@ STORED: dict[str, Callable[[int], bytes]] = {
     "JPEG, a long": lambda way: jpeg(exif_of(way, "<", 4)),
     "JPEG, twice": lambda way: jpeg(exif_of(way), exif_of(9 - way)),
     "JPEG, EXIF of 60 kB": lambda way: jpeg(exif_of(way) + bytes(60_000)),
+    "JPEG, EXIF begun twice": lambda way: jpeg(b"Exif\0\0" + exif_of(way)),
+    "JPEG, with a thumbnail": lambda way: jpeg(exif_with_thumbnail(way)),
     "JPEG, XMP": lambda way: jpeg(ADOBE + xmp_of(way)),
     "JPEG, EXIF and XMP": lambda way: jpeg(ADOBE + xmp_of(9 - way), exif_of(way)),
     "PNG": lambda way: encode("PNG", exif=exif_of(way)),
@@ -89,7 +105,8 @@ STORED: dict[str, Callable[[int], bytes]] = {
 
 
 def seen(data: bytes) -> Image.Image:
-    with Image.open(io.BytesIO(data)) as picture:
+    with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as picture:
+        warnings.simplefilter("ignore")  # of what is broken in an EXIF
         return ImageOps.exif_transpose(picture).convert("RGB")
 
 

@@ -98,7 +98,7 @@ def test_classes_may_be_called_like_parts(tmp_path: Path) -> None:
 
 
 def test_photos_are_read_whatever_their_endings_say(tmp_path: Path) -> None:
-    """As in a well-known collection of pets, where PNG and GIF files are called .jpg."""
+    """As in a well-known collection of pets, some of whose .jpg are PNG and GIF."""
     folder = photos(tmp_path, "cats", "dogs")
     write(folder / "cats" / "png.jpg", image(20))
     write(folder / "dogs" / "gif.jpg", image(21, "GIF"))
