@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from polydom.features.errors import BadFeature, BadItem, BadProject
 from polydom.features.extract import Extractor
@@ -20,9 +21,11 @@ from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.tables.columns import columns, learn_texts
 from polydom.features.tables.exact_numbers import Shift, learn_numbers
 from polydom.features.tables.records import column_names
-from polydom.features.term_scores import Recipe, TermWeights
+from polydom.features.tables.text_columns import name_on
+from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
+from ..index.package import MOST_BITS
 from ..index.pdx_file import excess
 from ..index.stored_features import (
     NOT_ANY,
@@ -35,12 +38,13 @@ from .data.dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
 from .shared_arrays import SharedArrays
+from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 
 log = logging.getLogger("polydom")
 
 MAX_FEATURES = 62
 MANY_COLUMNS = 16  # features that more columns than that are made into
-MANY_WORDS = 100  # of a column; from there on it may be one of names or texts
+FEW = 2  # features that a column of free text has at least beside single columns
 CHECKED = 5  # items on which features must give the same twice
 
 
@@ -70,7 +74,7 @@ class ProjectFeatures:
         stored: Sequence[StoredFeature],
         files: Sequence[Path],
         extractor: Extractor | None = None,
-        recipes: Sequence[Recipe] = (),
+        recipes: Sequence[ChosenRecipe] = (),
         learned: Mapping[str, TermWeights] = NOT_ANY,
     ) -> None:
         self.stored = tuple(stored)
@@ -157,9 +161,9 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     """
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
-    known = recipes_by_name()
-    recipes = [known[name] for name in project.features.use if name in known]
-    found = [*_functions(project, own), *_columns(project, dataset)]
+    texts = TextColumns.of(project, dataset, own)
+    chosen = _all_chosen(project, dataset, own, texts)
+    found, recipes = chosen
     if not (found or recipes):
         if dataset.kind == "record":
             raise BadProject("the rows have no columns to make features of")
@@ -167,18 +171,19 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     if len(found) + len(recipes) > MAX_FEATURES:
         count = len(found) + len(recipes)
         raise BadProject(_too_many(project, dataset.kind, count))
+    if chosen.steps > MOST_BITS:
+        raise BadProject(
+            f"the features need {chosen.steps} steps; "
+            f"{MOST_BITS} is the most: name fewer in `use`"
+        )
     names = [*(stored.name for stored, _ in found), *(one.name for one in recipes)]
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
     _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
     kinds = [(stored.name, feature.kind) for stored, feature in found]
-    for name, kind in [*kinds, *((one.name, one.terms.kind) for one in recipes)]:
-        if kind != dataset.kind:
-            raise BadProject(
-                f"feature {name!r} is for {kind} items; "
-                f"the data's items are {dataset.kind}s{_suggestion(dataset.kind)}"
-            )
+    kinds += [(one.name, one.kind) for one in recipes]
+    _refuse_kinds(kinds, dataset.kind, texts)
     if not found:
         return ProjectFeatures([], files, None, recipes)
     extractor = _probe([feature for _, feature in found], dataset)
@@ -189,6 +194,40 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     return ProjectFeatures(wide, files, extractor, recipes)
 
 
+def _all_chosen(
+    project: Project, dataset: Dataset, own: Mapping[str, Feature], texts: TextColumns
+) -> Chosen:
+    """Find all that is named, and what is a feature without being named."""
+    named, known = project.features.use, recipes_by_name()
+    on_texts = texts.named(named)
+    groups, usual = _groups(project, dataset, texts, on_texts)
+    functions = _functions(project, own, on_texts)
+    found = [*functions, *on_texts.found, *_columns(groups, dataset)]
+    recipes = [*(ChosenRecipe(known[name]) for name in named if name in known)]
+    recipes += on_texts.recipes
+    if not usual:
+        return Chosen(found, recipes)
+    more = texts.usual(usual, MAX_FEATURES - len(found) - len(recipes))
+    return Chosen([*found, *more.found], [*recipes, *more.recipes])
+
+
+def _refuse_kinds(
+    kinds: Sequence[tuple[str, Kind]], needed: Kind, texts: TextColumns
+) -> None:
+    """Refuse features for items of another kind than the data's."""
+    for name, kind in kinds:
+        if kind == needed:
+            continue
+        near = _suggestion(needed)
+        if kind == "text" and texts.texts:
+            column = next(iter(texts.texts))
+            near = f"; that of column {column!r} is named {name_on(column, name)!r}"
+        raise BadProject(
+            f"feature {name!r} is for {kind} items; the data's items are "
+            f"{needed}s{near}"
+        )
+
+
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
@@ -197,9 +236,10 @@ def _refuse_unsteady(
         return
     again = {feature.name: feature for feature in load_features([], files)}
     for stored in chosen:
-        other = again.get(stored.name)
-        if other is None or fingerprint(other) != stored.fingerprint:
-            differ = unsteady(own[stored.name], other) if other else []
+        other = again.get(stored.function)
+        made = other and stored.on_column(other)
+        if made is None or fingerprint(made) != stored.fingerprint:
+            differ = unsteady(own[stored.function], other) if other else []
             raise BadFeature(
                 f"feature {stored.name!r} is another whenever its file is loaded: "
                 f"{', '.join(differ) or 'what it refers to'} should be the same each "
@@ -233,43 +273,66 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 
 
 def _functions(
-    project: Project, own: Mapping[str, Feature]
-) -> Iterator[tuple[StoredFeature, Feature]]:
+    project: Project, own: Mapping[str, Feature], on_texts: Chosen
+) -> Iterator[Found]:
     """Features that are functions: those that are named, or all of the user's own."""
-    named = [name for name in project.features.use if name not in recipes_by_name()]
+    others = {*recipes_by_name(), *on_texts.names}
+    named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
-    if not any(name in own for name in named):
+    on_columns = any(not stored.ready_made for stored, _ in on_texts.found)
+    if not (on_columns or any(name in own for name in named)):
         named = [*named, *own]
     for name in named:
         feature = own[name] if name in own else ready_made[name]
         yield StoredFeature(name, 0, fingerprint(feature), name not in own), feature
 
 
-def _columns(
-    project: Project, dataset: Dataset
-) -> Iterator[tuple[StoredFeature, Feature]]:
-    """Features that are groups of a table's columns."""
-    groups = project.features.columns
-    chosen = groups or project.features.use or project.features.files
-    if dataset.kind == "record" and (project.features.others or not chosen):
-        named = {name for group in groups for name in group.columns}
+def _groups(
+    project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
+) -> tuple[list[Columns], list[str]]:
+    """Find groups of columns, and the columns of text that have the usual features."""
+    features = project.features
+    chosen = features.columns or features.use or features.files
+    named = [name for group in features.columns for name in group.columns]
+    left: list[str] = []
+    if dataset.kind == "record" and (features.others or not chosen):
         left = [name for name in column_names(dataset.items) if name not in named]
-        groups = [*groups, *_one_each(left)]
+    reading = [one for one, _ in on_texts.found] + [*on_texts.recipes]
+    read = {one.text.column for one in reading if one.text is not UNSET}
+    usual = [n for n in [*named, *left] if n in texts.texts and n not in read]
+    groups = [own for own in features.columns if not _is_text(own, texts)]
+    left = [name for name in left if name not in texts.texts]
+    return [*groups, *_one_each(left, FEW * len(usual))], [*dict.fromkeys(usual)]
+
+
+def _is_text(group: Columns, texts: TextColumns) -> bool:
+    """Whether a group only says that its columns hold free text."""
+    own = [name for name in group.columns if name in texts.texts]
+    if not own:
+        return False
+    if len(own) < len(group.columns):
+        raise BadProject(
+            f"[[features.columns]] {group.name!r} has column {own[0]!r}, which holds "
+            "free text, beside others: features of texts read one column each. Leave "
+            'it out of the group, or give it one of its own, or kind = "word"'
+        )
+    if group.cost:
+        raise BadProject(
+            f"[[features.columns]] {group.name!r} has a cost, and its columns hold "
+            "free text, whose features are measured: leave the cost out, or say "
+            'kind = "word"'
+        )
+    return True
+
+
+def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
+    """Features that are groups of a table's columns."""
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})
     _refuse_unknown(names, column_names(dataset.items))
     known, dates, orders = learn_texts(dataset.items, names)
     _refuse_large(known)
-    for name, words in known.items():
-        if len(words) > max(MANY_WORDS, len(dataset.items) / 2):
-            log.warning(
-                "column %r holds %d different words in %d rows, so hardly any comes "
-                "again; [data] ignore leaves it out",
-                name,
-                len(words),
-                len(dataset.items),
-            )
     shifts = _shifts(dataset, [name for name in names if name not in known])
     for group in groups:
         arguments = StoredColumns(
@@ -314,9 +377,12 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
     )
 
 
-def _one_each(names: Sequence[str]) -> list[Columns]:
-    """Make every column a feature; of very many some neighbours together."""
-    if len(names) <= MAX_FEATURES:
+def _one_each(names: Sequence[str], others: int) -> list[Columns]:
+    """Make every column a feature; of very many some neighbours together.
+
+    There are `others` beside them.
+    """
+    if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
     parts = np.array_split(np.array(names, object), MANY_COLUMNS)
     return [Columns(f"{part[0]} to {part[-1]}", part.tolist()) for part in parts]

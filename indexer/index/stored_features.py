@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +16,7 @@ from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.tables.columns import columns
 from polydom.features.tables.dates import DateOrder, Part
 from polydom.features.tables.exact_numbers import Shift
+from polydom.features.tables.text_columns import TextOf, feature_on, name_on
 from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
@@ -54,11 +56,24 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strength: float | None = None
 
 
+class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The column of free text that a feature of texts reads; see `TextOf`."""
+
+    column: str
+    most: Annotated[int, msgspec.Meta(ge=1)]
+
+    @property
+    def begin(self) -> TextOf:
+        """What takes the text out of a record."""
+        return TextOf(self.column, self.most)
+
+
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature as the index remembers it.
 
     `columns` is None for a feature that is a function, not a group of a record's
-    columns; `learned` is there for one that was learned from labelled texts.
+    columns; `learned` is there for one that was learned from labelled texts; `text`
+    for a feature of texts on a record's column, which its name begins with.
     """
 
     name: str
@@ -67,6 +82,30 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready_made: bool
     columns: StoredColumns | None = None
     learned: StoredTerms | UnsetType = UNSET  # unlike None not written into an index
+    text: StoredText | UnsetType = UNSET
+
+    @property
+    def reads(self) -> list[str] | None:
+        """The record's columns that it reads; None of a function, which may read any.
+
+        It is of no meaning where items are no records.
+        """
+        if self.text is not UNSET:
+            return [self.text.column]
+        return None if self.columns is None else self.columns.columns
+
+    @property
+    def function(self) -> str:
+        """Name of its function, which may be on a column."""
+        if self.text is UNSET:
+            return self.name
+        return self.name.removeprefix(name_on(self.text.column, ""))
+
+    def on_column(self, feature: Feature) -> Feature:
+        """Put the feature of that name on its column, if it is to be on one."""
+        if self.text is UNSET:
+            return feature
+        return feature_on(self.text.begin, feature)
 
 
 def load_extractor(
@@ -99,19 +138,27 @@ def _resolve(
     own: Mapping[str, Feature],
     learned: Mapping[str, TermWeights],
 ) -> Feature:
-    if stored.learned is not UNSET:
-        feature = _learned(stored.name, learned)
-    elif stored.columns is not None:
+    if stored.text is not UNSET:
+        _refuse_other_text(stored, stored.text)
+    if stored.columns is not None:
         feature = columns(stored.name, **msgspec.structs.asdict(stored.columns))
+    elif stored.learned is not UNSET:
+        feature = _learned(stored, learned)
     elif stored.ready_made:
-        (feature,) = load_features([stored.name])
+        (feature,) = load_features([stored.function])
     else:
-        if stored.name not in own:
+        if stored.function not in own:
             raise BadFeature(
-                f"feature {stored.name!r} is the user's own and no file given defines "
-                "it; name the file it was built from with --features FILE"
+                f"feature {stored.function!r} is the user's own and no file given "
+                "defines it; name the file it was built from with --features FILE"
             )
-        feature = own[stored.name]
+        feature = own[stored.function]
+    if stored.text is not UNSET and feature.kind != "text":
+        raise BadFeature(
+            f"feature {feature.name!r} is for {feature.kind} items, and the index has "
+            f"it on a column of texts, {stored.text.column!r}"
+        )
+    feature = stored.on_column(feature)
     if fingerprint(feature) != stored.fingerprint:
         cure = "" if stored.ready_made else OWN_CURE
         raise BadFeature(
@@ -121,11 +168,20 @@ def _resolve(
     return feature
 
 
-def _learned(name: str, learned: Mapping[str, TermWeights]) -> Feature:
-    recipes = recipes_by_name()
-    if name not in recipes or name not in learned:
+def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
+    """Refuse what a column of texts cannot have: another's name, or other columns."""
+    if stored.columns is not None or stored.function == stored.name:
+        raise BadFeature(
+            f"feature {stored.name!r} is no feature of texts on column "
+            f"{text.column!r}, as the index says"
+        )
+
+
+def _learned(stored: StoredFeature, learned: Mapping[str, TermWeights]) -> Feature:
+    recipes, name = recipes_by_name(), stored.function
+    if name not in recipes or stored.name not in learned:
         raise BadFeature(
             f"there is no recipe by which a feature {name!r} is learned; "
             f"{hint(name, [*recipes])}"
         )
-    return recipes[name].feature(learned[name])
+    return recipes[name].feature(learned[stored.name])

@@ -94,7 +94,7 @@ def _columns(
     """Say which columns a feature reads, where it is one of a record."""
     stored = feature.columns
     if stored is None:
-        return UNSET
+        return [ColumnFacts(name, "text") for name in feature.reads or ()] or UNSET
     words, dates = stored.vocabularies or {}, stored.dates or {}
     return [
         ColumnFacts(

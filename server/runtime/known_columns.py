@@ -1,6 +1,6 @@
 """The columns that an index of records knows, and records that do not suit them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -62,7 +62,8 @@ class KnownColumns:
     names
         The columns in the order of the features; none where nothing is known.
     texts
-        The columns that hold words or dates; also where nothing is known of others.
+        The columns that hold words, dates or free text; also where nothing is known of
+        others.
     """
 
     def __init__(
@@ -73,15 +74,14 @@ class KnownColumns:
         texts: set[str] = set()
         reads_any = False
         for feature in features:
-            if feature.columns is None:
+            if feature.reads is None:
                 reads_any = True
                 needs.append(_Needs(0, 0, spared=True))
                 continue
-            words, dates = feature.columns.vocabularies, feature.columns.dates
-            texts |= {*(words or ()), *(dates or ())} & {*feature.columns.columns}
-            for name in feature.columns.columns:
+            texts |= _strings(feature)
+            for name in feature.reads:
                 bits.setdefault(name, 1 << len(bits))
-            needs.append(_needs(feature, gaps, bits))
+            needs.append(_needs(feature, feature.reads, gaps, bits))
         self.bits = bits
         self.texts = frozenset(texts)
         self.names = () if reads_any else tuple(bits)
@@ -149,12 +149,21 @@ class KnownColumns:
         return f"knows {', '.join(self.names[:SHOWN])}{more}"
 
 
+def _strings(feature: StoredFeature) -> set[str]:
+    """Columns of a feature that hold words, dates or free text."""
+    if feature.columns is None:
+        return {*(feature.reads or ())}
+    words, dates = feature.columns.vocabularies, feature.columns.dates
+    return {*(words or ()), *(dates or ())} & {*feature.columns.columns}
+
+
 def _needs(
-    feature: StoredFeature, gaps: BuiltGaps | None, bits: Mapping[str, int]
+    feature: StoredFeature,
+    own: Sequence[str],
+    gaps: BuiltGaps | None,
+    bits: Mapping[str, int],
 ) -> _Needs:
-    """Say what a group of columns needs; where gaps are not known, one of them."""
-    assert feature.columns is not None
-    own = feature.columns.columns
+    """Say what a feature needs of its columns; where gaps are not known, one."""
     columns = sum(bits[name] for name in own)
     if gaps is None:
         return _Needs(columns, 0, spared=False)

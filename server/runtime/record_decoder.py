@@ -1,10 +1,11 @@
 """Records read into a row of columns in one go: out of JSON, or as mappings."""
 
 import math
+import re
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -17,12 +18,14 @@ from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
 from polydom.features.tables.columns import Codes, Columns
 from polydom.features.tables.exact_numbers import Shift
+from polydom.features.tables.text_columns import TextOf
 
 from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
 from .known_columns import KnownColumns
 
 NAN = math.nan
+ESCAPED = re.compile(r'[\\"\x00-\x1f]')  # msgspec finds no field whose name has these
 Row = NDArray[np.float32]
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
@@ -64,6 +67,8 @@ class RecordDecoder:
                 order.append(name)
         fields = list(known)
         self._features = features
+        steps = (step.function for step in extractor.steps)
+        self._texts = [one for one in steps if isinstance(one, TextOf)]
         self._names = tuple(order)
         self._bits = [columns.bits[name] for name in order]
         self._others = {n: b for n, b in columns.bits.items() if n not in known}
@@ -128,9 +133,12 @@ class RecordDecoder:
         Raises
         ------
         BadItem
-            If a string comes where a number is needed, or a number is too large: for
-            float32 in a column of numbers, for float64 in one of words.
+            If a string comes where a number is needed, or a number where a text is, or
+            a number is too large: for float32 in a column of numbers, for float64 in
+            one of words.
         """
+        for text in self._texts:
+            text(record)
         row = np.empty(self._width, np.float32)
         values: list[Any] = [record.get(name) for name in self._names]
         try:
@@ -141,7 +149,8 @@ class RecordDecoder:
             is_full = False  # the slower way finds out what is missing or wrong
         empty = 0
         for name, bit in self._others.items():
-            empty |= bit if record.get(name) is None else 0
+            value = record.get(name)
+            empty |= bit if value is None or value != value else 0
         try:
             gaps = None
             if empty or not is_full:
@@ -192,6 +201,10 @@ class RecordDecoder:
         return Gaps(tuple(unknown), empty, self._withheld(empty) if empty else 0)
 
 
+def _decode_nothing(body: bytes) -> NoReturn:
+    raise msgspec.DecodeError("a column's name has characters that JSON escapes")
+
+
 def _too_large(record: Mapping[str, Value]) -> BadItem:
     """Name the column of words that holds an integer beyond all floats."""
     most = sys.float_info.max
@@ -211,7 +224,12 @@ def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:
 
 
 def _decoder(columns: dict[str, type]) -> Any:
-    """Make a decoder of terms with a `record` of these columns, each optional."""
+    """Make a decoder of terms with a `record` of these columns, each optional.
+
+    It decodes nothing where JSON writes the name of a column in another way than it is.
+    """
+    if any(ESCAPED.search(name) for name in columns):
+        return _decode_nothing
     names = {f"column_{k}": name for k, name in enumerate(columns)}
     fields: list[Any] = [
         (own, columns[name] | None | UnsetType, UNSET) for own, name in names.items()

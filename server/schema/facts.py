@@ -67,7 +67,7 @@ class ColumnFacts(msgspec.Struct):
     """
 
     name: str
-    kind: Literal["number", "words", "date"]
+    kind: Literal["number", "words", "date", "text"]
     words: list[str] | UnsetType = UNSET
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
@@ -29,6 +30,7 @@ from ..cache_keys import library_versions
 from ..choose_features import ProjectFeatures
 from ..data.dataset import Dataset, divide_groups
 from ..feature_values import FeatureTable, compute_values
+from ..text_features import ChosenRecipe, texts_in
 from .fit_terms import (
     PASSES,
     SMOOTHING,
@@ -125,7 +127,8 @@ def learn_features(
         If a process is killed; what was finished is kept.
     """
     recipes, dataset = table.features.recipes, table.dataset
-    found = learner.learn(recipes, lesson)
+    lessons = _lessons(recipes, lesson)
+    found = learner.learn([one.recipe for one in recipes], lessons)
     own = _features_of(recipes, found)
     scores = np.empty((len(dataset.items), own.starts[-1]), np.float32)
     taught = np.ones(len(scores), np.bool_)
@@ -140,8 +143,23 @@ def learn_features(
     return FeatureTable(dataset, table.features.joined(own), values)
 
 
+def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
+    """Give the lesson of each recipe; those on one column of records share one."""
+    of_columns: dict[str, Lesson] = {}
+    lessons = []
+    for one in recipes:
+        if one.text is UNSET:
+            lessons.append(lesson)
+            continue
+        if one.text.column not in of_columns:
+            texts = texts_in(lesson.dataset, one.text)
+            of_columns[one.text.column] = lesson._replace(dataset=texts)
+        lessons.append(of_columns[one.text.column])
+    return lessons
+
+
 def _features_of(
-    recipes: Sequence[Recipe], found: Sequence[Learned]
+    recipes: Sequence[ChosenRecipe], found: Sequence[Learned]
 ) -> ProjectFeatures:
     """Features as they were learned, and as an index will store them."""
     stored = [
@@ -152,6 +170,7 @@ def _features_of(
             True,
             None,
             learned.facts,
+            recipe.text,
         )
         for recipe, learned in zip(recipes, found, strict=True)
     ]
@@ -171,24 +190,31 @@ class FeatureLearner:
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
 
-    def learn(self, recipes: Sequence[Recipe], lesson: Lesson) -> list[Learned]:
-        """Learn each feature, from the lesson's items alone.
+    def learn(
+        self, recipes: Sequence[Recipe], lessons: Sequence[Lesson]
+    ) -> list[Learned]:
+        """Learn each feature, from the items of its own lesson alone.
+
+        Their lessons have equal parts.
 
         Raises
         ------
         WorkerLost
             If a process is killed; features that were finished are kept.
         """
-        names = [_name(recipe, lesson) for recipe in recipes]
-        found = [self.cache.recall(name, partial(_read, lesson)) for name in names]
+        names = [*map(_name, recipes, lessons)]
+        found = [
+            self.cache.recall(name, partial(_read, lesson))
+            for name, lesson in zip(names, lessons, strict=True)
+        ]
         missing = [k for k, learned in enumerate(found) if learned is None]
         if not missing:
             skip(self.progress, STAGE)
             return [learned for learned in found if learned is not None]
-        each, done = 2 + 2 * len(np.unique(lesson.parts)), 0
+        each, done = 2 + 2 * len(np.unique(lessons[0].parts)), 0
         with self.progress.stage(STAGE, each * len(missing)) as on_progress:
             for position in missing:
-                for learned in self._steps(recipes[position], lesson):
+                for learned in self._steps(recipes[position], lessons[position]):
                     done += 1
                     on_progress(done)
                     if learned is not None:

@@ -102,6 +102,10 @@ class RecordForm {
   }
 
   field({ name, kind, words = [] }) {
+    if (kind === "text") {
+      const input = make("textarea", { rows: 3, oninput: this.onchange });
+      return { kind, input, label: make("label", {}, make("span", {}, name), input) };
+    }
     const list = `words-of-${this.fields.size}`;
     const input = make("input", {
       type: "text", autocomplete: "off", inputmode: kind === "number" ? "decimal" : undefined, list: words.length ? list : undefined,

@@ -74,7 +74,7 @@ def arrays_of(learned: Learned) -> list[Any]:
 
 def test_random_labels_cannot_be_told_from_their_own_scores(tmp_path: Path) -> None:
     dataset = drawn(600, told=0.0)
-    for one in learner(tmp_path).learn(RECIPES, lesson(dataset)):
+    for one in learner(tmp_path).learn(RECIPES, [lesson(dataset)] * 2):
         assert abs(accuracy(one, dataset) - 0.5) < 0.1
 
 
@@ -85,7 +85,7 @@ def test_a_training_text_s_scores_come_from_other_parts(
 ) -> None:
     dataset = drawn(120, classes, group=2)
     given = lesson(dataset, folds)
-    (learned, _) = learner(tmp_path).learn(RECIPES, given)
+    (learned, _) = learner(tmp_path).learn(RECIPES, [given] * 2)
     assert learned.rows.tolist() == given.rows.tolist()
     assert len(given.rows) == (120 if folds else 90)
     assert accuracy(learned, dataset) > 1 / classes + 0.1
@@ -109,14 +109,14 @@ def test_the_same_again_is_recalled_and_another_seed_is_another(tmp_path: Path) 
     dataset = drawn(80)
     given = lesson(dataset)
     first, told = Stages(), Stages()
-    found = learner(tmp_path / "a", first).learn(RECIPES, given)
+    found = learner(tmp_path / "a", first).learn(RECIPES, [given] * 2)
     assert first.done[module.STAGE] == len(RECIPES) * (2 + 2 * module.FOLDS)
-    recalled = learner(tmp_path / "a", told).learn(RECIPES, given)
-    again = learner(tmp_path / "b").learn(RECIPES, given)
+    recalled = learner(tmp_path / "a", told).learn(RECIPES, [given] * 2)
+    again = learner(tmp_path / "b").learn(RECIPES, [given] * 2)
     assert told.done[module.STAGE] == 0
     assert [*map(arrays_of, recalled)] == [*map(arrays_of, found)]
     assert [*map(arrays_of, again)] == [*map(arrays_of, found)]
-    other = learner(tmp_path / "a").learn(RECIPES, given._replace(seed=2))
+    other = learner(tmp_path / "a").learn(RECIPES, [given._replace(seed=2)] * 2)
     assert arrays_of(other[0]) != arrays_of(found[0])
 
 
@@ -124,16 +124,17 @@ def test_a_feature_that_was_learned_is_not_learned_again_beside_others(
     tmp_path: Path,
 ) -> None:
     given = lesson(drawn(80))
-    learner(tmp_path).learn(RECIPES[:1], given)
+    learner(tmp_path).learn(RECIPES[:1], [given])
     progress = Stages()
-    learner(tmp_path, progress).learn(RECIPES, given)
+    learner(tmp_path, progress).learn(RECIPES, [given] * 2)
     assert progress.done[module.STAGE] == 2 + 2 * module.FOLDS
 
 
 def test_two_processes_learn_the_same(tmp_path: Path) -> None:
     given = lesson(drawn(80, classes=3))
     one, two = (
-        learner(tmp_path / str(w), workers=w).learn(RECIPES, given) for w in (1, 2)
+        learner(tmp_path / str(w), workers=w).learn(RECIPES, [given] * 2)
+        for w in (1, 2)
     )
     assert [*map(arrays_of, one)] == [*map(arrays_of, two)]
 
@@ -149,7 +150,7 @@ def test_more_texts_than_time_allows_are_drawn_by_groups(
     monkeypatch.setattr(module, "MOST_PRODUCTS", 1000 * (classes if not bayes else 1))
     monkeypatch.setattr(module, "BAYES_FROM", 2 if bayes else 99)
     monkeypatch.setattr(module, "CHOSEN_ON", 500)
-    (learned,) = learner(tmp_path).learn(RECIPES[:1], given)
+    (learned,) = learner(tmp_path).learn(RECIPES[:1], [given])
     assert (learned.facts.strength is None) == bayes
     assert 75 < learned.facts.texts == len(learned.rows) < 200
     left = np.setdiff1d(given.rows, learned.rows)
@@ -162,7 +163,7 @@ def test_few_weights_are_kept_where_there_are_many_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WEIGHTS", 30)
-    (learned,) = learner(tmp_path).learn(RECIPES[:1], lesson(drawn(90, classes=3)))
+    (learned,) = learner(tmp_path).learn(RECIPES[:1], [lesson(drawn(90, classes=3))])
     assert learned.weights.weights.shape == (10, 3)
 
 
@@ -258,7 +259,7 @@ def test_numbers_are_told_by_scores_of_other_parts(tmp_path: Path, told: float) 
     numbers = 1e6 + 500 * (classes.codes + 0.2 * noise)
     codes = np.zeros(240, np.int64)
     dataset = replace(classes, labels=(), codes=codes, numbers=numbers)
-    for one in learner(tmp_path).learn(RECIPES, lesson(dataset)):
+    for one in learner(tmp_path).learn(RECIPES, [lesson(dataset)] * 2):
         assert one.scores.shape == (180, 1)
         agreement = np.corrcoef(one.scores[:, 0], numbers[one.rows])[0, 1]
         assert agreement > 0.5 if told else abs(agreement) < 0.25
