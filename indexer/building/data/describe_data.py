@@ -28,6 +28,7 @@ MANY_WORDS = 100  # of a column; from there on it may be one of names
 LEAST = 50  # rows that show whether a column tells labels apart
 SEEN = 20_000  # rows looked at for that
 LEAK = 0.99  # share of what can be told that one column tells alone
+MANY_WAYS = 500  # to fill a row, for each row, of which one in 1000 is a copy by chance
 COPIES = 0.01  # share of items that are copies
 FEW = 20  # items of a class
 SHOWN = 3
@@ -210,6 +211,8 @@ def _copies(dataset: Dataset) -> Iterator[str]:
     if dataset.kind == "image" or len(dataset.items) < LEAST:
         return  # copies of files are kept together
     if isinstance(dataset.items, Records):
+        if not _differ_by_chance(dataset.items):
+            return
         codes = _row_codes(dataset.items).tolist()
         what = "rows are the same as others in all columns"
     else:
@@ -226,6 +229,15 @@ def _copies(dataset: Dataset) -> Iterator[str]:
             "answers look better than they are; [data] group = names a column that is "
             "the same for copies, and keeps them together"
         )
+
+
+def _differ_by_chance(records: Records) -> bool:
+    """Whether there are far more ways to fill a row than there are rows."""
+    ways = 1.0
+    for column in records.columns.values():
+        _, cells = column.told_apart()
+        ways *= len(cells) + 1
+    return ways > MANY_WAYS * len(records)
 
 
 def _row_codes(records: Records) -> Rows:

@@ -4,7 +4,7 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,9 +148,10 @@ def _load_items(
 def _take(project: Project, row: Row, read: _Read) -> None:
     """Make the item of a row."""
     data, label = project.data, row.label
-    if label is None or label == "" or label != label:  # NaN is no label either
-        raise BadProject(f"{row.name}: no label; each item needs one")
     try:
+        if isinstance(row.content, BadItem):
+            raise row.content
+        _check_label(row)
         item = make_item(row.content, pair=project.costs.pair)
     except BadItem as error:
         if data.on_bad_item == "stop":
@@ -164,6 +165,20 @@ def _take(project: Project, row: Row, read: _Read) -> None:
     read.items.add(item, row.reference)
     read.labels.append(sys.intern(label_of(label)))
     read.groups.append(row.group)
+
+
+def _check_label(row: Row) -> None:
+    """Refuse an item without a label, with several, or with several groups."""
+    label = row.label
+    if label is None or label == "" or label != label:  # NaN is no label either
+        raise BadProject(f"{row.name}: no label; each item needs one")
+    for what, value in (("label", label), ("group", row.group)):
+        if isinstance(value, list | dict | set | tuple):
+            kind = type(value).__name__
+            raise BadProject(
+                f"{row.name}: the {what} is a {kind} of {len(value)}; one {what} of an "
+                "item is needed, not several"
+            )
 
 
 def _time(row: Row, key: str) -> float:
@@ -233,18 +248,29 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
         place = Place("piece", os.fsencode(pieces), shown)
     for number, document, row, offset in read_json_lines(path, data.encoding):
         where = f"{path.name}, line {number}"
+        reference = Reference(place, number, offset or 0, len(document))
         if isinstance(row, BadItem):
-            undecoded = isinstance(row.__cause__, UnicodeError)
-            raise BadProject(f"{where}: {row}{ENCODING_OPTION if undecoded else ''}")
-        if not isinstance(row.get(data.text), str):
-            raise BadProject(
-                f"{where}: no text under the key {data.text!r}; there are "
-                f"{listed([*row])}, and [data] text names the one to read"
-            )
+            if isinstance(row.__cause__, UnicodeError):  # so are others then
+                raise BadProject(f"{where}: {row}{ENCODING_OPTION}")
+            yield Row(reference, row, None)
+            continue
         keys = data.label, data.group, data.time, data.weight
         told = (row.get(key) if key else None for key in keys)
-        reference = Reference(place, number, offset or 0, len(document))
-        yield Row(reference, row[data.text], *told)
+        yield Row(reference, _text_in(row, data.text), *told)
+
+
+def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
+    """Find the text of a line, or say why there is none."""
+    text = row.get(key)
+    if isinstance(text, str):
+        return text
+    if key in row:
+        what = "nothing" if text is None else f"a {type(text).__name__}"
+        return BadItem(f"the key {key!r} holds {what}; a text is needed")
+    return BadItem(
+        f"no text under the key {key!r}; there are {listed([*row])}, and [data] text "
+        "names the one to read"
+    )
 
 
 def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:

@@ -311,7 +311,7 @@ def test_texts_come_from_json_lines(tmp_path: Path) -> None:
 def test_texts_say_which_line_is_wrong(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "hi", "label": "ham"}\n' + line)
     with pytest.raises(BadProject, match=message):
-        load(tmp_path, texts="a.jsonl")
+        load(tmp_path, texts="a.jsonl", on_bad_item="stop")
 
 
 def test_items_come_from_a_function_beside_the_project(tmp_path: Path) -> None:
@@ -584,3 +584,49 @@ def test_weight_that_is_none_is_named(
     (tmp_path / "a.jsonl").write_text('{"text": "x", "label": "a", "w": true}')
     with pytest.raises(BadProject, match=message):
         load(tmp_path, **data)
+
+
+def test_lines_that_hold_no_text_are_skipped_and_counted(tmp_path: Path) -> None:
+    lines = [
+        '{"text":"good","label":"a"}',
+        '{"text":null,"label":"a"}',
+        '{"text":"\\ud800","label":"a"}',
+        '{"text":',
+        '{"text":5,"label":"b"}',
+        '{"label":"b"}',
+        '{"text":"bad","label":"b"}',
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    dataset = load(tmp_path, texts="a.jsonl")
+    assert [item.payload for item in dataset.items] == ["good", "bad"]
+    assert [name for name, _ in dataset.skipped] == [
+        f"a.jsonl, line {number}" for number in (2, 3, 4, 5, 6)
+    ]
+    reasons = [why for _, why in dataset.skipped]
+    assert reasons[0] == "the key 'text' holds nothing; a text is needed"
+    assert reasons[3] == "the key 'text' holds a int; a text is needed"
+    assert "there are label, and [data] text names" in reasons[4]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines[1:4]))
+    with pytest.raises(
+        BadProject, match="all 3 items are unusable; the first, a.jsonl"
+    ):
+        load(tmp_path, texts="a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            '{"text":"x","label":["a","c"]}',
+            "line 2: the label is a list of 2; one label",
+        ),
+        ('{"text":"x","label":{"a":1}}', "line 2: the label is a dict of 1; one label"),
+        ('{"text":"x","label":"a","who":[1]}', "line 2: the group is a list of 1; one"),
+    ],
+)
+def test_several_labels_of_an_item_are_refused(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"text":"y","label":"b"}}\n{line}\n')
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, texts="a.jsonl", group="who")
