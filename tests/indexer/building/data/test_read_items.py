@@ -608,7 +608,7 @@ def test_lines_that_hold_no_text_are_skipped_and_counted(tmp_path: Path) -> None
     assert "there are label, and [data] text names" in reasons[4]
     (tmp_path / "a.jsonl").write_text("\n".join(lines[1:4]))
     with pytest.raises(
-        BadProject, match="all 3 items are unusable; the first, a.jsonl"
+        BadProject, match=r"all 3 items are unusable; the first, a\.jsonl"
     ):
         load(tmp_path, texts="a.jsonl")
 
