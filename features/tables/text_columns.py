@@ -42,16 +42,15 @@ class TextOf:
         Raises
         ------
         BadItem
-            If there is a number.
+            If there is a number or a boolean.
         """
         value = record.get(self.column)
         if isinstance(value, str):
             return value.strip()[: self.most]
         if value is None or value != value:
             return ""
-        raise BadItem(
-            f"column {self.column!r} holds {str(value)[:80]}; a text is needed"
-        )
+        came = "a boolean" if isinstance(value, bool) else "a number"
+        raise BadItem(f"column {self.column!r} holds {came}; a text is needed")
 
 
 @dataclass(frozen=True, eq=False)
