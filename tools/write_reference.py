@@ -5,7 +5,14 @@ python -m tools.write_reference --check    exits with 1 where one is out of date
 """
 
 from tools.generated_parts import ROOT, write
-from tools.reference import commands, errors, features, metrics, project_keys
+from tools.reference import (
+    commands,
+    errors,
+    features,
+    metrics,
+    project_keys,
+    tables,
+)
 
 REFERENCE = ROOT / "docs/reference"
 PAGES = {
@@ -14,6 +21,7 @@ PAGES = {
     REFERENCE / "features.md": features.parts,
     REFERENCE / "metrics.md": metrics.parts,
     REFERENCE / "project.md": project_keys.parts,
+    REFERENCE / "tables.md": tables.parts,
 }
 
 if __name__ == "__main__":

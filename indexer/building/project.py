@@ -57,7 +57,7 @@ class Data(Part, frozen=True):
     images
         A folder with one sub-folder of image files for each class.
     table
-        A CSV or Parquet file; each row is a record.
+        A CSV or Parquet file, or JSON Lines; each row is a record.
     texts
         A JSON Lines file, each line an object with the text and its label; or a folder
         with one sub-folder of text files for each class.
@@ -164,8 +164,10 @@ class Columns(Part, frozen=True):
     kind
         What the columns hold, where `polydom check` shows a wrong guess: "number",
         "word", "date" or "text".
-    missing, date_order
-        As of `[data]`, for these columns alone.
+    missing
+        Words that stand for an empty cell in these columns, beside those of `[data]`.
+    date_order
+        "MDY" or "DMY", for dates in these columns.
     """
 
     name: str

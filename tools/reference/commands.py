@@ -18,6 +18,7 @@ import_module("polydom.server.__main__")  # which adds the online commands
 # In the order in which one needs them.
 ORDER = (
     "init",
+    "check",
     "features",
     "build",
     "measure",

@@ -19,6 +19,7 @@ from polydom.features.wording import listed
 
 from ...index.column_facts import ColumnFacts, column_lines
 from .dataset import Dataset
+from .read_table import label_of
 
 log = logging.getLogger("polydom.data")
 
@@ -73,7 +74,7 @@ def describe_column(name: str, column: Column) -> ColumnFacts:
     counts = np.bincount(codes[codes >= 0], minlength=len(cells))
     example = ""
     if counts.any():
-        example = str(cells[int(counts.argmax())])
+        example = label_of(cells[int(counts.argmax())])
     return ColumnFacts(
         name,
         column.kind,

@@ -21,7 +21,7 @@ from polydom.server.__main__ import main
 from tests.support import projects, served, told
 
 STAGES = {"reading items", "computing features", "training sets", "other"}
-COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
+COMMANDS = ("init", "check", "build", "measure", "inspect", "features", "select")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -48,6 +48,30 @@ def test_init_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["init", str(path)]) == 1
     assert "not overwritten" in capsys.readouterr().err
     assert path.read_text() == "mine"
+
+
+def test_check_says_what_was_understood_and_trains_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{k % 7 if k % 9 else 'NA'},{'ab'[k % 2]}\n" for k in range(60))
+    (tmp_path / "rows.csv").write_text("x,label\n" + rows)
+    path = tmp_path / "PROJECT.toml"
+    path.write_text('[data]\ntable = "rows.csv"\n')
+    assert main(["check", str(path)]) == 0
+    first, _, column, *_ = capsys.readouterr().out.splitlines()
+    assert first == "60 records in 2 classes: a 30, b 30"
+    assert column.split() == ["x", "number", "11.7%", "(NA)", "7", "0"]
+    assert main(["check", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["classes"] == {"a": 30, "b": 30}
+    assert facts["columns"][0]["empty_words"] == ["NA"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "PROJECT.toml",
+        "rows.csv",
+    ]
+    path.write_text('[data]\ntable = "none.csv"\n')
+    assert main(["check", str(path)]) == 1
+    assert "none.csv: No such file" in capsys.readouterr().err
 
 
 def test_build_writes_an_index_and_tells_its_facts(
