@@ -714,9 +714,13 @@ class Builder:
 
     @property
     def _may_lack(self) -> list[int]:
-        """Positions of the features that an item may lack: those of columns."""
-        stored = self.table.features.stored
-        return [k for k, one in enumerate(stored) if one.reads is not None]
+        """Masks of the features that an item may lack: those of the same columns."""
+        parts: dict[frozenset[str], int] = {}
+        for position, stored in enumerate(self.table.features.stored):
+            if stored.reads is not None:
+                read = frozenset(stored.reads)
+                parts[read] = parts.get(read, 0) | 1 << position
+        return [*parts.values()]
 
     def _trains_all(self) -> Trainer:
         """Give what trains any set on all items, and has not spent any time yet."""

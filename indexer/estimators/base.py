@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from polydom.features.errors import BadInput, BadItem, BadProject, NothingFits
+from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, Kind
 from polydom.features.sizes import Size, read_size
@@ -41,9 +41,11 @@ from ..building.project import Project
 from ..building.template import default_features
 from ..commands.progress_bars import ProgressBars
 from ..commands.report import mean_coefficients, skyline_facts
+from ..index.given_lookup import GivenLookup
+from ..index.lookup import SizeLookup
 from ..index.package import Package
 from .items import is_array, is_table, items_of, refuse_unknown
-from .values import values_of
+from .values import values_of, withheld_of
 
 COST = "cost"  # the unit of costs that are given as bare numbers
 
@@ -245,16 +247,21 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         items = self._items(X, reset=False)
         if (kind := items[0].kind) != self._package.kind:
             raise BadInput(f"{kind} items came; {self._package.kind} items were fitted")
-        if isinstance(items, Records):
-            return items, np.full(len(items), self._best(1.0, amount))
-        rows = {size: self._best(size, amount) for size in {one.size for one in items}}
-        return items, np.array([rows[one.size] for one in items])
+        withheld = withheld_of(items, self._package).tolist()
+        sizes: list[Size] = [1.0] * len(items)
+        if not isinstance(items, Records):
+            sizes = [one.size for one in items]
+        shapes = [*zip(sizes, withheld, strict=True)]
+        rows = {shape: self._best(*shape, amount) for shape in {*shapes}}
+        return items, np.array([rows[shape] for shape in shapes])
 
-    def _best(self, size: Size, amount: float) -> int:
-        try:
-            return self.index_.best(size, amount).row
-        except NothingFits:
-            return int(np.flatnonzero(self._package.masks == 0)[0])
+    def _best(self, size: Size, withheld: int, amount: float) -> int:
+        """Row of the best model for what came of an item; the prior where none fits."""
+        lookup: SizeLookup[Any] | GivenLookup = self.index_.lookup
+        if withheld:
+            lookup = GivenLookup(self.index_, withheld)
+        row = lookup.best(size, amount)
+        return row if row >= 0 else int(np.flatnonzero(self._package.masks == 0)[0])
 
     def _evaluated(
         self, items: Sequence[Item], chosen: NDArray[np.int64]

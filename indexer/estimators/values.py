@@ -1,16 +1,34 @@
 """Feature values of items that an index is asked about, without a budget's clock."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
-from polydom.features.items import Item
+from polydom.features.items import Item, Value
 from polydom.features.tables.records import Records, take
 
 from ..building.feature_values import tables_columns
+from ..index.column_needs import ColumnNeeds
+from ..index.package import Package
+
+
+def withheld_of(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
+    """Features of each item that cannot be computed for want of columns, as a mask."""
+    if package.kind != "record":
+        return np.zeros(len(items), np.int64)
+    needs = ColumnNeeds.of(package)
+    if isinstance(items, Records):
+        missing = {
+            name: column.missing()[items.rows] for name, column in items.columns.items()
+        }
+        return needs.withheld_of_rows(missing, len(items))
+    records = (cast(Mapping[str, Value], item.payload) for item in items)
+    masks = [needs.withheld(needs.empty_in(record)) for record in records]
+    return np.array(masks, np.int64)
 
 
 def values_of(

@@ -67,13 +67,22 @@ class GivenLookup:
         With a package.
     withheld
         Mask of the features that cannot be computed.
+    together
+        Of each feature the mask of those that come with it, from `coming_together`.
     """
 
-    def __init__(self, index: Index, withheld: int) -> None:
+    def __init__(
+        self, index: Index, withheld: int, together: Sequence[int] = ()
+    ) -> None:
         assert index.package is not None
         lacking = [mask & withheld for mask in index.package.masks.tolist()]
         own = [row for row, lacks in enumerate(lacking) if not lacks]
-        nearly = [row for row, lacks in enumerate(lacking) if lacks.bit_count() == 1]
+        parts = [mask for k, mask in enumerate(together) if withheld >> k & 1]
+        nearly = [
+            row
+            for row, lacks in enumerate(lacking)
+            if lacks and any(not lacks & ~part for part in parts)
+        ]
         self._answering = frozenset(own)
         self._whole = index.lookup
         self._own = _stairs_of(index, own)
@@ -90,8 +99,8 @@ class GivenLookup:
     def wanting(self, size: Size, budget: float) -> tuple[int, int]:
         """Rows of the best candidates that fit and that want something for it.
 
-        The first wants one feature of those withheld, the second any number; -1 for
-        none.
+        The first wants the columns of one feature of those withheld, the second those
+        of any number; -1 for none.
         """
         best = self._whole.best(size, budget)
         return self._nearly(size).best(budget), -1 if best in self._answering else best

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _Stair = tuple[int, int]  # a row, and the features that are lacking where it is one
 
-# Ways to lack features that are looked at: all of 9 features.
+# Ways to lack parts that are looked at: all of 9 parts.
 PATTERNS = 512
 # More sets that are kept at most, or as many as there are anyway.
 MORE = 16
@@ -29,7 +29,7 @@ WORTH = 0.005
 
 
 def best_without(
-    features: Sequence[int],
+    parts: Sequence[int],
     masks: Sequence[int],
     coefficients: Floats,
     accuracies: Floats,
@@ -45,8 +45,8 @@ def best_without(
 
     Parameters
     ----------
-    features
-        Positions of those that an item may lack.
+    parts
+        Features that an item may lack, as masks of those that it lacks together.
     masks
         Feature set of each candidate.
     coefficients, accuracies, sizes, budgets
@@ -61,7 +61,7 @@ def best_without(
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
-    for level in _levels(features):
+    for level in _levels(parts):
         tops, others = list[_Stair](), list[_Stair]()
         for withheld in level:
             left = np.flatnonzero((sets & np.uint64(withheld)) == 0)
@@ -79,14 +79,14 @@ def best_without(
     return np.array(found[len(kept) :], np.int64)
 
 
-def _levels(features: Sequence[int]) -> Iterator[list[int]]:
-    """Ways to lack features, as masks: all but k there, or only k, for k = 1, 2, ...
+def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
+    """Ways to lack parts, as masks: all but k there, or only k, for k = 1, 2, ...
 
     All of them if they are not too many.
     """
-    every, seen = sum(1 << feature for feature in features), set[int]()
-    for k in range(1, len(features) // 2 + 1):
-        lacked = [sum(1 << f for f in some) for some in combinations(features, k)]
+    every, seen = sum(parts), set[int]()
+    for k in range(1, len(parts) // 2 + 1):
+        lacked = [sum(some) for some in combinations(parts, k)]
         level = [*lacked, *(every ^ mask for mask in lacked)]
         level = [mask for mask in dict.fromkeys(level) if mask not in seen]
         seen.update(level)

@@ -8,7 +8,7 @@ division of the items.
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Self
 
@@ -18,6 +18,7 @@ import numpy as np
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item, ReadRecord
 from polydom.features.sizes import Size, is_size, show_size
+from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_index, package_of
@@ -79,6 +80,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         count: int | None = None,
         total_cost_s: float | None = None,
         total_cost: float | None = None,
+        columns: Collection[str] | None = None,
         exact: bool = False,
     ) -> "BatchPlan":
         """Find the price at which so many items come to a total.
@@ -94,6 +96,9 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         total_cost_s, total_cost
             What all may cost together: reference seconds, or an amount in the unit of
             an index that counts no time.
+        columns
+            Those that the items have, where these are records; by default all that the
+            index knows. What a record lacks beyond that makes the total a rough one.
         exact
             Evaluate models whole.
 
@@ -113,7 +118,12 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadInput(
                 f"{len(sizes)} sizes of {count} items came; one is needed at least"
             )
-        return finder.find([*map(Shape, sizes)], count / len(sizes), total)
+        withheld = 0
+        if columns is not None:
+            needs = ColumnNeeds.of(package_of(loaded))
+            withheld = needs.withheld(needs.empty_in(dict.fromkeys(columns, 0.0)))
+        shapes = [Shape(size, withheld) for size in sizes]
+        return finder.find(shapes, count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
         """Refuse to answer by it with another index, or `exact` where it is not."""

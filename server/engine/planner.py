@@ -16,6 +16,7 @@ from polydom.features.items import Item
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
 from polydom.indexer.index.built_facts import exits_of
+from polydom.indexer.index.column_needs import coming_together
 from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.lookup import SizeLookup
@@ -163,7 +164,8 @@ class Planner:
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
         self.top = remember_tops(index)
-        self.given = lru_cache(PATTERNS)(partial(GivenLookup, index))
+        given = partial(GivenLookup, index, together=coming_together(package.features))
+        self.given = lru_cache(PATTERNS)(given)
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
@@ -195,12 +197,7 @@ class Planner:
         whole = gaps is None or not gaps.withheld
         best, best_cost = self.top(size) if whole else self.top_of(item)
         fits = left > 0 and best_cost <= left
-        if (
-            fits
-            and whole
-            and not waiting
-            and qualities[best] >= request.min_quality
-        ):
+        if fits and whole and not waiting and qualities[best] >= request.min_quality:
             return Choice(self.plans[best], (best_cost + more) * drift, None, drift)
         row = best if fits else self._best(item, left)
         if not self._serves(row, request):
@@ -230,7 +227,8 @@ class Planner:
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
         """Row that would answer better within what is left, had more columns come.
 
-        Of those that want one more feature, where there is one, else any; -1 for none.
+        Of those that want the columns of one more feature, where there is one, else
+        any; -1 for none.
 
         Parameters
         ----------

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import tritonclient.grpc as triton
 from pyarrow import parquet
 
-from polydom.indexer import Index
+from polydom.indexer import BudgetClassifier, Index
 from polydom.server import Client, Scorer, score_items
 from polydom.server.batch.batch_plan import BatchPlan
 from polydom.server.cli.predict import line_of
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.jit
 
 BUDGETS = (0.0, 1.9, 2.0, 5.0, 7.0, 12.0, 15.0, 17.0, 20.0, 25.0, 35.0, 40.0, 1000.0)
 FEW = (0.0, 2.0, 12.0, 40.0)
+ALONE = [1 << k for k in range(len(GROUPS))]
 NOISE = 0.09  # of a share of 150 rows: more than two standard errors
 
 
@@ -130,7 +132,7 @@ def test_the_best_set_of_what_came_answers_and_claims_what_it_does(
         assert not used & withheld
         assert isinstance(first.predicted, float)
         assert first.predicted <= budget
-        wanted = best_with_one_more(scene.drawn, withheld, budget)
+        wanted = best_with_one_more(scene.drawn, withheld, budget, ALONE)
         if wanted > claimed:
             assert first.best_next
             assert first.best_next.expected_quality == wanted
@@ -341,6 +343,29 @@ def test_a_scorer_answers_each_row_by_what_it_has(scene: Scene) -> None:
             assert found[:3] == scene.expected(groups, 1000.0)[:3]
 
 
+@pytest.mark.parametrize("groups", PATTERNS[1:-1:2], ids="+".join)
+def test_a_plan_for_some_columns_keeps_to_its_total(
+    groups: tuple[str, ...], scene: Scene
+) -> None:
+    """A frame is answered by it wherever, and costs what was planned."""
+    records = [record_of(row, groups) for row in scene.rows]
+    columns = ["id", *records[0]]
+    for each in (2.0, 6.0, 12.0, 1000.0):
+        total = each * len(records)
+        plan = BatchPlan.of(
+            scene.path, [1.0], count=len(records), total_cost=total, columns=columns
+        )
+        rows = Scorer(scene.path, plan=plan)(records)
+        spent, quality = (
+            float(np.mean([row[name] for row in rows]))
+            for name in ("cost", "expected_quality")
+        )
+        # who takes a step worth just the price, of 20 usd at most, is drawn
+        assert spent == pytest.approx(plan.expected_cost, abs=30 / len(rows) ** 0.5)
+        assert quality == pytest.approx(plan.expected_quality, abs=0.04)
+        assert plan.expected_cost <= each
+
+
 @pytest.mark.parametrize("groups", [("outline",), ("texture", "shape")], ids="+".join)
 def test_evaluate_says_how_good_a_file_is_answered_that_lacks_columns(
     groups: tuple[str, ...],
@@ -400,3 +425,28 @@ def test_a_group_of_which_a_column_is_missing_is_not_there(scene: Scene) -> None
     assert (answer.features, answer.reason) == ((), "missing")
     assert answer.best_next
     assert answer.best_next.columns == ("radius",)
+
+
+def test_estimators_answer_each_row_by_what_it_has(scene: Scene) -> None:
+    """As a server of the same index does, whatever the rows come in."""
+    costs = {"radius": 2, "texture": 5, "smoothness": 10, "concavity": 20}
+    names = [*costs]
+    rows = np.array([[float(row[name]) for name in names] for row in scene.rows])
+    labels = [row["label"] for row in scene.rows]
+    fitted = BudgetClassifier(
+        costs=costs, learner="logistic", search_budget_s=1.0, random_state=0
+    ).fit(pd.DataFrame(rows, columns=names), labels)
+    at_once = AtOnce(open_translator(fitted.index_, []))
+    draw = np.random.default_rng(0)
+    rows[draw.random(rows.shape) < 0.4] = np.nan
+    records: list[dict[str, Any]] = [
+        {n: value for n, value in zip(names, row, strict=True) if value == value}
+        for row in rows.tolist()
+    ]
+    given = [record or {"radius": None} for record in records]
+    for budget in (1.0, 8.0, 15.0, 1000.0):
+        terms = Terms(budget=budget)
+        expected = [at_once.answer(terms, record).label for record in given]
+        frame = pd.DataFrame(rows, columns=names)
+        assert fitted.predict(frame, budget=budget).tolist() == expected
+        assert fitted.predict(given, budget=budget).tolist() == expected

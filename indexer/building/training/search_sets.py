@@ -61,7 +61,8 @@ class SearchedSets:
 
         Those that no other dominates, the empty set, and of Greedy every beginning of
         a sequence that is better than the shorter ones: it answers when time is out.
-        Some more where items `may_lack` features, which `best_without` finds.
+        Some more where items `may_lack` features, each a mask of those that they lack
+        together, which `best_without` finds.
         `coefficients` (C, T) are the cost polynomials of `sets`; see `prune`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])

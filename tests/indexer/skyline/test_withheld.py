@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.skyline.prune import prune
-from polydom.indexer.skyline.withheld import MORE, PATTERNS, WORTH, best_without
+from polydom.indexer.skyline.withheld import MORE, PATTERNS, best_without
 from tests.support.oracles.given import Drawn
 
 SIZES = (1.0, 1.0)
@@ -15,10 +15,11 @@ SIZES = (1.0, 1.0)
 
 def keep(drawn: Drawn, features: range) -> tuple[set[int], list[int]]:
     """Rows on the skyline with that of nothing, and those beside them."""
+    parts = [1 << feature for feature in features]
     curves, qualities = np.array(drawn.costs)[:, None], np.array(drawn.qualities)
     kept = {0, *prune(curves, qualities, SIZES).tolist()}
     known = drawn.masks, curves, qualities, SIZES, None
-    return kept, best_without(features, *known, kept).tolist()
+    return kept, best_without(parts, *known, kept).tolist()
 
 
 @st.composite
@@ -64,6 +65,19 @@ def test_nothing_is_kept_for_features_that_are_always_there() -> None:
     assert keep(drawn, range(2))[1] == [2]
     # the second alone may be lacking
     assert keep(drawn, range(1, 2))[1] == []
+
+
+def test_what_comes_together_is_lacking_together() -> None:
+    """Two features read one column, a third another: neither of the two comes alone."""
+    masks, costs = [*range(8)], [float(mask.bit_count()) for mask in range(8)]
+    qualities = [0.1, 0.3, 0.5, 0.6, 0.4, 0.7, 0.8, 0.9]
+    curves, known = np.array(costs)[:, None], np.array(qualities)
+    kept = {0, *prune(curves, known, SIZES).tolist()}
+    assert kept == {0, 2, 6, 7}
+    apart = best_without([1, 2, 4], masks, curves, known, SIZES, None, kept)
+    assert {*apart.tolist()} == {1, 3, 4, 5}
+    together = best_without([0b011, 0b100], masks, curves, known, SIZES, None, kept)
+    assert {*together.tolist()} == {3, 4}
 
 
 def test_ways_that_are_too_many_are_not_all_looked_at() -> None:

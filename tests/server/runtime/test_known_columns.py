@@ -3,15 +3,17 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from polydom.features.errors import BadItem
 from polydom.indexer.index.built_facts import BuiltGaps
+from polydom.indexer.index.column_needs import USUAL, coming_together
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.runtime.known_columns import SHOWN, USUAL, KnownColumns
+from polydom.server.runtime.known_columns import SHOWN, KnownColumns
 from tests.support.free_records import save_records, stored
 from tests.support.waiting import until_ready
 
@@ -104,6 +106,10 @@ def test_features_are_withheld_where_no_model_knows_what_they_are(
     assert known.empty_in(record) == bits
     assert known.empty_in({**record, **dict.fromkeys(empty)}) == bits
     assert known.empty_in({**record, **dict.fromkeys(empty, math.nan)}) == bits
+    cells = {name: np.array([name in empty, False]) for name in known.bits}
+    assert known.withheld_of_rows(cells, 2).tolist() == [expected, 0]
+    present = {name: cells[name] for name in known.bits if name not in empty}
+    assert known.withheld_of_rows(present, 2).tolist() == [expected, expected]
     assert known.named(bits) == tuple(name for name in known.bits if name in empty)
 
 
@@ -113,3 +119,8 @@ def test_a_column_that_two_features_read_is_one() -> None:
     assert known.withheld(known.bits["age"]) == 0b11
     assert known.read_by(0b10) == known.bits["age"] | known.bits["job"]
     assert known.read_by(0) == 0
+
+
+def test_a_feature_brings_those_that_need_no_other_columns() -> None:
+    features = [PERSON, stored("age", ["age"]), OWN, JOB, stored("again", ["age"])]
+    assert coming_together(features) == (0b10011, 0b10010, 0b100, 0b1000, 0b10010)

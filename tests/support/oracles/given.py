@@ -47,9 +47,17 @@ def features_of(mask: int) -> Iterable[int]:
     return [k for k in range(mask.bit_length()) if mask >> k & 1]
 
 
-def best_with_one_more(drawn: Drawn, withheld: int, budget: float) -> float:
-    """The highest quality that fits, had one of the withheld features come."""
+def best_with_one_more(
+    drawn: Drawn, withheld: int, budget: float, together: Sequence[int]
+) -> float:
+    """The highest quality that fits, had one of the withheld features come.
+
+    Others come with it: of each feature a mask of those, itself too.
+    """
     return max(
-        (drawn.without(withheld ^ 1 << k).best(budget) for k in features_of(withheld)),
+        (
+            drawn.without(withheld & ~together[k]).best(budget)
+            for k in features_of(withheld)
+        ),
         default=-1.0,
     )
