@@ -1,1 +1,1 @@
-"""Tables: cells, columns and their values, dates, and records made of them."""
+"""Tables: what their columns hold, the features these are, and records of them."""

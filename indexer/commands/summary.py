@@ -60,7 +60,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
             lines.extend(some(facts, built))
     except KeyError:
         pass
-    return lines
+    return [*lines, *column_lines(columns_of(built))]
 
 
 def _print(console: "Console", lines: Iterator[str]) -> bool:
@@ -99,7 +99,6 @@ def _read_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  left out {name}: {why}"
     if len(skipped) > SHOWN:
         yield f"  ... and {len(skipped) - SHOWN:,} more"
-    yield from (f"  {line}" for line in column_lines(columns_of(built)))
     for warning in built.get("warnings", []):
         yield f"  mind: {warning}"
     names = facts["features"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polydom.features.errors import printable
 from polydom.features.readers.folders import readable
 from polydom.indexer.commands.app import AsJson, IndexFile, Verbose, show_index
 
@@ -29,6 +30,8 @@ def inspect(
 ) -> None:
     """Say what an index holds: its data, how accurate it is, what budgets buy."""
     from polydom.indexer.commands.report import facts_of
+    from polydom.indexer.commands.summary import columns_of
+    from polydom.indexer.index.column_facts import column_lines
     from polydom.indexer.index.index import Index
 
     if html is not None:
@@ -40,6 +43,8 @@ def inspect(
     if html is not None:
         _write_html(loaded, facts, index, html)
     show_index(loaded, facts, as_json, verbose)
+    for line in [] if as_json else column_lines(columns_of(facts.get("build", {}))):
+        typer.echo(printable(line))
     if not (as_json or verbose):
         typer.echo(f"how it came to that: polydom inspect {index} --verbose")
 
