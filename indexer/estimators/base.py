@@ -235,6 +235,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             raise BadInput(f"budget_ms came, but costs are in {unit}: give budget")
         if budget is not None and unit == "s":
             raise BadInput("budget came, but costs are seconds: give budget_ms")
+        name, given = ("budget_ms", budget_ms) if unit == "s" else ("budget", budget)
+        if given is not None and not given >= 0:
+            raise BadInput(f"{name} is {given!r}; it must be a number, 0 or more")
         amount = budget if budget_ms is None else budget_ms * 1e-3
         return math.inf if amount is None else float(amount)
 

@@ -28,6 +28,8 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
+# By what names budgets are given to the commands.
+BUDGETS = ("--budget-ms", "--budget")
 Separator = Annotated[
     str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
 ]

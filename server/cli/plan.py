@@ -12,7 +12,7 @@ from polydom.features.sizes import Size, read_size, show_size
 from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
-from .options import Budget, BudgetMs
+from .options import BUDGETS, Budget, BudgetMs
 
 if TYPE_CHECKING:
     from polydom.indexer.index.index import Index
@@ -89,7 +89,7 @@ def explain(
 
     package = package_of(index)
     unit = str(package.meta.get("unit", "s"))
-    amount = read_amount(unit, budget_ms, budget)
+    amount = read_amount(unit, budget_ms, budget, BUDGETS)
     if amount is None:
         needed = "--budget-ms" if unit == "s" else f"--budget (in {unit})"
         raise BadInput(f"say how much the item may cost: {needed}")

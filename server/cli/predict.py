@@ -18,7 +18,7 @@ from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from ..schema.predict import Answer, Reason, Terms
-from .options import Budget, BudgetMs, Exact, FeatureFiles
+from .options import BUDGETS, Budget, BudgetMs, Exact, FeatureFiles
 
 if TYPE_CHECKING:
     from polydom.indexer.index.package import Package
@@ -58,10 +58,12 @@ def predict(
     wrong with a file goes to standard error, with --json as JSON too; the others are
     answered, and the exit code is 1.
     """
+    from ..engine.budget import read_amount
     from ..runtime.warm_up import open_translator
 
     failed = False
     translator = open_translator(index, features)
+    read_amount(translator.unit, budget_ms, budget, BUDGETS)  # raises what is wrong
     package = translator.planner.package
     terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
     for path, answer in answer_files(translator, items, terms):
@@ -118,7 +120,8 @@ def read_payload(path: Path, kind: Kind) -> Any:
         return decode_content(data, kind)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
-        raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error
+        said = describe_decode_error(error, document=data)
+        raise BadItem(f"{said}; {needed} is needed") from error
 
 
 def _words_of(answer: Answer, package: "Package") -> str:

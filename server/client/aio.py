@@ -22,19 +22,19 @@ from typing import Protocol, Self
 from polydom.features.errors import BadInput
 
 from ..schema.predict import Answer
+from .items import AnyItem, packer_of
 from .messages import (
     AHEAD_BYTES,
     GRACE_S,
     READ_BYTES,
     Address,
-    AnyItem,
     BatchExchange,
     FromBatch,
     HttpResponse,
     NoAnswer,
-    packer_of,
     patience_s,
     read_answer,
+    refuse_budget,
 )
 
 PAUSE_S = 0.05
@@ -106,6 +106,8 @@ class AsyncClient:
         exact: bool = False,
     ) -> Answer:
         """Classify one item; as `Client.predict`."""
+        refuse_budget("budget_ms", budget_ms)
+        refuse_budget("budget", budget)
         request = self._address.predict(
             item,
             budget_ms=budget_ms,
@@ -136,6 +138,8 @@ class AsyncClient:
             count = len(items)
         if total_budget_ms is None and total_budget is None:
             raise BadInput("say with total_budget_ms what all items may take together")
+        refuse_budget("total_budget_ms", total_budget_ms)
+        refuse_budget("total_budget", total_budget)
         terms = {
             "budget_ms": total_budget_ms,
             "budget": total_budget,

@@ -1,9 +1,8 @@
 """What the clients send and read, without doing either: bytes out, bytes in."""
 
-import json
+import math
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,10 +15,10 @@ from polydom.features.errors import BadInput, PolydomError
 from .. import errors as server_errors
 from ..errors import Failure
 from ..schema.batch import Entry, ErrorEntry, Totals
-from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
-from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
+from ..schema.predict import MSGPACK, Answer
+from ..schema.streams import JsonLines, MsgpackStream, Stream
+from .items import AnyItem, body_of
 
-AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals
 
 READ_BYTES = 256 << 10
@@ -165,48 +164,10 @@ def patience_s(budget_ms: float | None, grace_s: float) -> float:
     return (UNNAMED_S if budget_ms is None else budget_ms / 1e3) + grace_s
 
 
-def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Write one item down as a body, with its content type; BadInput if it is none."""
-    if isinstance(item, Path):
-        data = item.read_bytes()
-        if item.suffix.lower() == ".json":
-            return b'{"record":' + data + b"}", JSON
-        return data, "application/octet-stream"
-    if isinstance(item, str):
-        return item.encode(), "text/plain"
-    fields = _fields(item)
-    if "record" in fields:
-        return encode(fields), JSON
-    return fields["image_base64"], "application/octet-stream"
-
-
-def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
-    """Choose how a batch goes over the wire, by its first item.
-
-    That is a content type, and a function that writes one item. Images go as msgpack,
-    which spares the third that base64 adds; texts and records as JSON Lines.
-    """
-    if isinstance(first, (bytes, bytearray, memoryview, Path)):
-        return MSGPACK[0], lambda item: encode_msgpack(_fields(item))
-    return JSON_LINES[0], lambda item: encode(_fields(item)) + b"\n"
-
-
-def _fields(item: AnyItem) -> dict[str, Any]:
-    if isinstance(item, Path):
-        if item.suffix.lower() == ".json":
-            return {"record": json.loads(item.read_bytes())}
-        if item.suffix.lower() in (".txt", ".text", ".md"):
-            return {"text": item.read_text(encoding="utf-8")}
-        return {"image_base64": item.read_bytes()}
-    if isinstance(item, str):
-        return {"text": item}
-    if isinstance(item, Mapping):
-        return {"record": dict(item)}
-    if isinstance(item, (bytes, bytearray, memoryview)):
-        return {"image_base64": bytes(item)}
-    raise BadInput(
-        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
-    )
+def refuse_budget(name: str, amount: float | None) -> None:
+    """Raise BadInput where an argument of that name is no budget."""
+    if amount is not None and not 0 <= amount < math.inf:
+        raise BadInput(f"{name} is {amount!r}; it must be a finite number, 0 or more")
 
 
 class BatchExchange:

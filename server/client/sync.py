@@ -13,7 +13,8 @@ from typing import Self, TypeVar
 
 from ..schema.predict import Answer
 from .aio import AsyncClient, broken, silent
-from .messages import GRACE_S, READ_BYTES, AnyItem, FromBatch
+from .items import AnyItem
+from .messages import GRACE_S, READ_BYTES, FromBatch
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")

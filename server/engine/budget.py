@@ -72,23 +72,29 @@ Budget = Deadline | Allowance
 
 
 def read_amount(
-    unit: str, budget_ms: float | None, budget: float | None
+    unit: str,
+    budget_ms: float | None,
+    budget: float | None,
+    names: tuple[str, str] = ("budget_ms", "budget"),
 ) -> float | None:
     """Amount asked for in an index's own unit, "s" or a currency; None where none was.
+
+    `names` are those by which both were given.
 
     Raises
     ------
     BadInput
         If the amount is negative or not finite, or given in the wrong way.
     """
+    in_ms, in_unit = names
     if unit == "s" and budget is not None:
-        raise BadInput("this index counts time: give 'budget_ms', not 'budget'")
+        raise BadInput(f"this index counts time: give {in_ms!r}, not {in_unit!r}")
     if unit != "s" and budget_ms is not None:
         raise BadInput(
             f"this index counts costs in {unit}, which time does not reduce: give "
-            "'budget' in that unit, not 'budget_ms'"
+            f"{in_unit!r} in that unit, not {in_ms!r}"
         )
-    name, amount = ("budget_ms", budget_ms) if unit == "s" else ("budget", budget)
+    name, amount = (in_ms, budget_ms) if unit == "s" else (in_unit, budget)
     if amount is not None and not 0 <= amount < math.inf:
         raise BadInput(f"{name} is {amount}; it must be a finite number, 0 or more")
     return amount / 1e3 if amount is not None and unit == "s" else amount

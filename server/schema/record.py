@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from polydom.features.errors import BadItem
 from polydom.features.items import NEEDED
+from polydom.features.wording import without_mark
 
 from .bounds import LARGE
 from .json_keys import Twice, refuse_twice, twice_in_json
@@ -56,7 +57,7 @@ def decode_record(data: str | bytes) -> dict[str, Any]:
     BadItem
         If it is no object, or a column holds a list or an object, or is given twice.
     """
-    document = data.encode() if isinstance(data, str) else data
+    document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
         record = _decode(document)
     except msgspec.ValidationError as error:
@@ -96,7 +97,8 @@ def refuse_record(
         raise BadItem(f"a record was expected, not {came}") from error
     name = None if len(holder) > LARGE else _wrong_column(holder, packed)
     column = "a column" if name is None else f"column {name[:80]!r}"
-    raise BadItem(f"{column} holds a {came}; {NEEDED}") from error
+    twice = "; are the columns in it?" if name == "record" and came == "dict" else ""
+    raise BadItem(f"{column} holds a {came}; {NEEDED}{twice}") from error
 
 
 def _wrong_column(holder: bytes | Raw, packed: bool) -> str | None:

@@ -127,7 +127,8 @@ def _decode_object(
         ask = (_decode_msgpack if packed else _decode_json)(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(body, packed=packed, error=error)
-        said = misplaced.of_one(error, body, kind, packed=packed)
+        said = misplaced.of_request(error)
+        said = said or misplaced.of_one(error, body, kind, packed=packed)
         document = b"" if packed else body
         said = said or describe_decode_error(error, PredictRequest, document)
         raise BadInput(f"body: {said}") from error

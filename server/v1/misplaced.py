@@ -19,6 +19,9 @@ _ITEMS = BatchItem.__struct_fields__
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.S)
 _A_LIST = "Expected `object`, got `array`"
 _MORE = "trailing characters"
+# What other servers, and /v1/batch, call items of which there may be many.
+_MANY = ("items", "instances", "inputs")
+_SEVERAL = 'several items go to /v1/batch, as {"items": [...]} or one a line'
 # Characters of a column's value that are shown.
 _LONGEST_VALUE = 20
 
@@ -37,8 +40,6 @@ def of_one(
     kind
         What the index classifies; None where nobody knows.
     """
-    if str(error) == _A_LIST:
-        return 'a list came; several items go to /v1/batch as {"items": [...]}'
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None
     wire: Any = msgspec.msgpack if packed else msgspec.json
@@ -60,6 +61,18 @@ def of_one(
     shown = json.dumps({name[:SHOWN]: _shown(value)}, ensure_ascii=False)
     more = ", ..." if len(strange) > 1 else ""
     return f'no "record": put the columns in it: {{"record": {shown[:-1]}{more}}}}}'
+
+
+def of_request(error: Exception) -> str | None:
+    """Say where several items belong that came as a request for one; None as above."""
+    said = str(error)
+    unknown = _UNKNOWN.fullmatch(said)
+    if said == _A_LIST:
+        return f"a list came; {_SEVERAL}"
+    if unknown is not None and unknown[1] in _MANY:
+        protocol = "; /v2/models/NAME/infer takes inputs" * (unknown[1] == "inputs")
+        return f"{unknown[1]!r} is unknown; {_SEVERAL}{protocol}"
+    return f"more came behind the first object; {_SEVERAL}" if _MORE in said else None
 
 
 def _shown(value: Any) -> Any:

@@ -125,6 +125,9 @@ def test_texts_of_one_length_have_one_plan_and_of_many_many(tmp_path: Path) -> N
     low, high = model.index_.sizes
     short = model.plan(size=low, budget_ms=1000)
     assert short["cost"] <= model.plan(size=high, budget_ms=1000)["cost"]
+    for amount in (-1, float("nan")):
+        with pytest.raises(BadInput, match=f"^budget_ms is {amount!r}; it must be"):
+            model.predict(texts, budget_ms=amount)
     between_ms = (short["cost"] + model.plan(size=high)["cost"]) / 2
     answers = model.predict(texts, budget_ms=between_ms)
     for text, answer in zip(texts, answers, strict=True):

@@ -133,7 +133,7 @@ def test_plan_needs_no_size_of_a_record(
         (("--budget-ms", 1), "say how large the text is: --size, in characters"),
         (("--size", 100), "say how much the item may cost: --budget-ms"),
         (("--size", 0, "--budget-ms", 1), "size is 0.0"),
-        (("--size", 100, "--budget-ms", "nan"), "budget_ms is nan"),
+        (("--size", 100, "--budget-ms", "nan"), "--budget-ms is nan"),
         (("--size", 100, "--budget", 1), "counts time"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -15,6 +15,7 @@ from polydom.server.runtime.translator import Translator
 from polydom.server.schema.predict import Reason
 from polydom.server.settings import Settings
 from tests.support.commands import run
+from tests.support.free_records import save_records
 from tests.support.outcomes import outcome_of
 from tests.support.planners import INDEX, planner_of
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
@@ -59,7 +60,7 @@ def test_predict_refuses_files_that_are_no_item(
     index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     noise = tmp_path / "noise.txt"
-    noise.write_bytes(b"\xff\xfe")
+    noise.write_bytes(b"\xffa")
     for path, message in (
         (tmp_path / "none.txt", "none.txt: No such file"),
         (tmp_path, "this is a folder; name its files, or use `polydom score`"),
@@ -149,3 +150,53 @@ def test_predict_needs_the_file_that_defines_the_users_own_features(
     code, _, err = run(capsys, "predict", index, tmp_path)
     assert code == 1
     assert "--features FILE" in err
+
+
+@pytest.mark.parametrize("command", ["predict", "plan"])
+@pytest.mark.parametrize(
+    ("unit", "given", "said"),
+    [
+        ("s", ("--budget-ms", -1), "--budget-ms is -1.0; it must be a finite number"),
+        ("s", ("--budget", 5), "give '--budget-ms', not '--budget'"),
+        ("usd", ("--budget", "nan"), "--budget is nan; it must be a finite number"),
+        ("usd", ("--budget-ms", 5), "give '--budget' in that unit, not '--budget-ms'"),
+    ],
+)
+def test_a_budget_that_is_none_is_named_as_it_was_given(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    unit: str,
+    given: tuple[Any, Any],
+    said: str,
+) -> None:
+    index = save_index(tmp_path, unit=unit)
+    (tmp_path / "a.txt").write_text(HAM)
+    rest = (tmp_path / "a.txt", *OWN) if command == "predict" else ("--size", 100)
+    code, out, err = run(capsys, command, index, *rest, *given)
+    assert (code, out) == (1, "")
+    assert said in err
+
+
+def test_predict_says_what_to_write_instead_of_what_is_no_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = {
+        "mark": b"\xef\xbb\xbf" + b'{"age": 20}',
+        "nan": b'{"age": NaN}',
+        "python": b"{'age': 20}",
+        "utf16": '{"age": 20}'.encode("utf-16"),
+        "twice": b'{"record": {"age": 20}}',
+    }
+    paths = {name: tmp_path / f"{name}.json" for name in contents}
+    for name, content in contents.items():
+        paths[name].write_bytes(content)
+    code, out, err = run(capsys, "predict", save_records(tmp_path), *paths.values())
+    assert code == 1
+    assert out.startswith(f"{paths['mark']}: no (1.000)")
+    nan, python, utf16, twice = err.splitlines()
+    assert "NaN is no JSON: null is a gap" in nan
+    assert "JSON has double quotes, not single ones" in python
+    assert "it looks like UTF-16: send UTF-8" in utf16
+    assert "column 'record' holds a dict" in twice
+    assert twice.endswith("; are the columns in it?")

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
 
 import msgpack
 import pytest
@@ -19,10 +18,8 @@ from polydom.server.client.messages import (
     FromBatch,
     HttpResponse,
     NoAnswer,
-    body_of,
     chunk_of,
     error_of,
-    packer_of,
 )
 from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
@@ -98,29 +95,6 @@ def test_every_error_of_the_wire_comes_back_as_its_own_class() -> None:
         error_of(404, b'{"error":"","code":"unknown_model"}'), UnknownModel
     )
     assert isinstance(error_of(502, b"<html>"), PolydomError)
-
-
-def test_items_become_bodies_and_pieces_of_a_batch(tmp_path: Path) -> None:
-    record, image, text = (tmp_path / name for name in ("a.json", "b.jpg", "c.txt"))
-    record.write_text('{"a":1}')
-    image.write_bytes(b"\xff\xd8")
-    text.write_text("hi")
-    assert body_of(record) == (b'{"record":{"a":1}}', "application/json")
-    assert body_of({"a": 1}) == (b'{"record":{"a":1}}', "application/json")
-    assert body_of(image) == (b"\xff\xd8", "application/octet-stream")
-    assert body_of("hi") == (b"hi", "text/plain")
-    kind, pack = packer_of(image)
-    assert kind == "application/msgpack"
-    assert msgpack.unpackb(pack(image)) == {"image_base64": b"\xff\xd8"}
-    assert msgpack.unpackb(pack(b"\xff\xd8")) == {"image_base64": b"\xff\xd8"}
-    assert msgpack.unpackb(pack(text)) == {"text": "hi"}
-    assert msgpack.unpackb(pack(record)) == {"record": {"a": 1}}
-    kind, pack = packer_of("hi")
-    assert (kind, pack("hi")) == ("application/jsonl", b'{"text":"hi"}\n')
-    assert pack({"a": 1}) == b'{"record":{"a":1}}\n'
-    for write in (body_of, pack):
-        with pytest.raises(BadInput, match="not int"):
-            write(3)  # type: ignore[arg-type]
 
 
 def test_entries_are_told_apart_by_what_they_hold() -> None:

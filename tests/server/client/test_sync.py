@@ -272,3 +272,14 @@ def test_clients_ask_over_tls(
             asyncio.run(ask(url))
         finally:
             process.terminate()
+
+
+@pytest.mark.parametrize("amount", [-1, float("nan"), float("inf")])
+def test_a_budget_that_is_none_is_named_as_it_was_given(amount: float) -> None:
+    with Client("http://127.0.0.1:1") as client:  # nobody is asked
+        for name in ("budget_ms", "budget"):
+            with pytest.raises(BadInput, match=f"^{name} is {amount!r}; it must be"):
+                client.predict(HAM, **{name: amount})  # type: ignore[arg-type]
+        for name in ("total_budget_ms", "total_budget"):
+            with pytest.raises(BadInput, match=f"^{name} is {amount!r}; it must be"):
+                next(client.predict_batch([HAM], **{name: amount}))  # type: ignore[arg-type]

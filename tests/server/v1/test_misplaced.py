@@ -63,7 +63,10 @@ def test_an_item_under_no_key_or_another_is_said_where_it_belongs(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b'[{"text": "a"}]', 'several items go to /v1/batch as {"items": [...]}'),
+        (b'[{"text": "a"}]', 'several items go to /v1/batch, as {"items": [...]}'),
+        (b'{"text": "a"}\n{"text": "b"}', "more came behind the first object; several"),
+        (b'{"instances": []}', "'instances' is unknown; several items go to"),
+        (b'{"inputs": []}', "/v2/models/NAME/infer takes inputs"),
         (b'"{\\"text\\": \\"a\\"}"', "this JSON was made JSON once more"),
         (b"null", "null came; an object is needed"),
         (b"{'text': 'a'}", "JSON has double quotes, not single ones"),

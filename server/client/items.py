@@ -1,0 +1,118 @@
+"""Items as a program has them, written down for the wire."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.wording import without_mark
+
+from ..schema.predict import MSGPACK
+from ..schema.streams import JSON, JSON_LINES
+
+AnyItem = bytes | str | Mapping[str, Any] | Path
+_BYTES = (bytes, bytearray, memoryview)
+# What pandas has where nothing is.
+_NOTHING = ("NAType", "NaTType")
+_WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
+
+
+def body_of(item: AnyItem) -> tuple[bytes, str]:
+    """Write one item down as a body, with its content type.
+
+    Raises
+    ------
+    BadInput
+        If it is no item.
+    BadItem
+        If a text or a record holds what cannot be sent.
+    """
+    if isinstance(item, Path):
+        data = item.read_bytes()
+        if item.suffix.lower() == ".json":
+            return b'{"record":' + without_mark(data) + b"}", JSON
+        return data, "application/octet-stream"
+    if isinstance(item, str) and not item.lstrip().startswith("{"):
+        return _written(str.encode, item), "text/plain"
+    fields = _fields(item)  # as plain text, what looks like a request is refused
+    if "image_base64" not in fields:
+        return _written(_encode, fields), JSON
+    return fields["image_base64"], "application/octet-stream"
+
+
+def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
+    """Choose how a batch goes over the wire, by its first item.
+
+    That is a content type, and a function that writes one item; it raises as `body_of`.
+    Images go as msgpack, which spares the third that base64 adds; texts and records as
+    JSON Lines.
+    """
+    if isinstance(first, (*_BYTES, Path)):
+        return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))
+    return JSON_LINES[0], lambda item: _written(_encode, _fields(item)) + b"\n"
+
+
+def _fields(item: AnyItem) -> dict[str, Any]:
+    if isinstance(item, Path):
+        if item.suffix.lower() == ".json":
+            return {"record": json.loads(item.read_bytes())}
+        if item.suffix.lower() in (".txt", ".text", ".md"):
+            return {"text": item.read_text(encoding="utf-8")}
+        return {"image_base64": item.read_bytes()}
+    if isinstance(item, str):
+        return {"text": item}
+    if isinstance(item, Mapping):
+        for name, value in item.items():
+            if isinstance(value, _BYTES) or _is_infinite(value):
+                raise BadItem(f"column {name!r:.80} holds {value!r:.40}; {_WANTED}")
+        return {"record": dict(item)}
+    if isinstance(item, _BYTES):
+        return {"image_base64": bytes(item)}
+    cure = "; give its to_dict()" if type(item).__name__ == "Series" else ""
+    raise BadInput(
+        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}{cure}"
+    )
+
+
+def _is_infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
+
+
+def _plain(value: Any) -> Any:
+    """Make a value that goes over the wire of one that NumPy or pandas has.
+
+    Neither need be there. What no column holds raises BadItem.
+    """
+    if type(value).__name__ in _NOTHING:
+        return None
+    if isinstance(value, date):  # as pandas' times are
+        return value.isoformat()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
+        raise BadItem(f"a column holds a {type(value).__name__}; {_WANTED}")
+    if type(value).__name__ == "datetime64":  # in nanoseconds it would be a number
+        value = value.astype("M8[us]")
+    if _is_infinite(plain := value.item()):
+        raise BadItem(f"a column holds {plain}; {_WANTED}")
+    return plain
+
+
+def _written(write: Callable[[Any], bytes], item: Any) -> bytes:
+    try:
+        return write(item)
+    except UnicodeEncodeError as error:
+        raise BadItem(
+            f"a text holds half a character ({item!r:.40}), which UTF-8 has not"
+        ) from error
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number").encode
+_encode_packed = msgspec.msgpack.Encoder(
+    enc_hook=_plain, decimal_format="number"
+).encode
