@@ -30,6 +30,12 @@ QUICK_TABLE = {
     "[costs]\n": "[costs]\nitems = 12\nrepeats = 2\n",
 }
 
+QUICK_MAILS = {
+    "# PROJECT.toml\n": (
+        "workers = 1\nsearch = { budget_s = 1 }\ncosts = { items = 12, repeats = 2 }\n"
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,3 +65,12 @@ def test_table(tmp_path: Path) -> None:
     names = ["outline", "texture", "surface", "shape"]
     with Reader(tmp_path, names, QUICK_TABLE) as reader:
         reader.follow(read("tutorials/table.md"))
+
+
+def test_mail(tmp_path: Path) -> None:
+    of_texts = ("text_length", "learned_opening", "learned_words", "learned_ngrams")
+    on_columns = [f"{column}: {n}" for column in ("subject", "body") for n in of_texts]
+    with Reader(
+        tmp_path, [*on_columns, "sender", "attachments"], QUICK_MAILS
+    ) as reader:
+        reader.follow(read("tutorials/mail.md"))
