@@ -32,12 +32,17 @@ class Node:
         Steps whose results it receives, in order; the item's payload if none.
     function
         What it does. It must not change what it receives.
+    declared
+        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. Of a feature
+        that declares seconds none are measured; of steps only those that take a text
+        out of a record declare any, beside what is measured.
     """
 
     name: str
     kind: Kind
     needs: tuple["Step", ...]
     function: Function
+    declared: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the function."""
@@ -58,14 +63,10 @@ class Feature(Node):
 
     Attributes
     ----------
-    declared
-        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. What
-        declares seconds is not measured.
     missing
         Whether NaN is a value: true only of a record's columns.
     """
 
-    declared: Mapping[str, float] = field(default_factory=dict)
     missing: bool = False
 
 
@@ -178,7 +179,7 @@ def feature(
             kind_of(where, function, kind, needs),
             tuple(needs),
             function,
-            dict(declared or {}),
+            declared=dict(declared or {}),
         )
 
     return decorate if function is None else decorate(function)

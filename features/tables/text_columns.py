@@ -53,7 +53,7 @@ class TextOf:
         raise BadItem(f"column {self.column!r} holds {came}; a text is needed")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StepOfColumn(Step):
     """A step of texts, carried out on a column; equal where both are the same.
 
@@ -82,34 +82,47 @@ def name_on(column: str, feature: str) -> str:
     return f"{column}{BETWEEN}{feature}"
 
 
-def feature_on(text: TextOf, feature: Feature) -> Feature:
-    """Make a feature of texts one of records, on a column."""
-    made: dict[Step, StepOfColumn] = {}
+def feature_on(
+    text: TextOf, feature: Feature, declared: Mapping[str, float] | None = None
+) -> Feature:
+    """Make a feature of texts one of records, on a column.
+
+    `declared` are the costs of having the text, by unit, which all features of the
+    column share.
+    """
+    begin = StepOfColumn(
+        f"text of {text.column}",
+        "record",
+        (),
+        text,
+        declared=dict(declared or {}),
+        text=text,
+    )
+    made: dict[Step | None, StepOfColumn] = {None: begin}
     needs = tuple(_step_on(text, need, made) for need in feature.needs)
     return replace(
         feature,
         name=name_on(text.column, feature.name),
         kind="record",
-        needs=needs or (_begin(text, made),),
+        needs=needs or (begin,),
     )
 
 
-def _step_on(text: TextOf, step: Step, made: dict[Step, StepOfColumn]) -> StepOfColumn:
-    """Make a step of texts one of a column, once each: a fingerprint minds that."""
+def _step_on(
+    text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
+) -> StepOfColumn:
+    """Make a step of texts one of a column, once each: a fingerprint minds that.
+
+    That of None takes the text.
+    """
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(
             name_on(text.column, step.name),
             "record",
-            needs or (_begin(text, made),),
+            needs or (made[None],),
             step.function,
-            text,
-            step,
+            text=text,
+            of=step,
         )
     return made[step]
-
-
-def _begin(text: TextOf, made: dict[Step, StepOfColumn]) -> StepOfColumn:
-    """Make the step that takes the text, once."""
-    step = StepOfColumn(f"text of {text.column}", "record", (), text, text)
-    return made.setdefault(step, step)

@@ -316,11 +316,11 @@ def _is_text(group: Columns, texts: TextColumns) -> bool:
             "free text, beside others: features of texts read one column each. Leave "
             'it out of the group, or give it one of its own, or kind = "word"'
         )
-    if group.cost:
+    if group.cost and len(own) > 1:
         raise BadProject(
-            f"[[features.columns]] {group.name!r} has a cost, and its columns hold "
-            "free text, whose features are measured: leave the cost out, or say "
-            'kind = "word"'
+            f"[[features.columns]] {group.name!r} has a cost and {len(own)} columns of "
+            "free text, which are not bought together: a group for each says what it "
+            "costs"
         )
     return True
 

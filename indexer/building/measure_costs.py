@@ -138,7 +138,8 @@ class Curves:
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.
 
-        A feature that declares seconds is charged those instead of the measured ones.
+        A feature that declares seconds is charged those instead of the measured ones;
+        what a step declares is charged beside.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
@@ -147,10 +148,11 @@ class Curves:
             row[: len(measured)] = weights.get("s", 0.0) * measured
         features, steps = np.split(table[:-1], [len(self.features)])
         for row, feature in zip(features, extractor.features, strict=True):
-            declared = feature.declared or {}
-            if "s" in declared:
+            if "s" in feature.declared:
                 row[:] = 0.0
-            row[0] += sum(weights.get(unit, 0.0) * c for unit, c in declared.items())
+        nodes = [*extractor.features, *extractor.steps]
+        for row, node in zip(table, nodes, strict=False):
+            row[0] += sum(weights.get(unit, 0) * c for unit, c in node.declared.items())
         return CostTable(features, steps, extractor.needs, table[-1])
 
 

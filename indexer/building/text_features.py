@@ -19,7 +19,7 @@ from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.tables.column_kinds import ColumnTerms, read_column
 from polydom.features.tables.records import Column, Records, column_names
-from polydom.features.tables.text_columns import BETWEEN, feature_on, name_on
+from polydom.features.tables.text_columns import BETWEEN, name_on
 from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 from polydom.features.wording import hint
 
@@ -66,7 +66,7 @@ class ChosenRecipe(NamedTuple):
     def feature(self, learned: TermWeights) -> Feature:
         """Make the feature, of weights that were learned."""
         made = self.recipe.feature(learned)
-        return made if self.text is UNSET else feature_on(self.text.begin, made)
+        return made if self.text is UNSET else self.text.put(made)
 
 
 class Chosen(NamedTuple):
@@ -192,7 +192,7 @@ class TextColumns:
             if isinstance(one, Recipe):
                 recipes.append(ChosenRecipe(one, text))
                 continue
-            feature = feature_on(text.begin, one)
+            feature = text.put(one)
             made_of, ready_made = fingerprint(feature), name not in self.own
             stored = StoredFeature(
                 feature.name, 0, made_of, ready_made, None, UNSET, text
@@ -250,13 +250,15 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Find the columns of free text, and their longest texts."""
+    """Find the columns of free text, their longest texts, and what they cost."""
+    groups = project.features.columns
+    costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
         for name, column in items.columns.items():
             if column.kind == "text":
-                yield name, StoredText(name, _most(_lengths(column)[items.rows]))
+                most = _most(_lengths(column)[items.rows])
+                yield name, StoredText(name, most, costs.get(name))
         return
-    groups = project.features.columns
     said = {name: group.kind for group in groups for name in group.columns}
     for name, cells in _strings(items).items():
         lengths = np.array([len(cell or "") for cell in cells])
@@ -264,7 +266,7 @@ def _texts_in(
         plain = [c and c.encode(errors="replace").decode() for c in cells]
         terms = ColumnTerms(said.get(name), typed=True)
         if read_column(name, pa.array(plain, pa.string()), terms).kind == "text":
-            yield name, StoredText(name, _most(lengths))
+            yield name, StoredText(name, _most(lengths), costs.get(name))
 
 
 def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:

@@ -208,8 +208,9 @@ class Index:
         ----------
         factors
             How much slower the other machine is at each part.
-        declared : (m,)
-            The part of each feature's cost that is no measured time, in budget units.
+        declared : (m,) or (m + s,)
+            The part of each feature's cost, then of each step's, that is no measured
+            time, in budget units.
 
         Raises
         ------

@@ -71,17 +71,26 @@ def rescale_costs(
 ) -> CostTable:
     """Multiply what was measured by the factors, and leave what was declared.
 
-    `declared` (m,) is the part of each feature's constant that is no measured time.
+    `declared` (m,) or (m + s,) is the part of each feature's constant that is no
+    measured time, then of each step's.
     """
-    fixed = np.zeros_like(costs.feature_coefficients)
-    fixed[:, 0] = np.minimum(declared, costs.feature_coefficients[:, 0])
-    measured = costs.feature_coefficients - fixed
+    features = costs.feature_coefficients
+    m = len(features)
+    steps = declared[m:] if len(declared) > m else np.zeros(len(factors.steps))
     return replace(
         costs,
-        feature_coefficients=fixed + factors.features[:, np.newaxis] * measured,
-        step_coefficients=factors.steps[:, np.newaxis] * costs.step_coefficients,
+        feature_coefficients=_scaled(features, factors.features, declared[:m]),
+        step_coefficients=_scaled(costs.step_coefficients, factors.steps, steps),
         overhead=factors.overhead * costs.overhead,
     )
+
+
+def _scaled(coefficients: Floats, factors: Floats, declared: Floats) -> Floats:
+    """Multiply rows by their factors, but for what was declared of their constants."""
+    fixed = np.zeros_like(coefficients)
+    fixed[:, 0] = np.minimum(declared, coefficients[:, 0])
+    scaled: Floats = fixed + factors[:, np.newaxis] * (coefficients - fixed)
+    return scaled
 
 
 def _factor(ratios: Floats) -> float:

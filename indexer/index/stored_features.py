@@ -20,6 +20,8 @@ from polydom.features.tables.text_columns import TextOf, feature_on, name_on
 from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
+from .built_facts import LARGEST
+
 NOT_ANY: Mapping[str, TermWeights] = {}
 
 OWN_CURE = (
@@ -57,15 +59,23 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The column of free text that a feature of texts reads; see `TextOf`."""
+    """The column of free text that a feature of texts reads; see `TextOf`.
+
+    `declared` is what having the text costs, by unit.
+    """
 
     column: str
     most: Annotated[int, msgspec.Meta(ge=1)]
+    declared: dict[str, Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]] | None = None
 
     @property
     def begin(self) -> TextOf:
         """What takes the text out of a record."""
         return TextOf(self.column, self.most)
+
+    def put(self, feature: Feature) -> Feature:
+        """Put a feature of texts on the column."""
+        return feature_on(self.begin, feature, self.declared)
 
 
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,9 +113,7 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def on_column(self, feature: Feature) -> Feature:
         """Put the feature of that name on its column, if it is to be on one."""
-        if self.text is UNSET:
-            return feature
-        return feature_on(self.text.begin, feature)
+        return feature if self.text is UNSET else self.text.put(feature)
 
 
 def load_extractor(

@@ -99,12 +99,12 @@ def rescale(
 
 
 def _declared(planner: Planner) -> NDArray[np.float64]:
-    """Cost of each feature that is no time measured, in the index's unit."""
-    weights = _weights(planner.package)
+    """Cost of each feature and step that is no time measured, in the index's unit."""
+    weights, extractor = _weights(planner.package), planner.extractor
     return np.array(
         [
             sum(weights.get(unit, 0.0) * cost for unit, cost in one.declared.items())
-            for one in planner.extractor.features
+            for one in (*extractor.features, *extractor.steps)
         ]
     )
 

@@ -11,9 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polydom.features.errors import BadFeature, BadIndexFile, BadInput, BadItem
+from polydom.features.errors import BadFeature, BadIndexFile, BadItem
 from polydom.features.items import record_item
 from polydom.indexer import BudgetClassifier, Index, build
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.indexer.index.pdx_file import read_file
 from polydom.server import Scorer, score_items
 from tests.support.commands import run
@@ -302,9 +303,32 @@ def test_an_estimator_takes_a_frame_with_a_column_of_text(scene: Scene) -> None:
     assert model.predict(records).tolist() == said.tolist()
     with pytest.raises(BadItem, match="'body' holds a number; a text is needed"):
         model.predict([{**records[0], "body": 5}])
-    priced = BudgetClassifier(learner="tree", costs={"body": 1.0}, n_jobs=1)
-    with pytest.raises(BadInput, match="'body' has a cost, and its columns hold free"):
-        priced.fit(X[:200], y[:200])
+
+
+def test_a_text_that_costs_something_is_paid_once(scene: Scene) -> None:
+    frame = pd.DataFrame(scene.rows).astype({"files": float})
+    X, y = frame.drop(columns=["label", "subject"]), frame["label"]
+    costs = {"body": 3.0, "sender": 1.0}
+    model = BudgetClassifier(learner="tree", costs=costs, random_state=0, n_jobs=1)
+    model.set_params(search_budget_s=1.0).fit(X, y)
+    assert not any(n.startswith("body") for n in model.plan(budget=2.9)["features"])
+    index = model.index_
+    package = index.package
+    assert package is not None
+    assert len(package.features) == 2 + 8
+    for row, mask in enumerate(package.masks.tolist()):
+        names = {package.features[k].name for k in range(10) if mask >> k & 1}
+        expected = 3 * any(n.startswith("body") for n in names) + ("sender" in names)
+        assert index.cost_s(row, 1.0) == expected, names
+    # elsewhere it costs the same, however fast the machine is
+    extractor = package.extractor()
+    twice = MachineFactors(
+        2.0, np.full(len(extractor.steps), 2.0), np.full(10, 2.0), 2.0
+    )
+    nodes = [*extractor.features, *extractor.steps]
+    declared = [node.declared.get("cost", 0.0) for node in nodes]
+    slower = index.rescaled(twice, declared)
+    assert sorted(slower.coefficients[:, 0]) == sorted(index.coefficients[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,12 @@ def test_a_group_of_kind_text_says_no_more_than_that(tmp_path: Path) -> None:
             "'all' has column 'body', which holds free text, beside others",
         ),
         (
-            {"columns": [{"name": "b", "columns": ["body"], "cost": {"s": 1.0}}]},
-            "'b' has a cost, and its columns hold free text",
+            {
+                "columns": [
+                    {"name": "b", "columns": ["body", "subject"], "cost": {"s": 1}}
+                ]
+            },
+            "'b' has a cost and 2 columns of free text",
         ),
     ],
 )
