@@ -56,6 +56,15 @@ def _without_offer(data: bytes, end: int) -> bytes:
     return data
 
 
+def _what_came(data: bytes) -> str:
+    """Say what bytes are that are no HTTP/1.1, for whoever asked the wrong port."""
+    if data.startswith((b"PRI * HTTP/2", b"SM\r\n\r\n")):
+        return "HTTP/2 came, as gRPC speaks it; this port answers HTTP/1.1"
+    if data.startswith(b"\x16\x03"):
+        return "TLS came; this port answers http://, not https://"
+    return "Invalid HTTP request received."
+
+
 class Next(Enum):
     """What the next byte of a connection belongs to."""
 
@@ -250,7 +259,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._put_back(data)
             else:
                 why = error.__context__
-                said = "Invalid HTTP request received."
+                said = _what_came(data)
                 self.logger.warning(said)
                 self._refuse(400, str(why) if isinstance(why, _Refused) else said)
         if self._next is not REQUEST:

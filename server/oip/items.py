@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024
 RECORD = "record"
+# What clients call an input of which nobody told them the name, as `input-0`.
+_NAMELESS = re.compile(r"inputs?[-_]?\d*", re.IGNORECASE)
 # What stands where an answer says none.
 _NOTHING = {"reason": "", "missing": 0}
 
@@ -98,7 +101,7 @@ class Items:
             raise BadInput("an input is given twice")
         if self._kind == "record":
             return [PredictRequest(record=record) for record in self._records(inputs)]
-        if names != [self._kind] or inputs[0].datatype != BYTES:
+        if not self._is_whole(names, self._kind) or inputs[0].datatype != BYTES:
             came = ", ".join(f"{t.name[:40]!r} of {t.datatype}" for t in inputs[:4])
             raise BadInput(
                 f"one input {self._kind!r} of {BYTES} is needed; {came or 'none'} came"
@@ -185,7 +188,7 @@ class Items:
         if not inputs:
             raise BadInput("there are no inputs")
         names = [tensor.name for tensor in inputs]
-        if names == [RECORD] and RECORD not in self._columns.names:
+        if self._is_whole(names, RECORD):
             if inputs[0].datatype != BYTES:
                 return self._rows_of(inputs[0])
             most = len(self._columns.names) or USUAL_COLUMNS
@@ -199,6 +202,14 @@ class Items:
             {name: _cell(value, name) for name, value in zip(columns, row, strict=True)}
             for row in zip(*columns.values(), strict=True)
         ]
+
+    def _is_whole(self, names: Sequence[str], own: str) -> bool:
+        """Say whether the only input holds whole items, by its own name or by none."""
+        if len(names) != 1 or names[0] in self._columns.names:
+            return False
+        # what reads any column may have one that is called so
+        knows = self._kind != RECORD or bool(self._columns.names)
+        return names[0] == own or (knows and bool(_NAMELESS.fullmatch(names[0])))
 
     def _rows_of(self, tensor: Tensor) -> list[Record]:
         """Cut a matrix of numbers into records, a row each."""

@@ -277,6 +277,24 @@ def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
     assert json.loads(body)["code"] == "bad_input"
 
 
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "this port answers HTTP/1.1"),
+        (b"\x16\x03\x01\x00\xc8\x01\x00", "TLS came; this port answers http://"),
+    ],
+)
+def test_protocol_says_what_came_to_the_wrong_port(sent: bytes, said: str) -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(sent)
+        return bytes(await reader.read())
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    assert said in asyncio.run(main()).decode()
+
+
 class Strict(HttpProtocol):
     receive_s = 0.05
     head_limit = 200

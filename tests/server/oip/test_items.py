@@ -227,3 +227,24 @@ def test_outputs_that_are_not_there_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=match):
         kinds["texts"].check(outputs)
+
+
+@pytest.mark.parametrize("name", ["input-0", "input_1", "INPUT0", "input", "inputs"])
+def test_an_only_input_without_a_name_of_its_own_is_the_items(
+    kinds: Indexes, name: str
+) -> None:
+    """As clients name one of which nobody told them the name."""
+    (ask,) = kinds["texts"].read([tensor(name, BYTES, ["a"])])
+    assert ask.text == "a"
+    (ask,) = kinds["images"].read([tensor(name, BYTES, [picture(20)])])
+    assert ask.image_base64 == picture(20)
+    (ask,) = kinds["records"].read([tensor(name, BYTES, ['{"age": 5}'])])
+    assert ask.record == {"age": 5}
+    (ask,) = kinds["records"].read([tensor(name, "FP64", [5.0, 1.0, 2.0], (1, 3))])
+    assert ask.record == {"age": 5.0, "job": 1.0, "income": 2.0}
+    for two in (["input-0", "input-1"], ["input-0", "age"]):
+        (ask,) = kinds["records"].read([tensor(one, "FP64", [5.0]) for one in two])
+        assert ask.record == dict.fromkeys(two, 5.0)  # columns, which others check
+    for other in ("age", "my input", "output-0", "input-x"):
+        with pytest.raises(BadInput, match="one input 'text' of BYTES is needed"):
+            kinds["texts"].read([tensor(other, BYTES, ["a"])])
