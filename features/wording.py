@@ -135,6 +135,8 @@ def _instead(said: str, document: bytes) -> str:
     at = int(found[1])
     if document[at : at + 1] == b"'":
         return "; JSON has double quotes, not single ones"
+    if document[at : at + 1] in (b"\n", b"\r", b"\t"):
+        return "; in a text of JSON a line end is \\n, a tab \\t"
     for value in NO_VALUE.finditer(document, max(at - 4, 0), at + 16):
         if value.start() <= at:
             name = value[1].decode()

@@ -75,6 +75,37 @@ def test_bodies_that_cannot_be_read_are_told_in_words(body: bytes, said: str) ->
     assert said in describe_decode_error(caught.value, Form)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"share": NaN}', "(byte 10); NaN is no JSON: null is a gap"),
+        (b'{"share": -Infinity}', "(byte 11); Infinity is no JSON: null is a gap"),
+        (b'{"share": nan, "count": 1}', "; nan is no JSON: null is a gap"),
+        (b'{"share": None}', "; None is no JSON: it has null"),
+        (b'{"flag": True}', "; True is no JSON: it has true"),
+        (b"{'count': 1}", "; JSON has double quotes, not single ones"),
+        (b'{"names": ["a\nb"]}', "; in a text of JSON a line end is \\n, a tab \\t"),
+        ('{"count": 1}'.encode("utf-16"), "; it looks like UTF-16: send UTF-8"),
+        (
+            b"\x1f\x8b\x08",
+            "; it begins as gzip does, which a content encoding has to say",
+        ),
+        (
+            b'"{}"',
+            "a text came; an object is needed: this JSON was made JSON once more",
+        ),
+        (b'"text"', "a text came; an object is needed"),
+        (b'{"names": ["NaN", x]}', "invalid character (byte 18)"),
+    ],
+)
+def test_what_is_no_json_is_told_with_what_to_write_instead(
+    body: bytes, said: str
+) -> None:
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(body, type=Form)
+    assert describe_decode_error(caught.value, Form, body).endswith(said)
+
+
 def test_other_errors_of_decoders_have_words_too() -> None:
     with pytest.raises(UnicodeDecodeError) as caught:
         b"ab\xff".decode()
