@@ -240,8 +240,7 @@ class Builder:
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
-        # what is wrong with items is said first
-        _, table, _ = self.described, self.table, self.fresh
+        table, _ = self.table, self.fresh  # what is wrong with items is said first
         costs, searched = self.costs, self.searched
         sets = searched.sets
         model_costs, measured = self._model_costs(sets, self.trainer.model)
@@ -459,6 +458,7 @@ class Builder:
         project = self.terms
         if not self._races:
             make_learner(project.learner, project.seed, self._task)
+        _ = self.described
         fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
         self._judge_of(dataset), self._weights_of(dataset)

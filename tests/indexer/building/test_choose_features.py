@@ -59,18 +59,6 @@ def test_what_is_said_of_too_many_columns_helps(tmp_path: Path) -> None:
     assert found == [f"g{k}" for k in range(35)]
 
 
-def test_column_whose_words_hardly_come_again_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    rows = [f"n{k},w{k % 99},{k % 2}" for k in range(150)]
-    (tmp_path / "rows.csv").write_text("\n".join(["id,word,label", *rows]))
-    assert chosen(tmp_path, {"data": {"table": "rows.csv"}}) == ["id", "word"]
-    assert caplog.messages == [
-        "column 'id' holds 150 different words in 150 rows, so hardly any comes again; "
-        "[data] ignore leaves it out"
-    ]
-
-
 @pytest.mark.parametrize("length", [1, 17_000])
 def test_a_column_of_more_words_than_an_index_holds_is_refused_at_once(
     tmp_path: Path, length: int

@@ -76,6 +76,19 @@ def test_row_is_that_of_the_features(extractor: Extractor, record: Any) -> None:
         np.testing.assert_array_equal(row_of(found), expected)
 
 
+@pytest.mark.parametrize(
+    "name", ['height (")', "a\\b", "two\nlines", "é ü 漢", " a", ""]
+)
+def test_any_text_is_a_name(name: str) -> None:
+    extractor = Extractor([columns("row", [name, "b"])], [2])
+    record = {name: 1.5, "b": 2}
+    found = read(extractor, json.dumps({"record": record}).encode())
+    assert found is None or row_of(found) == [1.5, 2]
+    payload = decoder_of(extractor).item(record).payload
+    assert isinstance(payload, ReadRecord)
+    assert payload.row.tolist() == [1.5, 2]
+
+
 def test_usual_records_are_read() -> None:
     full = read(PLAIN, b'{"record": {"b": 2.5, "a": 1}, "budget_ms": 5}')
     assert row_of(full) == [1, 2.5]
