@@ -60,7 +60,9 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     name = _find(last)
     _check_fitted(last, "n_features_in_" if name in REGRESSORS else "classes_")
     places = _columns(estimator, columns)
-    preparation = compile_preparation(transformers, places)
+    linear = name in LINEAR or name.startswith(("sklearn.linear_model", "sklearn.svm"))
+    rounded = columns is None and not linear
+    preparation = compile_preparation(transformers, places, rounded=rounded)
     model = {**COMPILERS, **REGRESSORS}[name](last, preparation)
     if isinstance(model, Classifier | Regressor):
         direct = all(step in (None, "passthrough") for step in transformers)

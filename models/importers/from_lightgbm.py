@@ -108,7 +108,12 @@ def _fitted(text: str) -> FittedColumns:
     line = text.rpartition("\npandas_categorical:")[2].partition("\n")[0]
     found = "\npandas_categorical:" in text
     try:
-        categories = [tuple(one) for one in (json.loads(line) or ())] if found else []
+        lists = (json.loads(line) or ()) if found else ()
+        # What was a tuple is written as a list.
+        categories = [
+            tuple(tuple(one) if isinstance(one, list) else one for one in known)
+            for known in lists
+        ]
     except (TypeError, ValueError) as error:
         raise BadModel(
             f"LightGBM model: damaged pandas_categorical: {error}"

@@ -201,7 +201,10 @@ def _encoded(
         if (place := int(inputs[feature])) in texts:
             categories[feature] = np.arange(len(texts[place]))
             continue
-        known = np.asarray(values, np.float64)
+        try:
+            known = np.asarray(values, np.float64)
+        except (TypeError, ValueError):  # intervals and the like
+            known = np.array([-1.0])
         known = known[~np.isnan(known)]
         if not ((known >= 0) & (known < 2**20) & (known == np.floor(known))).all():
             names = getattr(estimator, "feature_names_in_", range(d))

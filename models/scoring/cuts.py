@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .float_order import turned
-from .kernels.preparation import AFFINE, BINARISE, GAIN, SCALE
+from .kernels.preparation import AFFINES, BINARISE, GAIN, SCALE
 from .model import Floats
 from .preparation import Preparation
 
@@ -16,7 +16,7 @@ LEAST, MOST = turned(np.array([-np.inf, np.inf], np.float32).view(np.int32)).tol
 
 def ascends(preparation: Preparation) -> bool:
     """Say whether no larger value of a column becomes a smaller input."""
-    affine = preparation.operations == AFFINE
+    affine = np.isin(preparation.operations, AFFINES)
     slopes = preparation.table[affine][:, [SCALE, GAIN]]
     known = affine | (preparation.operations == BINARISE)
     return bool(known.all() and (slopes > 0).all())

@@ -133,12 +133,16 @@ class FittedColumns:
         return known
 
     def _other_categories(self, frame: Frame, given: Sequence[int]) -> BadInput:
-        count = len(self.categories)
-        own = f"{count} columns" if self.places is None else self._listed(self.places)
+        came = listed([frame.names[j] for j in given])
+        own = f"of {len(self.categories)} columns"
+        if self.places is not None:
+            own = f"of {self._listed(self.places)}"
+        elif not self.categories:
+            own = "of none, so that their codes are not known"
         return BadInput(
-            f"categories or texts came in {listed([frame.names[j] for j in given])}; "
-            f"the model keeps categories of {own}: give the types that it was fitted "
-            'on, such as frame.astype({"month": "category"})'
+            f"categories or texts came in {came}; the model keeps categories {own}: "
+            "give the types that it was fitted on, as by "
+            'frame.astype({"month": "category"})'
         )
 
     def _listed(self, places: Sequence[int]) -> str:

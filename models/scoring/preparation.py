@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from polydom.features.errors import BadInput, BadModel, BadRow
 
 from .kernels.preparation import (
     AFFINE,
+    AFFINES,
     BINARISE,
     CENTER,
     FILL,
@@ -19,7 +21,9 @@ from .kernels.preparation import (
     LARGEST_NORM,
     LOW,
     OFFSET,
+    ROUNDED,
     SCALE,
+    SINGLE,
     SQUARE_NORM,
     SUM_NORM,
     prepare,
@@ -89,7 +93,7 @@ class Preparation:
         """Give what no input (d,) of a finite float32 row exceeds; else infinity."""
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
-            if operation == AFFINE:
+            if operation in AFFINES:
                 most = np.fmax(most, np.abs(row[FILL])) + np.abs(row[CENTER])
                 most = most / np.abs(row[SCALE])
                 most = most * np.abs(row[GAIN]) + np.abs(row[OFFSET])
@@ -104,7 +108,7 @@ class Preparation:
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
         ):
-            if operation == AFFINE:
+            if operation in AFFINES:
                 with np.errstate(all="ignore"):
                     Z = (Z - table[OFFSET]) / table[GAIN]
                     Z = Z * table[SCALE] + table[CENTER]
@@ -216,9 +220,12 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 
 
 def compile_preparation(
-    transformers: Sequence[Any], columns: NDArray[Any]
+    transformers: Sequence[Any], columns: NDArray[Any], *, rounded: bool = False
 ) -> Preparation:
     """Compile the fitted transformers of a Pipeline, first to last.
+
+    `rounded` scalers round as scikit-learn does where rows are float32: for trees, to
+    which the last bit of an input matters.
 
     Raises
     ------
@@ -228,11 +235,11 @@ def compile_preparation(
     made = plain(columns)
     for transformer in transformers:
         if transformer is not None and transformer != "passthrough":
-            made = _add(made, transformer)
+            made = _add(made, transformer, rounded)
     return made
 
 
-def _add(made: Preparation, transformer: Any) -> Preparation:
+def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
     name = type(transformer).__name__
     d = len(made.columns)
     check_transformer(transformer)
@@ -253,7 +260,20 @@ def _add(made: Preparation, transformer: Any) -> Preparation:
         row = {GAIN: transformer.scale_, OFFSET: transformer.min_}
         if transformer.clip:
             row[LOW], row[HIGH] = transformer.feature_range
-    return made._then(AFFINE, _affine(d, row))
+    operation = AFFINE
+    if rounded:
+        operation = SINGLE if name == "StandardScaler" and _is_single() else ROUNDED
+    return made._then(operation, _affine(d, row))
+
+
+@cache
+def _is_single() -> bool:
+    """Whether this scikit-learn's StandardScaler rounds its means for float32 rows."""
+    from sklearn.preprocessing import StandardScaler
+
+    odd = 2.0**24 + 1  # which float32 does not have
+    scaler = StandardScaler().fit([[odd]])
+    return bool(scaler.transform(np.array([[odd - 1]], np.float32))[0, 0] == 0)
 
 
 def check_transformer(transformer: Any) -> None:
@@ -302,7 +322,7 @@ def load_preparation(stored: Stored, width: int) -> Preparation:
     operations = stored.array("operations", np.int64, (None,))
     table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))
     if operations.size and not (
-        operations.min() >= AFFINE and operations.max() <= SQUARE_NORM
+        operations.min() >= AFFINE and operations.max() <= SINGLE
     ):
         raise stored.fail("unknown operation in its preparation")
     if not np.isfinite(table[:, CENTER : OFFSET + 1]).all():

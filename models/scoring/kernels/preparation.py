@@ -17,20 +17,37 @@ from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
 CODES, COLUMNS = frozen(int64), frozen(int32)
 
-# Operations of a preparation, and the rows of the table of an affine one.
-AFFINE, BINARISE, LARGEST_NORM, SUM_NORM, SQUARE_NORM = range(5)
+# Operations of a preparation, and the rows of the table of an affine one. Of rows of
+# float32 scikit-learn rounds what each step of a scaler gives to float32: ROUNDED. Some
+# scalers round their own numbers too: SINGLE. With other rows both are AFFINE.
+AFFINE, BINARISE, LARGEST_NORM, SUM_NORM, SQUARE_NORM, ROUNDED, SINGLE = range(7)
+AFFINES = (AFFINE, ROUNDED, SINGLE)
 FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
 
 
-@njit(void(float64[::1], FLOATS_2D), **OPTIONS)
-def rescale(z: Floats, table: Floats) -> None:
+@njit(inline="always")
+def single(value: float) -> float:
+    """Round to float32."""
+    rounded: float = float64(np.float32(value))
+    return rounded
+
+
+@njit(void(float64[::1], FLOATS_2D, int64), **OPTIONS)
+def rescale(z: Floats, table: Floats, operation: int) -> None:
     """Fill gaps, then (z - center) / scale * gain + offset, within [low, high]."""
     for j in range(z.shape[0]):
         v = z[j]
         if math.isnan(v):
             v = table[FILL, j]
-        v = (v - table[CENTER, j]) / table[SCALE, j]
-        v = v * table[GAIN, j] + table[OFFSET, j]
+        center, scale = table[CENTER, j], table[SCALE, j]
+        if operation == SINGLE:
+            center, scale = single(center), single(scale)
+        if operation == AFFINE:
+            v = (v - center) / scale
+            v = v * table[GAIN, j] + table[OFFSET, j]
+        else:
+            v = single(single(v - center) / scale)
+            v = single(single(v * table[GAIN, j]) + table[OFFSET, j])
         if v < table[LOW, j]:
             v = table[LOW, j]
         elif v > table[HIGH, j]:
@@ -68,8 +85,10 @@ def prepare_row(
     for j in range(columns.shape[0]):
         out[j] = row[columns[j]]
     for s in range(operations.shape[0]):
-        if operations[s] == AFFINE:
-            rescale(out, table[s])
+        if operations[s] in (ROUNDED, SINGLE) and row.itemsize == 4:
+            rescale(out, table[s], operations[s])
+        elif operations[s] in AFFINES:
+            rescale(out, table[s], AFFINE)
         elif operations[s] == BINARISE:
             for j in range(columns.shape[0]):
                 if not math.isnan(out[j]):

@@ -12,21 +12,32 @@ import numpy as np
 import pytest
 import xgboost
 from lightgbm import LGBMClassifier
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
 
 from polydom.features.errors import BadModel
-from polydom.models import EarlyExitClassifier, compile
+from polydom.models import EarlyExitClassifier, compile, exact_schedule
 from tests.support.agreement import bundled
 
 X, Y = bundled("breast_cancer")
 MANY, KINDS = bundled("iris")
 FOREST = RandomForestClassifier(3, random_state=0).fit(X, Y)
 
+SCALERS = (StandardScaler(), MinMaxScaler(), RobustScaler(), MaxAbsScaler())
 LIGHTGBM = {"binary": {}, "multiclass": {"num_class": 3}, "regression": {}}
 XGBOOST = {
     "binary:logistic": {},
@@ -176,3 +187,50 @@ def test_what_is_no_fitted_model_is_refused_in_a_sentence() -> None:
     for source, message in others()[:-1]:
         with pytest.raises(BadModel, match=message):
             EarlyExitClassifier(source).fit(X)
+
+
+def epochs(kind: str) -> Any:
+    """Numbers of which float32 keeps few digits."""
+    draws = np.random.default_rng(5)
+    made: dict[str, Any] = {
+        "seconds": 1.7e9 + draws.integers(0, 100, 900),
+        "milliseconds": 1.7e12 + draws.integers(0, 100_000, 900),
+        "beyond 2^24": 16_777_217.0 + draws.integers(0, 9, 900),
+        "degrees": 52.5 + draws.integers(0, 200, 900) * 1e-5,
+        "beyond 2^53": 2.0**53 + 2 * draws.integers(0, 40, 900),
+    }
+    return made[kind]
+
+
+LEARNERS: dict[str, Any] = {
+    "lightgbm": LGBMClassifier(n_estimators=9, verbose=-1, n_jobs=1),
+    "xgboost": xgboost.XGBClassifier(n_estimators=9, n_jobs=1),
+    "forest": RandomForestClassifier(5, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=5, random_state=0),
+    "histogram": HistGradientBoostingClassifier(max_iter=9),
+}
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("scaler", [None, *SCALERS])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_numbers_of_many_digits_are_compared_as_the_library_does(
+    name: str, scaler: Any
+) -> None:
+    kinds = "seconds", "milliseconds", "beyond 2^24", "degrees", "beyond 2^53"
+    other = np.random.default_rng(6).normal(size=300)
+    for kind in kinds[::3] if scaler else kinds:
+        column = epochs(kind)[:300]
+        y = (column > np.median(column)) ^ (other > 1)
+        for dtype in (np.float64, np.float32):
+            rows: Any = np.column_stack([column, other]).astype(dtype)
+            learner = clone(LEARNERS[name])
+            steps = [learner] if scaler is None else [clone(scaler), learner]
+            original = make_pipeline(*steps).fit(rows, y)
+            rows[1:, 0] = (rows[1:, 0] + rows[:-1, 0]) / 2
+            compiled = pickle.loads(pickle.dumps(compile(original)))
+            exits = compiled.early_exit(exact_schedule(compiled))
+            for given in (rows, rows.astype(np.float64)):
+                expected = original.predict(given)
+                np.testing.assert_array_equal(compiled.predict(given), expected)
+                np.testing.assert_array_equal(exits.predict(given), expected)

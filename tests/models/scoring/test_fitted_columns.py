@@ -29,6 +29,7 @@ from polydom.features.errors import BadInput, BadModel
 from polydom.models import EarlyExitClassifier, compile, swap_columns
 from polydom.models.load import load_model
 
+pytestmark = pytest.mark.jit  # many rows through whole models
 N = 700
 DRAWS = np.random.default_rng(3)
 MONTHS = DRAWS.integers(1, 13, N)
@@ -42,6 +43,10 @@ CELLS: dict[str, Any] = {
     "years": MONTHS + 2010,
     "texts": np.array([f"m {month:02}" for month in MONTHS], object),
     "words beyond ASCII": np.array([f"{m:02} été, mössa" for m in MONTHS], object),
+    "odd texts": np.array(
+        ['a"b', "c\\d", "e\nf", "g,h", "i:j", "k|l", "{", "}", "[", "]", "", " "],
+        object,
+    )[MONTHS - 1],
     "floats": MONTHS / 4,
     "bools": np.sin(MONTHS * 1.7) > 0,
 }
@@ -53,13 +58,15 @@ REGRESSORS = {
     "XGBoost": XGBRegressor(n_estimators=9, n_jobs=1, enable_categorical=True),
     "HistGradientBoosting": HistGradientBoostingRegressor(max_iter=9),
 }
-# XGBoost itself refuses categories that are floats or bools, as does HistGradient-
-# Boosting's compiled form of what is no text and no whole number.
+# XGBoost refuses categories that are floats or bools, and HistGradientBoosting has a
+# compiled form for texts and whole numbers.
 CASES = [
     *(("LightGBM", kind) for kind in CELLS),
     *(("XGBoost", kind) for kind in ("ints", "negative", "years", "texts")),
     ("XGBoost", "words beyond ASCII"),
-    *(("HistGradientBoosting", kind) for kind in ("ints", "years", "texts", "bools")),
+    ("XGBoost", "odd texts"),
+    *(("HistGradientBoosting", kind) for kind in ("ints", "odd texts", "bools")),
+    *(("HistGradientBoosting", kind) for kind in ("years", "texts")),
 ]
 CLASSIFIERS = {
     "LightGBM": LIGHTGBM,
@@ -138,7 +145,8 @@ def test_an_unseen_category_is_what_the_library_takes_it_for(kind: str) -> None:
         compile(original).predict(frame)
 
 
-@pytest.mark.parametrize(("name", "kind"), [*CASES[:6:3], *CASES[7:11:3], CASES[-2]])
+@pytest.mark.parametrize("kind", ["ints", "texts"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
 def test_polars_and_arrow_frames_are_answered_as_those_of_pandas(
     name: str, kind: str
 ) -> None:
@@ -217,6 +225,29 @@ def test_a_file_without_categories_answers_arrays_and_refuses_frames() -> None:
         compile(booster).predict(frame)
 
 
+def test_lightgbm_forgets_categories_in_a_stored_data_set(tmp_path: Path) -> None:
+    """LightGBM then numbers those of each frame anew, and answers by chance."""
+    frame, path = frame_of(CELLS["texts"]), tmp_path / "rows.bin"
+    lightgbm.Dataset(frame, Y, params={"verbose": -1}).save_binary(path)
+    terms = {"objective": "binary", "verbose": -1}
+    booster = lightgbm.train(terms, lightgbm.Dataset(path), 9)
+    with pytest.raises(BadInput, match="keeps categories of none, so that their codes"):
+        compile(booster).predict(frame)
+
+
+def test_only_some_of_lightgbms_categories_may_be_of_a_frame() -> None:
+    frame = frame_of(CELLS["texts"]).assign(number=MONTHS % 5)
+    several: list[Any] = [["month", "number"], ["number"], "auto"]
+    few = frame[:4].copy()
+    few["month"] = few["month"].cat.remove_unused_categories()
+    for columns in several:
+        original = LIGHTGBM.fit(frame, Y, categorical_feature=columns)
+        for given in (frame, few):
+            np.testing.assert_array_equal(
+                compile(original).predict(given), original.predict(given)
+            )
+
+
 @pytest.mark.parametrize("name", ["LightGBM", "XGBoost"])
 def test_numbers_are_no_categories_in_a_frame_and_codes_in_an_array(name: str) -> None:
     original, frame = fitted(name, "ints")
@@ -250,6 +281,11 @@ def test_texts_of_hist_boosting_are_in_no_array() -> None:
         BadModel, match="column 'month' has categories that are neither"
     ):
         compile(fitted("HistGradientBoosting", "floats")[0])
+    parts = frame_of(pandas.cut(MONTHS, 4))
+    with pytest.raises(
+        BadModel, match="column 'month' has categories that are neither"
+    ):
+        compile(HistGradientBoostingClassifier(max_iter=2).fit(parts, Y))
     several = frame.assign(day=frame["month"].astype(str).astype("category"), id=7)
     original = HistGradientBoostingClassifier(max_iter=9).fit(several, Y)
     other = several[["id", "day", "month", "warmth"]].assign(extra=0)
