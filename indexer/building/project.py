@@ -163,7 +163,8 @@ class Columns(Part, frozen=True):
         one it is measured. Units but seconds need a weight in `[costs]`.
     kind
         What the columns hold, where `polydom check` shows a wrong guess: "number",
-        "word", "date" or "text".
+        "word", "date" or "text". Those of a group of texts have features of texts, and
+        the group is no feature itself.
     missing
         Words that stand for an empty cell in these columns, beside those of `[data]`.
     date_order
@@ -185,7 +186,8 @@ class Features(Part, frozen=True):
     ----------
     use
         Names of ready-made features and of those that a build learns, or of the user's
-        own where `files` define more than are wanted.
+        own where `files` define more than are wanted. On a table's column of free text
+        a feature of texts is named so: `note: learned_words`.
     files
         Python files with the user's own features, beside the project file.
     columns

@@ -37,7 +37,8 @@ def template(source: str) -> str:
         lines[at] = TEXT_C
     elif source == "table":
         lines[first : last + 1] = [
-            "# Every column is a feature unless some are named.\n"
+            "# Every column is a feature unless some are named; of free text there are\n",
+            '# features such as use = ["note: learned_words"] names of the column note.\n',
         ]
     (at,) = (n for n, line in enumerate(lines) if line.startswith('name = "logistic"'))
     usual, own = '"logistic"', f'"{LEARNERS[source]}"'
