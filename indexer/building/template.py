@@ -13,6 +13,10 @@ use = [
     "learned_word_pairs", "learned_ngrams", "learned_all_ngrams",
 ]
 """
+TABLE_FEATURES = """\
+# Every column is a feature unless some are named. Of one of free text, here `note`, there
+# are features of texts: use = ["note: learned_words", "note: text_length"]
+"""
 # what does well on items of a kind without a setting
 LEARNERS = {"images": "lda", "texts": "logistic", "table": "hist_boosting"}
 # scores of learned features say much alike, which a stronger pull to 0 puts up with
@@ -36,10 +40,7 @@ def template(source: str) -> str:
         (at,) = (n for n, line in enumerate(lines) if line.startswith("# C = "))
         lines[at] = TEXT_C
     elif source == "table":
-        lines[first : last + 1] = [
-            "# Every column is a feature unless some are named; of free text there are\n",
-            '# features such as use = ["note: learned_words"] names of the column note.\n',
-        ]
+        lines[first : last + 1] = [TABLE_FEATURES]
     (at,) = (n for n, line in enumerate(lines) if line.startswith('name = "logistic"'))
     usual, own = '"logistic"', f'"{LEARNERS[source]}"'
     room = " " * (len(usual) - len(own))
