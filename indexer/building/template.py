@@ -14,8 +14,8 @@ use = [
 ]
 """
 TABLE_FEATURES = """\
-# Every column is a feature unless some are named. Of one of free text, here `note`, there
-# are features of texts: use = ["note: learned_words", "note: text_length"]
+# Every column is a feature unless some are named. Of one of free text, here `note`,
+# there are features of texts: use = ["note: learned_words", "note: text_length"]
 """
 # what does well on items of a kind without a setting
 LEARNERS = {"images": "lda", "texts": "logistic", "table": "hist_boosting"}
