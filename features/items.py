@@ -6,7 +6,7 @@ an image's width and height, or a text's words and sentences, which are counted.
 """
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -243,8 +243,12 @@ def _plain(value: Any) -> Any:
     """Make a value that records hold of one that tables hold, where there is one."""
     if isinstance(value, np.datetime64):  # in nanoseconds it would become a number
         value = value.astype("M8[us]").item()
+    elif isinstance(value, np.timedelta64):
+        value = value.astype("m8[us]").item()
     elif isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, date):
+    if isinstance(value, date | time):
         return value.isoformat() if value == value else None
+    if isinstance(value, timedelta):
+        return str(value) if value == value else None
     return float(value) if isinstance(value, Decimal) else value

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import BadInput
+from ..tables.records import trim
 
 log = logging.getLogger("polydom")
 
@@ -46,6 +47,7 @@ OTHERS = {
     b"\x89HDF": "a file of HDF5",
     b"%PDF": "a PDF document",
 }
+FEW_ZEROS = 0.01  # share of bytes: padding in cells, not another encoding
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
 
@@ -329,10 +331,11 @@ def open_csv(
         )
     text = codecs.getincrementaldecoder(chosen)("replace").decode(start)
     lines = text.splitlines(keepends=True)
-    said = SAID.fullmatch(lines[0].strip()) if lines else None
+    said = SAID.fullmatch(lines[0].strip(" \r\n\ufeff")) if lines else None
     sample = lines[bool(said) : -1 if lines[1:] else None]
     divided = separator or (said and said[1]) or find_separator(sample, wanted)
     names, line, rows = _top(path, chosen, divided, bool(said))
+    _refuse_spaces(path, names, divided)
     commas = divided != "," and any(
         DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows for cell in row
     )
@@ -368,10 +371,21 @@ def _top(
 
 def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Name the columns, where all first rows may have one cell more than names."""
-    own = tuple(name.strip() for name in names)
+    own = tuple(map(trim, names))
     if rows and all(len(row) == len(own) + 1 for row in rows):
-        return (*own, "") if all(not row[-1].strip() for row in rows) else ("", *own)
+        return (*own, "") if all(not trim(row[-1]) for row in rows) else ("", *own)
     return own
+
+
+def _refuse_spaces(path: Path, names: Sequence[str], separator: str) -> None:
+    """Refuse a file with spaces before quotes, which would be part of each cell."""
+    for name in map(trim, names):
+        if len(name) > 1 and name[0] == name[-1] == '"':
+            raise BadInput(
+                f"{path.name}, line 1: a space is between {separator!r} and {name}, so "
+                "the quotes would be part of the name, and of the cells below; write "
+                f"the file without spaces around {separator!r}"
+            )
 
 
 def _refuse_others(path: Path, start: bytes) -> None:
@@ -406,7 +420,7 @@ def find_encoding(path: Path) -> str:
         for mark, encoding in MARKS.items():
             if start.startswith(mark):
                 return encoding
-        if b"\0" in start:
+        if start.count(0) > FEW_ZEROS * len(start):
             return _wide(path, start)
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
@@ -448,7 +462,7 @@ def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
         if not rows:
             return 0, 0.0
         width, count = Counter(map(len, rows)).most_common(1)[0]
-        found = len(set(wanted) & {name.strip() for name in rows[0]})
+        found = len(set(wanted) & set(map(trim, rows[0])))
         return found, count / len(rows) if width > 1 else 0.0
 
     return max(SEPARATORS, key=fit)

@@ -33,7 +33,7 @@ from .dates import (
     orders_of,
     show_date,
 )
-from .records import Column, ColumnKind, Decimal
+from .records import BLANKS, Column, ColumnKind, Decimal, trim
 
 # What stands for an empty cell beside numbers and dates: in pandas, R, SQL, Excel.
 EMPTY = (
@@ -52,9 +52,16 @@ EMPTY = (
         "#NAME?",
     ),
     *("#NUM!", "#NULL!", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "n.a.", "N.A."),
+    *("na", "NAN", "Nan", "NaT", "Null", "NONE", "Nil", "#SPILL!", "#CALC!", "#NV"),
+    *("#WERT!", "#BEZUG!", "#ZAHL!", "#N/D", "#VALEUR!", "0000-00-00"),
+    "0000-00-00 00:00:00",
 )
-CURRENCIES = "$€£¥₹₽₩₺₴"
-CODES = ("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "INR", "kr", "zł", "Kč")
+CURRENCIES = "$€£¥₹₽₩₺₴₫₪₦"
+CODES = (
+    *("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "INR", "kr", "zł", "Kč", "Ft"),
+    *("CAD", "AUD", "NZD", "HKD", "SGD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF"),
+    *("BRL", "MXN", "ZAR", "TRY", "KRW", "RUB", "Fr.", "Rs.", "US$", "C$", "A$", "R$"),
+)
 # A space, the spaces that typesetters use between thousands, and the Swiss apostrophe.
 GAPS = " \u00a0\u2009\u202f'\u2019"
 LONGEST_NUMBER = 64  # characters
@@ -63,16 +70,25 @@ TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
 LARGEST_WHOLE = 2.0**63  # from there on no int64
 TEXT_SHARE = 0.5  # of the cells that differ from all others before them
 
-_SIGN = f"(?P<money>[{CURRENCIES}]|{'|'.join(CODES)})"
+_SIGN = f"(?P<money>[{CURRENCIES}]|{'|'.join(map(re.escape, CODES))})"
 _SIGNED = re.compile(
     rf"(?P<open>\()?\s*(?P<minus>[-+\u2212])?\s*{_SIGN}?\s*(?P<minus2>[-+\u2212])?"
     rf"(?P<digits>[\d.,{GAPS}]*\d[.,]?)(?P<power>[eE][-+]?\d+)?"
-    rf"\s*(?P<unit>%|{_SIGN.replace('money', 'money2')})?\s*(?P<close>\))?"
+    rf"\s*(?P<unit>%|‰|°[CF]?|{_SIGN.replace('money', 'money2')})?\s*(?P<close>\))?"
 )
 _GROUPED = {
-    ".": re.compile(rf"[1-9]\d{{0,2}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"),
+    ".": re.compile(
+        rf"[1-9]\d{{0,2}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"
+        r"|[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?"  # lakhs and crores
+    ),
     ",": re.compile(rf"[1-9]\d{{0,2}}(?:([.{GAPS}])\d{{3}})(?:\1\d{{3}})*(,\d*)?"),
 }
+TIMES = (
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_time,
+    pa.types.is_duration,
+)
 _PLAIN = {".": re.compile(r"\d*\.?\d*"), ",": re.compile(r"\d*,?\d*")}
 
 
@@ -133,17 +149,18 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     BadInput
         If the cells are of a type without a kind, or not of the kind that `terms` ask.
     """
-    if not _is_strings(cells.type):
+    if not is_strings(cells.type):
         return _typed_column(name, cells, terms)
     if pa.types.is_string_view(cells.type):  # which Polars hands over
         cells = cells.cast(pa.large_string())
     if terms.missing:
-        cells, said = _without(pc.utf8_trim_whitespace(cells), terms.missing)
+        cells, said = _without(_trimmed(cells), terms.missing)
         column = read_column(name, cells, replace(terms, missing=()))
-        return replace(column, empty_words=(*said, *column.empty_words))
+        column = replace(column, empty_words=(*said, *column.empty_words))
+        return _without_numbers(column, terms)
     may_be_number = terms.kind == "number" or (terms.kind is None and not terms.typed)
     if may_be_number and (plain := _plain_numbers(cells, terms)) is not None:
-        return Column(plain, "number")
+        return Column(plain, "number", unclear=_unclear_points(cells, terms))
     distinct = _Distinct.of(cells)
     found = _numbers(distinct, terms) if may_be_number else None
     if found is None and terms.kind in (None, "date"):
@@ -153,6 +170,23 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     if terms.kind in ("number", "date"):
         raise BadInput(_unlike(name, cells, terms))
     return _words_or_text(distinct, terms.kind)
+
+
+def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
+    """Say so where points may stand between thousands, as commas divide no cells."""
+    if not terms.commas or terms.decimal is not None:
+        return ""
+    points = pc.filter(cells, pc.match_substring(cells, "."))
+    if not len(points):
+        return ""
+    if not pc.all(pc.match_substring_regex(points, GROUPED_BY_POINTS)).as_py():
+        return ""
+    cell = points[0].as_py().strip()
+    other = read_number(cell, ",")
+    return (
+        f"{cell!r} is read as {float(cell):g} and may mean {other:,g}; "
+        "[data] decimal = ',' reads it so"
+    )
 
 
 class _Distinct(NamedTuple):
@@ -173,7 +207,7 @@ class _Distinct(NamedTuple):
     def of(cls, cells: Any) -> "_Distinct":
         """Find the different cells."""
         coded = _whole(cells.dictionary_encode())
-        words, _ = _without(pc.utf8_trim_whitespace(coded.dictionary), [""])
+        words, _ = _without(_trimmed(coded.dictionary), [""])
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
@@ -204,7 +238,7 @@ def joined(one: Column, other: Column) -> Column:
     elif cells[0].type != cells[1].type and kind in ("number", "date"):
         like = pa.float64() if kind == "number" else pa.timestamp("us")
         cells = tuple(own.cast(like) for own in cells)
-    said = one if one.empty_words else other
+    said = one if one.empty_words or one.empty_numbers else other
     return replace(said, cells=_whole(pa.chunked_array(cells)), kind=kind)
 
 
@@ -225,6 +259,23 @@ def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]
         empty = pc.and_(empty, column.is_null())
     marks = np.asarray(empty.to_numpy(zero_copy_only=False), np.bool_)
     return np.flatnonzero(~marks), np.flatnonzero(marks)
+
+
+def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
+    """Positions of the rows of Arrow strings that hold the names of their columns.
+
+    So do files that were put one after the other.
+    """
+    marks: Any = None
+    for name, column in columns.items():
+        if marks is not None and not pc.any(marks).as_py():
+            break
+        # a second file may begin with a mark of its byte order
+        written = pa.array([name, f"\ufeff{name}"], column.type)
+        same = pc.is_in(column, value_set=written)
+        marks = same if marks is None else pc.and_(marks, same)
+    found: list[int] = np.flatnonzero(np.asarray(marks)).tolist()
+    return found
 
 
 def read_number(cell: str, decimal: Decimal = ".") -> float:
@@ -258,7 +309,7 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
     """Say whether a cell of numbers or dates holds nothing, or a word for it."""
-    text = cell.strip()
+    text = trim(cell)
     return not text or text in missing or text in EMPTY
 
 
@@ -409,36 +460,81 @@ def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     """Read cells that have a type of their own."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
-        cells = cells.cast(kind.value_type)
+        cells = _decoded(cells)
         terms = replace(terms, kind=terms.kind or "word", typed=True)
-        if not _is_strings(kind.value_type):
+        if not is_strings(kind.value_type):
             terms = replace(terms, kind=None)
         return read_column(name, cells, terms)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+    if any(test(kind) for test in TIMES):
+        if terms.kind in ("number", "word", "text"):
+            raise BadInput(f"column {name!r} holds {kind}, not what {terms.kind}s are")
         return Column(_stamps(cells), "date")
     if not _is_number(kind):
         raise BadInput(
             f"column {name!r} holds {kind}; numbers, booleans, strings, dates or times "
-            "with a date are needed, or leave it out with [data] ignore"
+            "are needed, or leave it out with [data] ignore"
         )
-    numbers = [n for word in terms.missing if (n := plain_number(word)) is not None]
-    if numbers and not pa.types.is_boolean(kind):
-        cells = cells.cast(pa.float64())
-        cells, _ = _without(cells, numbers)
+    if terms.kind == "date":
+        raise BadInput(
+            f"column {name!r} holds {kind}, which no request can name as a date; "
+            "strings, dates or times are needed for kind = 'date'"
+        )
+    if terms.kind in ("word", "text"):
+        return read_column(name, _written(cells), terms)
     if pa.types.is_boolean(kind) and cells.null_count:
         cells = cells.cast(pa.uint8())
     if pa.types.is_decimal(kind) or pa.types.is_null(kind) or cells.null_count:
         cells = cells.cast(pa.float64())
     elif pa.types.is_float16(kind):
         cells = cells.cast(pa.float32())
-    return Column(_no_null(_whole(cells)), "number")
+    return _without_numbers(Column(_no_null(_whole(cells)), "number"), terms)
+
+
+def _written(cells: Any) -> Any:
+    """Write numbers as words: whole ones without a fraction, as requests name them."""
+    if pa.types.is_integer(cells.type):
+        return cells.cast(pa.string())
+    values = [None if v is None or v != v else v for v in cells.to_pylist()]
+    whole = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+    return pa.array([None if v is None else str(v) for v in whole], pa.string())
+
+
+def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
+    """Make empty cells of the numbers that stand for them, and keep those in mind."""
+    told = {n for word in terms.missing if (n := plain_number(word)) is not None}
+    numbers = tuple(sorted(n for n in told if n == n))
+    if column.kind != "number" or not numbers or pa.types.is_boolean(column.cells.type):
+        return column
+    cells = column.cells
+    marks = pc.is_in(cells.cast(pa.float64()), value_set=pa.array(numbers))
+    if pc.any(marks).as_py():
+        cells = _no_null(pc.if_else(marks, None, cells.cast(pa.float64())))
+    return replace(column, cells=cells, empty_numbers=numbers)
+
+
+def _decoded(cells: Any) -> Any:
+    """Give each cell of a dictionary's column its value."""
+    if not pa.types.is_string_view(cells.type.value_type):
+        return cells.cast(cells.type.value_type)
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    words = [own.dictionary.cast(pa.large_string()).take(own.indices) for own in chunks]
+    return pa.chunked_array(words, pa.large_string())
 
 
 def _stamps(cells: Any) -> Any:
-    """Bring dates and times to UTC; what is in no calendar of Python's is empty."""
-    if pa.types.is_date(cells.type):
+    """Bring dates and times to UTC; what is in no calendar of Python's is empty.
+
+    Times of day and durations are dates that long after 1970 began.
+    """
+    kind = cells.type
+    if pa.types.is_date(kind):
         cells = cells.cast(pa.timestamp("s"), safe=False)
-    micros = cells.cast(pa.timestamp("us", cells.type.tz), safe=False)
+    if pa.types.is_duration(kind):
+        micros = cells.cast(pa.duration("us"), safe=False)
+    elif pa.types.is_time(kind):
+        micros = cells.cast(pa.time64("us"), safe=False)
+    else:
+        micros = cells.cast(pa.timestamp("us", cells.type.tz), safe=False)
     numbers = _whole(micros.cast(pa.int64()))
     inside = pc.and_(
         pc.greater_equal(numbers, FIRST_US), pc.less_equal(numbers, LAST_US)
@@ -458,9 +554,15 @@ def _is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _is_strings(kind: Any) -> bool:
+def is_strings(kind: Any) -> bool:
+    """Say whether an Arrow type is one of strings."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
+
+
+def _trimmed(words: Any) -> Any:
+    """Leave out what cannot be seen at both ends of words."""
+    return pc.utf8_trim(words, characters=BLANKS)
 
 
 def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:

@@ -4,6 +4,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -24,12 +25,34 @@ from .dates import (
     parts_of,
 )
 from .exact_numbers import FLOAT32_MAX, Shift
-from .records import Column, Records, Rows, WordCodes
-
-Codes = dict[Value, float] | DateCodes | Shift
+from .records import Column, Records, Rows, WordCodes, trim
 
 NAN = math.nan
-TRUTHS = {"false": False, "true": True}
+# What stands for false and for true in files.
+TRUTHS = (("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
+EXACT = 2.0**53  # from there on JSON's readers round whole numbers
+
+
+class KnownWords(dict[Value, float]):
+    """Numbers of a column's words, whatever spaces are around one; 2.0 is 2."""
+
+    def __missing__(self, value: object) -> float:
+        """Look a word up less what does not count; KeyError for an unknown one."""
+        if isinstance(value, str):
+            word = trim(value).removesuffix(".0")
+            if word != value:
+                return self[word]
+        raise KeyError(value)
+
+    def get(self, value: Any, default: Any = None) -> Any:
+        """Look a word up; the default for an unknown one."""
+        try:
+            return self[value]
+        except KeyError:
+            return default
+
+
+Codes = KnownWords | DateCodes | Shift
 
 
 @dataclass(eq=False)
@@ -89,7 +112,7 @@ class Columns:
             values: Iterable[Value] = map(record.__getitem__, self.sources)
             if self._coded:
                 values = [
-                    value if codes is None else codes.get(value, NAN)
+                    value if codes is None else codes[value]
                     for codes, value in zip(self.codes, values, strict=True)
                 ]
             packed = struct.pack(self._format, *values)
@@ -129,7 +152,7 @@ class Columns:
         value = record.get(name)
         if codes is not None and not isinstance(codes, Shift):
             return codes.get(value, NAN)
-        if value is None:
+        if value is None or (codes is not None and value in codes.empty):
             return NAN
         if isinstance(value, str):
             raise BadItem(f"column {name!r} holds {value[:80]!r}; a number is needed")
@@ -153,7 +176,7 @@ def _read_column(
         with np.errstate(over="ignore"):
             stored = exact.astype(np.float32) if codes is None else codes.moved(exact)
         return stored, np.abs(exact) > FLOAT32_MAX
-    if column.kind in ("word", "text") and isinstance(codes, dict | DateCodes):
+    if column.kind in ("word", "text") and isinstance(codes, KnownWords | DateCodes):
         places, words = column.words()
         numbers = [*(codes.get(word, NAN) for word in words), NAN]
         return np.array(numbers, np.float32)[places[rows]], False
@@ -164,13 +187,38 @@ def _read_column(
     return np.full(len(rows), np.nan), ~column.missing()[rows]
 
 
-def codes_of(words: Sequence[str]) -> dict[Value, float]:
-    """Give words numbers from 0; to `true` and `false` as booleans, too."""
-    codes: dict[Value, float] = {word: float(k) for k, word in enumerate(words)}
-    truths = {word.casefold(): float(k) for k, word in enumerate(words)}
-    if truths.keys() <= TRUTHS.keys():
-        codes |= {TRUTHS[word]: number for word, number in truths.items()}
+def codes_of(words: Sequence[str]) -> KnownWords:
+    """Give words numbers from 0; also to what other programs write for the same.
+
+    That is 7 for `7`, and where the words are `yes` and `no`, or such, also booleans,
+    `True` and `False`, 1 and 0, and the words in capitals or not.
+    """
+    codes = KnownWords((word, float(k)) for k, word in enumerate(words))
+    own = {word.casefold(): codes[word] for word in words}
+    for pair in TRUTHS if words else ():
+        if own.keys() <= {*pair}:
+            for truth, word in enumerate(pair):
+                if word in own:
+                    same: list[Value] = [truth, str(truth)]
+                    for one in (word, TRUTHS[0][truth]):
+                        same += [one, one.upper(), one.title()]
+                    for value in same:
+                        codes.setdefault(value, own[word])
+    for word in words:
+        if (number := _number_of(word)) is not None:
+            codes.setdefault(number, codes[word])
+            codes.setdefault(word.removesuffix(".0"), codes[word])
     return codes
+
+
+def _number_of(word: str) -> float | None:
+    """Give the number that Python and JSON write as this word, if any."""
+    for kind in (int, float):
+        with suppress(ValueError, OverflowError):
+            number = kind(word)
+            if str(number) == word and abs(number) < EXACT:
+                return number
+    return None
 
 
 def columns(

@@ -4,7 +4,10 @@ A date is a text as in ISO 8601, `2024-05-01` or `2024-05-01T12:30:00+02:00`, or
 people write it: `2024/5/1`, `1 May 2024`, `May 1, 2024 2:30 pm`, `Wed, 01 May 2024
 14:30:00 +0200`. `31.01.2024` has the day first. Of `01/31/2024`, `31-01-2024` and
 `31/01/24` an order says whether the day or the month comes first. A time without a zone
-is taken to be UTC.
+is taken to be UTC, a month without a day to be its first.
+
+A time of day or a duration, such as `14:30`, `2:30 pm`, `26:15:00` and
+`1 day 02:15:00`, is a date that long after 1970 began.
 """
 
 import math
@@ -56,10 +59,17 @@ _MONTH = (
     "|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _WEEKDAY = "(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? +)?"
+_MINUTES = (
+    r":(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?: ?(?P<half>[ap])\.?m\.?)?"
+)
 _TIME = (
-    r"(?:(?:[T,]| ) *(?P<hour>\d{1,2}):(?P<minute>\d\d)"
-    r"(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
-    r"(?: ?(?P<half>[ap])\.?m\.?)?(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d))?)?"
+    rf"(?:(?:[T,:]| ) *(?P<hour>\d{{1,2}}){_MINUTES}"
+    r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d))?)?"
+)
+_TIME_ALONE = re.compile(
+    rf"(?:(?P<days>-?\d{{1,5}}) days?,? \+?)?(?P<hour>\d{{1,4}}){_MINUTES}",
+    re.IGNORECASE | re.ASCII,
 )
 _YEAR, _SHORT_YEAR = r"(?P<year>\d{4})", r"(?P<year>\d\d)"
 _DAY, _NUMBER = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
@@ -69,7 +79,9 @@ _ANY_ORDER = (
     rf"{_YEAR}(?P<mark>[./-]){_NUMBER}{_SAME}{_DAY}",
     rf"{_DAY}\.{_NUMBER}\.{_YEAR}",
     rf"{_TWO_DAY}\.{_TWO_NUMBER}\.{_SHORT_YEAR}",
-    rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th)?[ -]{_MONTH}\.?,?[ -]{_YEAR}",
+    rf"{_YEAR}-{_TWO_NUMBER}",
+    rf"{_WEEKDAY}{_DAY}(?:st|nd|rd|th)?(?:[ -/]|\. ?)?{_MONTH}\.?,?[ -/]?{_YEAR}",
+    rf"{_MONTH}[ -]{_YEAR}",
     rf"{_DAY}[ -]{_MONTH}[ -]{_SHORT_YEAR}",
     rf"{_WEEKDAY}{_MONTH}\.? {_DAY}(?:st|nd|rd|th)?,? {_YEAR}",
 )
@@ -127,30 +139,48 @@ def _written_date(text: str, order: DateOrder) -> datetime:
     for pattern in _WRITTEN[order]:
         if found := pattern.fullmatch(text):
             return _assembled(found.groupdict())
+    if found := _TIME_ALONE.fullmatch(text):
+        parts = found.groupdict()
+        return EPOCH + timedelta(int(parts["days"] or 0)) + _time_of(parts)
     raise ValueError(f"{text!r} is no date")
 
 
 def _assembled(parts: Mapping[str, str | None]) -> datetime:
-    year, day, named = int(parts["year"] or ""), int(parts["day"] or ""), parts["month"]
+    year, named = int(parts["year"] or ""), parts["month"]
     if len(parts["year"] or "") == 2:  # as in strptime
         year += 2000 if year < 69 else 1900
     month = (
         int(named) if named and named.isdigit() else MONTHS[(named or "")[:3].lower()]
     )
-    hour = int(parts["hour"] or 0)
-    if half := parts["half"]:
-        if not 1 <= hour <= 12:
-            raise ValueError("no hour of half a day")
-        hour = hour % 12 + (12 if half.lower() == "p" else 0)
-    micros = int((parts["fraction"] or "").ljust(6, "0")[:6])
+    time = _time_of(parts)
+    if time > timedelta(1):
+        raise ValueError("no hour of a day")
     zone, offset = None, parts["zone"]
     if offset:
         minutes = 0
         if offset[0] in "+-":
             minutes = int(offset[1:3]) * 60 + int(offset[-2:])
         zone = timezone(timedelta(minutes=-minutes if offset[0] == "-" else minutes))
-    minute, second = int(parts["minute"] or 0), int(parts["second"] or 0)
-    return datetime(year, month, day, hour, minute, second, micros, tzinfo=zone)
+    day = int(parts.get("day") or 1)
+    try:
+        return datetime(year, month, day, tzinfo=zone) + time
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
+
+
+def _time_of(parts: Mapping[str, str | None]) -> timedelta:
+    """Time since a day began, of which ISO 8601 has 24 hours at most."""
+    hour = int(parts["hour"] or 0)
+    if half := parts["half"]:
+        if not 1 <= hour <= 12:
+            raise ValueError("no hour of half a day")
+        hour = hour % 12 + (12 if half.lower() == "p" else 0)
+    return timedelta(
+        hours=hour,
+        minutes=int(parts["minute"] or 0),
+        seconds=int(parts["second"] or 0),
+        microseconds=int((parts["fraction"] or "").ljust(6, "0")[:6]),
+    )
 
 
 def micros_of(text: str, order: DateOrder = "YMD") -> int:
@@ -171,8 +201,10 @@ def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
 
 
 def show_date(micros: int, whole_day: bool) -> str:
-    """Write a date as a request would name it."""
+    """Write a date, or a time of day, as a request would name it."""
     date = EPOCH + timedelta(microseconds=micros)
+    if not whole_day and 0 <= micros < DAY_US:
+        return date.time().isoformat()
     return date.date().isoformat() if whole_day else date.isoformat()
 
 
@@ -204,7 +236,7 @@ class DateCodes:
         if type(text) is not str:
             return default
         try:
-            date = read_date(text, self.order)
+            date = read_date(text.strip(), self.order)
         except ValueError:
             return default
         if self.part == "day":

@@ -38,10 +38,13 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         Finite, of at most FLOAT32_MAX either way.
     scale
         Above 0: a power of two, so that it rounds nothing.
+    empty
+        Numbers that stand for nothing, as -1 may.
     """
 
     offset: float
     scale: float = 1.0
+    empty: tuple[float, ...] = ()
 
     def check(self, column: str) -> None:
         """Refuse a shift out of range, as a hostile index may have."""
@@ -56,7 +59,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
         What float32 cannot hold, and what is no number, is given back as it came.
         """
-        if value is None:
+        if value is None or value in self.empty:
             return default
         if type(value) not in _PLAIN or not abs(value) <= FLOAT32_MAX:
             return value
@@ -65,14 +68,16 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
     def __getitem__(self, value: Any) -> Any:
         """Move a number; KeyError for nothing."""
-        if value is None:
+        if value is None or value in self.empty:
             raise KeyError(value)
         return self.get(value, math.nan)
 
     def moved(self, values: Numbers) -> Numbers:
-        """Move numbers (N,) of at most FLOAT32_MAX; NaN stays what it is."""
+        """Move numbers (N,) of at most FLOAT32_MAX; NaN is what stands for nothing."""
         with np.errstate(over="ignore"):
             moved = (values - self.offset) * self.scale
+        if self.empty:
+            moved[np.isin(values, self.empty)] = np.nan
         return np.clip(moved, -FLOAT32_MAX, FLOAT32_MAX)
 
 
@@ -137,10 +142,19 @@ def _centers(numbers: Numbers) -> list[float]:
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
     """Find how each of some columns is stored; those without numbers are left out."""
-    learned = {column: learn_shift(_values(items, column)) for column in columns}
+    learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)
     }
+
+
+def _learn_column(items: Sequence[Item], column: str) -> Learned:
+    found = learn_shift(_values(items, column))
+    known = items.columns.get(column) if isinstance(items, Records) else None
+    if known is None or not known.empty_numbers:
+        return found
+    shift = msgspec.structs.replace(found.shift or NO_SHIFT, empty=known.empty_numbers)
+    return found._replace(shift=shift)
 
 
 def _values(items: Sequence[Item], column: str) -> NDArray[Any]:

@@ -18,6 +18,14 @@ ColumnKind = Literal["number", "word", "date", "text"]
 Decimal = Literal[".", ","]
 Rows = NDArray[np.int64]
 MISSING = -1  # the code of no word
+# White space, and what takes no room, as byte order marks: no part of a cell.
+BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
+BLANKS += "\0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+
+
+def trim(text: str) -> str:
+    """Leave out what cannot be seen at both ends of a cell or a name."""
+    return text.strip(BLANKS)
 
 
 class WordCodes(NamedTuple):
@@ -54,6 +62,8 @@ class Column:
         Of numbers that only people write; else None.
     unclear
         What else the cells may be, where a guess was made; else "".
+    empty_numbers
+        Numbers that stand for an empty cell, of which there are none among the cells.
     """
 
     cells: Any
@@ -62,6 +72,7 @@ class Column:
     date_order: DateOrder | None = None
     decimal: Decimal | None = None
     unclear: str = ""
+    empty_numbers: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.cells)

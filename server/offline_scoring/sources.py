@@ -20,7 +20,7 @@ from polydom.features.readers.json_lines import (
 )
 from polydom.features.readers.tables import PARQUET, Table, open_table
 from polydom.features.readers.texts import decode_text
-from polydom.features.tables.records import Decimal
+from polydom.features.tables.records import Decimal, trim
 from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.column_facts import ColumnFacts
 from polydom.indexer.index.package import Package
@@ -32,6 +32,7 @@ from .scored import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20
+TRUTHS: Mapping[str, Value] = {"false": False, "true": True}
 
 Named = tuple[str, ScorableItem]
 
@@ -163,7 +164,7 @@ def read_rows(
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
         columns = reader.columns(path, table.names)
-        cells = None if table.typed else TextCells(reader, table).read
+        cells = TextCells(reader, table).read
         found = _rows(table.rows(columns, cells), reader)
         return Rows(found, table.count, reader.remarks, lambda: reader.names)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
@@ -304,7 +305,7 @@ class _Reader:
         self._texts = columns.texts
         self._lacking = dict(self._known)
         facts = msgspec.convert(package.meta.get("columns", []), list[ColumnFacts])
-        self._empty_words = tuple({word for own in facts for word in own.empty_words})
+        self._facts = {own.name: own for own in facts}
         self._left_out: dict[str, None] = {}
         if label is not None and label in self._readable:
             raise BadInput(
@@ -324,10 +325,13 @@ class _Reader:
             return frozenset(self._known)
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
-    @property
-    def empty_words(self) -> tuple[str, ...]:
-        """Words that stood for an empty cell when the index was built."""
-        return self._empty_words
+    def empty_words(self, name: str) -> tuple[str, ...]:
+        """Words that stood for an empty cell of a column when the index was built."""
+        return tuple(self._facts[name].empty_words) if name in self._facts else ()
+
+    def decimal(self, name: str) -> Decimal | None:
+        """Say what stood before the fractions of numbers that people wrote."""
+        return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
@@ -426,30 +430,36 @@ class TextCells:
         from polydom.features.tables import column_kinds as kinds
 
         kind = self._reader.kind(name)
+        if self._table.typed and (kind != "number" or not kinds.is_strings(cells.type)):
+            values: list[Value] = cells.to_pylist()
+            return values
         if kind == "raw":
             return [cell or "" for cell in cells.to_pylist()]
         if kind == "word":
-            return [(cell or "").strip() or None for cell in cells.to_pylist()]
+            return [trim(cell or "") or None for cell in cells.to_pylist()]
         if kind == "any":
             return [_number_or_text(cell) for cell in cells.to_pylist()]
-        missing = self._reader.empty_words
-        terms = kinds.ColumnTerms(
-            "number",
-            missing,
-            None,
-            self._decimals.get(name),
-            self._table.commas,
-            self._table.points_group,
-        )
-        try:
-            column = kinds.read_column(name, cells, terms)
-        except BadInput:
-            return [self._number(name, cell, missing) for cell in cells.to_pylist()]
-        if column.decimal is not None:
-            self._decimals[name] = column.decimal
-        return column.values(np.arange(len(column)))
+        missing = self._reader.empty_words(name)
+        known = self._decimals.get(name) or self._reader.decimal(name)
+        for decimal in dict.fromkeys((known, None)):
+            terms = kinds.ColumnTerms(
+                "number",
+                missing,
+                None,
+                decimal,
+                self._table.commas,
+                self._table.points_group,
+            )
+            with suppress(BadInput):
+                column = kinds.read_column(name, cells, terms)
+                if column.decimal is not None:
+                    self._decimals[name] = column.decimal
+                return column.values(np.arange(len(column)))
+        return [self._number(cell, missing, known) for cell in cells.to_pylist()]
 
-    def _number(self, name: str, cell: str | None, missing: Sequence[str]) -> Value:
+    def _number(
+        self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
+    ) -> Value:
         """Read a cell beside one that is no number."""
         from polydom.features.tables.column_kinds import (
             is_empty,
@@ -459,12 +469,14 @@ class TextCells:
 
         if cell is None or is_empty(cell, missing):
             return None
+        if decimal == ",":
+            with suppress(ValueError):
+                return read_number(trim(cell), decimal)
         if (number := plain_number(cell)) is not None:
             return number
-        usual: Decimal = "," if self._table.commas else "."
         with suppress(ValueError):
-            return read_number(cell.strip(), self._decimals.get(name, usual))
-        return cell
+            return read_number(trim(cell), "," if self._table.commas else ".")
+        return TRUTHS.get(trim(cell).casefold(), cell)
 
 
 def _number_or_text(cell: str | None) -> Value:

@@ -191,7 +191,10 @@ class RecordDecoder:
             elif code is not None and (number := code.get(value, NAN)) != number:
                 if type(value) is int:
                     float(value)  # fails where it is beyond all floats
-                unknown[name] = None
+                if isinstance(code, Shift):  # a number that stands for nothing
+                    empty |= bit
+                else:
+                    unknown[name] = None
             numbers.append(number)
         self._pack(row.data, 0, *numbers)
         if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):

@@ -5,9 +5,9 @@ import io
 import struct
 import warnings
 import zlib
-from datetime import date
+from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -125,6 +125,20 @@ def test_record_item_makes_texts_of_dates_and_floats_of_decimals() -> None:
         "b": "2024-05-01T12:00:00",
         "c": 1.5,
         "d": None,
+    }
+
+
+def test_record_item_makes_texts_of_times() -> None:
+    cells: dict[str, Any] = {
+        "at": time(14, 30),
+        "took": timedelta(days=1, hours=2),
+        "numpy": np.timedelta64(93_600_000, "ms"),
+    }
+    item = record_item(cells)
+    assert item.payload == {
+        "at": "14:30:00",
+        "took": "1 day, 2:00:00",
+        "numpy": "1 day, 2:00:00",
     }
 
 

@@ -58,7 +58,8 @@ def describe_data(dataset: Dataset) -> DataFacts:
         held = dataset.items.columns
         for facts in columns:
             warnings += _column_warnings(held[facts.name], facts, dataset)
-    return DataFacts(columns, [*warnings, *_copies(dataset), *_few(dataset)])
+    warnings += [*_copies(dataset), *_alike(dataset.labels), *_few(dataset)]
+    return DataFacts(columns, warnings)
 
 
 def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
@@ -98,6 +99,11 @@ def _column_warnings(
     if not facts.different:
         yield f"column {name!r} is empty in all rows; {leave_out}"
         return
+    if column.kind == "number" and (count := int(np.isinf(column.numbers()).sum())):
+        yield (
+            f"column {name!r} holds infinite numbers in {count:,} cells, whose rows "
+            'are left out; [data] missing = ["inf", "-inf"] says that these are empty'
+        )
     if facts.different == 1:
         what = "the same, or empty," if facts.empty else "the same"
         yield f"column {name!r} is {what} in all rows: {facts.example!r}; {leave_out}"
@@ -249,6 +255,22 @@ def _row_codes(records: Records) -> Rows:
         pairs = codes * (own.max(initial=0) + 2) + own[records.rows] + 1
         _, codes = np.unique(pairs, return_inverse=True)
     return codes
+
+
+def _alike(labels: Sequence[str]) -> Iterator[str]:
+    """Name classes that may be one: the same but for case, or the same number."""
+    classes: dict[str | float, list[str]] = {}
+    for label in labels:
+        number = plain_number(label)
+        same = label.casefold() if number is None else number
+        classes.setdefault(same, []).append(label)
+    for own in classes.values():
+        if own[1:]:
+            yield (
+                f"{listed([*map(repr, own)])} are classes of their own, as labels are "
+                "taken as they are written; write them the same way if they are one"
+            )
+            return
 
 
 def _few(dataset: Dataset) -> Iterator[str]:

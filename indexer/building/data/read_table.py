@@ -1,5 +1,6 @@
 """The labelled rows of a project's table, read into columns."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +18,7 @@ from polydom.features.tables.column_kinds import (
     ColumnTerms,
     joined,
     read_column,
+    rows_of_names,
     without_rows,
 )
 from polydom.features.tables.records import MISSING, Column, Records, Rows
@@ -27,7 +29,10 @@ from ...progress import OnProgress
 from ..project import Data, Project
 from .dataset import Dataset, NumberedFile, RowNames, number_in_turn, numbers_of
 
+log = logging.getLogger("polydom.data")
+
 OPTIONS = {"label": "[data] label names the column of classes"}
+NUMBERS = ColumnTerms(kind="number")
 THREADS = 2  # more read no faster, and take more memory
 
 
@@ -59,7 +64,8 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
         raise BadProject(str(error)) from error
     rows = np.arange(len(names))
     wanted = project.wanted
-    labels, codes, numbers = labels_of(columns[data.label], names, wanted)
+    terms = replace(_terms(project, data.label, tables[0]), kind="number")
+    labels, codes, numbers = labels_of(columns[data.label], names, wanted, terms)
     return Dataset(
         Records({n: c for n, c in columns.items() if n not in _special(data)}, rows),
         names,
@@ -112,10 +118,13 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
         number, why = raw.bad[0]
         raise BadProject(f"{table.path.name}, row {number}: {why}")
     kept, empty = without_rows(raw.columns)
-    numbers = row_numbers(table.first, len(kept) + len(empty), raw.bad)
+    again = [] if table.typed else rows_of_names(raw.columns)
+    kept = np.setdiff1d(kept, again)
+    numbers = row_numbers(table.first, len(kept) + len(empty) + len(again), raw.bad)
     bad = [
         *raw.bad,
         *(BadRow(int(numbers[k]), "no cell holds anything") for k in empty),
+        *(BadRow(int(numbers[k]), "it holds the columns' names again") for k in again),
     ]
     if not len(kept):
         raise BadProject(
@@ -123,7 +132,7 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
             "needed"
         )
     columns = raw.columns
-    if len(empty):
+    if len(empty) or len(again):
         columns = {name: column.take(kept) for name, column in columns.items()}
     return RawColumns(columns, sorted(bad))
 
@@ -221,27 +230,32 @@ def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
 
 
 def labels_of(
-    column: Column, names: RowNames, task: Task | None
+    column: Column,
+    names: RowNames,
+    task: Task | None,
+    terms: ColumnTerms = NUMBERS,
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
     """Give what a column holds: class names, codes, and numbers where it holds such.
 
-    Classes are named as they are written: `007` and `7` are two.
+    Classes are named as they are written: `007` and `7` are two. `terms` say how
+    numbers are written.
     """
     _refuse_missing(column, names, "no label; each item needs one")
-    numbers = None if task == "classes" else _label_numbers(column, names, task)
+    numbers = None
+    if task != "classes":
+        numbers = _label_numbers(column, names, task, terms)
     if numbers is not None and (found := numbers_of(numbers, task)) is not None:
         return (), np.zeros(len(found), np.int64), found
     return *classes_of(column), None
 
 
 def _label_numbers(
-    column: Column, names: RowNames, task: Task | None
+    column: Column, names: RowNames, task: Task | None, terms: ColumnTerms
 ) -> NDArray[np.float64] | None:
     """Read labels as finite numbers; None where they are none and need not be."""
     number = column
     if column.kind in ("word", "text"):
         with suppress(BadInput):
-            terms = ColumnTerms(kind="number")
             number = read_column("label", column.cells.cast(pa.string()), terms)
     if number.kind != "number" or number.cells.type == pa.bool_():
         if task == "regression":
@@ -250,6 +264,9 @@ def _label_numbers(
                 "'regression' numbers are needed"
             )
         return None
+    _refuse_missing(number, names, "no label; each item needs one")
+    if task == "regression" and number.unclear:
+        log.warning("[data] label: %s", number.unclear)
     values = number.numbers().astype(np.float64)
     infinite = np.flatnonzero(~np.isfinite(values))
     if len(infinite):

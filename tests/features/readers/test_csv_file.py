@@ -215,3 +215,37 @@ def test_how_far_reading_is_is_told(tmp_path: Path) -> None:
     assert told == sorted(told)
     assert {done + left for done, left in told} == {400_000}
     assert told[-1] == (400_000, 0)
+
+
+def test_zero_bytes_in_some_cells_are_no_other_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x,label\n" + b"12345678,a\n" * 50 + b"1\0,b\n")
+    table, bad = open_csv(path).read([0])
+    assert (table.column(0).to_pylist()[-1], bad) == ("1\0", [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("separator", ["\t", ";", "|"])
+def test_a_first_line_that_says_what_divides_cells_is_no_row(
+    tmp_path: Path, separator: str, encoding: str
+) -> None:
+    path = tmp_path / "a.csv"
+    lines = (f"sep={separator}", f"a,b{separator}c", f"1{separator}2")
+    path.write_text("\r\n".join(lines), encoding, newline="")
+    file = open_csv(path)
+    assert (file.separator, file.names, file.first) == (separator, ("a,b", "c"), 3)
+
+
+def test_spaces_before_quotes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"x", "label"\n"1", "a"\n')
+    with pytest.raises(BadInput, match=r"a\.csv, line 1: a space is between ',' and"):
+        open_csv(path)
+    path.write_text('"the ""x""",label\n1,a\n')
+    assert open_csv(path).names == ('the "x"', "label")
+
+
+def test_names_have_nothing_that_cannot_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeff\ufeffx\u200b,\u00a0label \n1,a\n", "utf-8")
+    assert open_csv(path).names == ("x", "label")

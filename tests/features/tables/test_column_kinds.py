@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,11 @@ def test_words_for_nothing_are_empty_cells_beside_numbers_and_dates(word: str) -
         (",5", ",", 0.5),
         ("308,668", ".", 308668),
         ("308,668", ",", 308.668),
+        ("12,34,567.5", ".", 1234567.5),
+        ("1,23,456", ".", 123456),
+        ("US$ 5", ".", 5),
+        ("Rs. 1,000", ".", 1000),
+        ("48.85°", ".", 48.85),
     ],
 )
 def test_numbers_are_read_as_people_write_them(
@@ -107,7 +112,7 @@ def test_numbers_are_read_as_people_write_them(
     [
         "",
         "-",
-        "1,23,456",
+        "1,23,45",
         "12,34",
         "1,2345",
         "--5",
@@ -247,6 +252,63 @@ def test_numbers_that_stand_for_nothing_are_empty_whatever_their_type() -> None:
     found = read(["1", " -1", "unknown", "NA"], missing=("-1", "unknown", "gone"))
     assert everything(found) == [1, None, None, None]
     assert found.empty_words == ("-1", "unknown", "NA")
+    assert found.empty_numbers == (-1.0,)
+
+
+def test_what_cannot_be_seen_is_no_part_of_a_cell() -> None:
+    assert everything(read(["12\u200b", "\ufeff13", "\u00a014", "15\0"])) == [
+        12,
+        13,
+        14,
+        15,
+    ]
+    assert everything(read(["red\u200b", "red", "\u200b"])) == ["red", "red", None]
+
+
+def test_a_point_that_may_mean_two_things_is_said() -> None:
+    found = read(["1.250", "3.500"], commas=True)
+    assert (everything(found), found.unclear) == (
+        [1.25, 3.5],
+        "'1.250' is read as 1.25 and may mean 1,250; [data] decimal = ',' reads it so",
+    )
+    assert read(["1.250", "3.5"], commas=True).unclear == ""
+    assert read(["1.250", "3.500"]).unclear == ""
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (pa.array([7, None, 12]), ["7", None, "12"]),
+        (pa.array([7.0, math.nan, 1.5]), ["7", None, "1.5"]),
+        (pa.array([True, False]), ["True", "False"]),
+    ],
+)
+def test_numbers_are_words_where_a_project_says_so(cells: Any, words: Any) -> None:
+    found = read_column("x", cells, ColumnTerms(kind="word", typed=True))
+    assert (found.kind, everything(found)) == ("word", words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [("date", pa.array([20240131])), ("word", pa.array([date(2024, 1, 31)]))],
+)
+def test_a_kind_that_a_type_cannot_be_is_refused(kind: Any, cells: Any) -> None:
+    with pytest.raises(BadInput, match=r"column 'x' holds (int64, which no|date32)"):
+        read_column("x", cells, ColumnTerms(kind=kind, typed=True))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array(["14:30", "2:30 pm", "0 days 14:30:00"]),
+        pa.array([time(14, 30)], pa.time64("ns")),
+        pa.array([time(14, 30)], pa.time32("s")),
+        pa.array([timedelta(hours=14, minutes=30)], pa.duration("ns")),
+    ],
+)
+def test_times_of_day_and_durations_are_dates(cells: Any) -> None:
+    found = read_column("x", cells, ColumnTerms())
+    assert (found.kind, {*everything(found)}) == ("date", {"14:30:00"})
 
 
 def test_categories_of_booleans_are_numbers() -> None:
@@ -257,10 +319,11 @@ def test_categories_of_booleans_are_numbers() -> None:
     assert everything(found) == [True, False, None]
 
 
-@pytest.mark.parametrize("kind", ["list<item: int64>", "binary", "duration"])
-def test_column_of_anything_else_is_named(kind: str) -> None:
-    cells = {"list<item: int64>": [[1]], "binary": [b"x"]}.get(kind)
-    array = pa.array(cells or [5], None if cells else pa.duration("s"))
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("list<item: int64>", [1]), ("binary", b"x")]
+)
+def test_column_of_anything_else_is_named(kind: str, cell: Any) -> None:
+    array = pa.array([cell])
     with pytest.raises(BadInput, match=rf"column 'x' holds {kind}.*ignore"):
         read_column("x", array, ColumnTerms(typed=True))
 

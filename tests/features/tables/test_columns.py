@@ -88,6 +88,62 @@ def test_columns_takes_words_of_truth_and_booleans_alike(words: list[str]) -> No
     assert read({"a": True}, "a", a=["true", "x"]) == [NAN]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["True", "False"], ["TRUE", "FALSE"], ["t", "f"], ["yes", "no"], ["Y", "N"]],
+)
+def test_columns_takes_what_other_programs_write_for_truths(words: list[str]) -> None:
+    yes, no = words
+    alike: list[list[Value]] = [
+        [
+            yes,
+            yes.lower(),
+            yes.upper(),
+            f" {yes} ",
+            "True",
+            "TRUE",
+            "true",
+            True,
+            1,
+            "1",
+        ],
+        [
+            no,
+            no.lower(),
+            no.upper(),
+            f"{no}\u200b",
+            "False",
+            "FALSE",
+            False,
+            0,
+            0.0,
+            "0",
+        ],
+    ]
+    for number, values in enumerate(alike):
+        for value in values:
+            assert read({"x": value}, "x", x=words) == [number]
+    assert read({"x": "perhaps"}, "x", x=words) == [NAN]
+    assert read({"x": True}, "x", x=["yes", "no", "maybe"]) == [NAN]
+
+
+def test_columns_takes_numbers_for_words_that_are_digits() -> None:
+    words = ["7", "1.5", "007", "2.0", str(2**60)]
+    for value, number in (
+        (7, 0),
+        (7.0, 0),
+        ("7.0", 0),
+        (1.5, 1),
+        ("007", 2),
+        (2, 3),
+        ("2", 3),
+        (str(2**60), 4),
+    ):
+        assert read({"x": value}, "x", x=words) == [number]
+    for unknown in (2**60, 8, "07", "7.00", True):
+        assert read({"x": unknown}, "x", x=words) == [NAN]
+
+
 def test_columns_takes_booleans_and_large_integers() -> None:
     assert read({"a": True, "b": 2**24, "c": False}, "a", "b", "c") == [1, 2**24, 0]
 

@@ -49,7 +49,7 @@ def test_a_column_s_dates_are_read_as_each_alone(date: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "2024-13-01", "2024-05", "31/12/2024", "2024-05-01" + " " * 40]
+    "text", ["", "x", "2024-13-01", "2024-13", "31/12/2024", "2024-05-01T" + "0" * 40]
 )
 def test_what_is_no_date_is_not_known(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 its text is Python's
@@ -100,3 +100,42 @@ def test_seconds_are_read_where_days_do_not_tell_dates_apart(
     assert ("second" in parts) == are_needed
     numbers = np.stack([NUMBERS_OF[part](micros).astype(np.float32) for part in parts])
     assert len(np.unique(numbers, axis=1).T) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("14:30", "14:30:00"),
+        ("14:30:05,25", "14:30:05.250000"),
+        ("2:30 pm", "14:30:00"),
+        ("12:05 AM", "00:05:00"),
+        ("26:15:00", "1970-01-02T02:15:00"),
+        ("1 days 02:15:00", "1970-01-02T02:15:00"),
+        (str(timedelta(days=1, hours=2)), "1970-01-02T02:00:00"),
+        (str(timedelta(seconds=-1)), "1969-12-31T23:59:59"),
+        ("-1 days +23:59:59", "1969-12-31T23:59:59"),
+        ("2024-01-31 24:00", "2024-02-01T00:00:00"),
+        ("2024-01-31T24:00:00", "2024-02-01T00:00:00"),
+        ("31JAN2024", "2024-01-31T00:00:00"),
+        ("31JAN2024:12:30:00", "2024-01-31T12:30:00"),
+        ("31/Jan/2024:12:30:00 +0100", "2024-01-31T11:30:00"),
+        ("31. Jan 2024", "2024-01-31T00:00:00"),
+        ("2024-05", "2024-05-01T00:00:00"),
+        ("May 2024", "2024-05-01T00:00:00"),
+    ],
+)
+def test_times_alone_and_dates_of_other_programs_are_read(
+    text: str, shown: str
+) -> None:
+    assert show_date(micros_of(text), False) == shown
+    assert micros_of(shown) == micros_of(text)
+    assert DateCodes("day")[f" {text} "] == DateCodes("day")[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["14:60", "14:30:61", "13:00 pm", "1:5", "2024-01-31 25:00", "9999-12-31 24:00"],
+)
+def test_what_is_no_time_is_not_known(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        micros_of(text)

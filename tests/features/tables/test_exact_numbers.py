@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.items import record_item
+from polydom.features.tables.column_kinds import ColumnTerms, read_column
 from polydom.features.tables.columns import Columns, columns
 from polydom.features.tables.exact_numbers import (
     FLOAT32_MAX,
@@ -130,3 +131,19 @@ def test_records_of_both_kinds_give_the_same() -> None:
     expected = {"at": Learned(Shift(1_700_000_000_002.0), 0, 3)}
     assert learn_numbers(table, ["at", "word", "no"]) == expected
     assert learn_numbers(alone, ["at", "word", "no"]) == expected
+
+
+def test_numbers_that_stand_for_nothing_are_nan_wherever_they_come_from() -> None:
+    cells = pa.array([-1.0, 5.0, 1e9])
+    terms = ColumnTerms(typed=True, missing=("-1", "inf"))
+    records = Records({"x": read_column("x", cells, terms)}, np.arange(3))
+    shift = learn_numbers(records, ["x"])["x"].shift
+    assert shift is not None
+    made = columns("x", ["x"], shifts={"x": shift})
+    for value in (-1, -1.0, math.inf, None):
+        assert np.isnan(made({"x": value})).all()
+    assert made({"x": 5})[0] == shift.get(5, 0)
+    found = np.empty((3, 1), np.float32)
+    made.function.read(records, found)  # type: ignore[attr-defined]
+    assert np.isnan(found[:, 0]).tolist() == [True, False, False]
+    assert np.isnan(shift.moved(np.array([-1.0, 5.0]))).tolist() == [True, False]

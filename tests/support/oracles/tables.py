@@ -35,8 +35,8 @@ def _typed(cells: list[str], commas: bool, grouped: bool) -> tuple[str, list[Val
     texts = [cell.strip() for cell in cells]
     points = [text for text in texts if "." in text]
     if grouped and points and all(re.fullmatch(GROUPED, text) for text in points):
-        found = _typed([text.replace(".", "") for text in texts], commas, False)
-        return found if found[0] == "number" else ("word", [t or None for t in texts])
+        whole = _typed([text.replace(".", "") for text in texts], commas, False)
+        return whole if whole[0] == "number" else ("word", [t or None for t in texts])
     for nothing in ([""], ["", *EMPTY]):
         known = [text for text in texts if text not in nothing]
         if known or nothing == [""]:

@@ -46,6 +46,10 @@ def test_clean_data_have_no_warnings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
+        (
+            ["inf", *some("1", "2")[1:]],
+            "infinite numbers in 1 cells, whose rows are left",
+        ),
         ([""] * ROWS, "column 'x' is empty in all rows; [data] ignore = [\"x\"]"),
         (["7"] * ROWS, "column 'x' is the same in all rows: '7'; [data] ignore"),
         (some("u", ""), "is the same, or empty, in all rows: 'u'"),
@@ -104,6 +108,15 @@ def test_copies_and_few_items_are_said(tmp_path: Path) -> None:
     rare = [*LABELS[:-3], "rare", "rare", "odd"]
     (found,) = warnings(tmp_path, {"label": rare})
     assert found.startswith("few items are of classes 'odd' (1), 'rare' (2): how well")
+
+
+@pytest.mark.parametrize("labels", [("1", "1.0", "0"), ("yes", "Yes", "no")])
+def test_classes_that_may_be_one_are_said(
+    tmp_path: Path, labels: tuple[str, ...]
+) -> None:
+    first, second = sorted(labels[:2])
+    found = warnings(tmp_path, {"label": some(*labels)})
+    assert found[0].startswith(f"{first!r}, {second!r} are classes of their own")
 
 
 def test_texts_that_are_nearly_the_same_are_said(tmp_path: Path) -> None:

@@ -161,3 +161,26 @@ def test_memory_holds_a_table_once(tmp_path: Path) -> None:
     assert isinstance(dataset.items, Records)
     held = sum(column.cells.nbytes for column in dataset.items.columns.values())
     assert held == 9 * 8 * 20_000
+
+
+def test_names_that_come_again_are_no_row(tmp_path: Path) -> None:
+    one = "\ufeffx,label\n" + "1,a\n2,b\n" * 3
+    dataset = load(tmp_path, 2 * one)
+    assert values(dataset, "x") == [1, 2] * 6
+    why = "it holds the columns' names again"
+    assert dataset.skipped == (("rows.csv, row 8", why),)
+    assert dataset.labels == ("a", "b")
+
+
+def test_labels_are_numbers_as_the_file_writes_them(tmp_path: Path) -> None:
+    rows = "".join(f"{k},5;{k}.500\n" for k in range(1, 40))
+    number = {"project": {"task": "regression"}}
+    found = load(tmp_path, "x;label\n" + rows, **number).numbers
+    assert found is not None
+    assert found.tolist() == [1000 * k + 500 for k in range(1, 40)]
+    rows = "".join(f"{k};{k},5\n" for k in range(1, 40))
+    found = load(tmp_path, "x;label\n" + rows, decimal=",", **number).numbers
+    assert found is not None
+    assert found[0] == 1.5
+    with pytest.raises(BadProject, match=r"rows\.csv, row 2: no label; each item"):
+        load(tmp_path, "x;label\n1;NA\n" + rows, **number)
