@@ -14,8 +14,7 @@ Columns of Parquet files, data frames and JSON Lines have types. There strings a
 dates, free text or words, and never numbers, since a request names the same type.
 """
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,63 +32,27 @@ from .dates import (
     orders_of,
     show_date,
 )
-from .records import BLANKS, Column, ColumnKind, Decimal, trim
+from .records import BLANKS, Column, ColumnKind, Decimal
+from .written_numbers import (
+    EMPTY,
+    LONGEST_NUMBER,
+    is_empty,
+    plain_number,
+    read_number,
+    read_numbers,
+)
 
-# What stands for an empty cell beside numbers and dates: in pandas, R, SQL, Excel.
-EMPTY = (
-    *("NA", "N/A", "n/a", "<NA>", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-nan"),
-    *("-NaN", "NULL", "null", "(null)", "None", "none", "NIL", "nil", "\\N", "?", "-"),
-    *(
-        "--",
-        "\u2014",
-        "\u2013",
-        ".",
-        "..",
-        "...",
-        "#VALUE!",
-        "#DIV/0!",
-        "#REF!",
-        "#NAME?",
-    ),
-    *("#NUM!", "#NULL!", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "n.a.", "N.A."),
-    *("na", "NAN", "Nan", "NaT", "Null", "NONE", "Nil", "#SPILL!", "#CALC!", "#NV"),
-    *("#WERT!", "#BEZUG!", "#ZAHL!", "#N/D", "#VALEUR!", "0000-00-00"),
-    "0000-00-00 00:00:00",
-)
-CURRENCIES = "$€£¥₹₽₩₺₴₫₪₦"
-CODES = (
-    *("USD", "EUR", "GBP", "JPY", "CHF", "CNY", "INR", "kr", "zł", "Kč", "Ft"),
-    *("CAD", "AUD", "NZD", "HKD", "SGD", "SEK", "NOK", "DKK", "PLN", "CZK", "HUF"),
-    *("BRL", "MXN", "ZAR", "TRY", "KRW", "RUB", "Fr.", "Rs.", "US$", "C$", "A$", "R$"),
-)
-# A space, the spaces that typesetters use between thousands, and the Swiss apostrophe.
-GAPS = " \u00a0\u2009\u202f'\u2019"
-LONGEST_NUMBER = 64  # characters
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
 TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
 LARGEST_WHOLE = 2.0**63  # from there on no int64
 TEXT_SHARE = 0.5  # of the cells that differ from all others before them
 
-_SIGN = f"(?P<money>[{CURRENCIES}]|{'|'.join(map(re.escape, CODES))})"
-_SIGNED = re.compile(
-    rf"(?P<open>\()?\s*(?P<minus>[-+\u2212])?\s*{_SIGN}?\s*(?P<minus2>[-+\u2212])?"
-    rf"(?P<digits>[\d.,{GAPS}]*\d[.,]?)(?P<power>[eE][-+]?\d+)?"
-    rf"\s*(?P<unit>%|‰|°[CF]?|{_SIGN.replace('money', 'money2')})?\s*(?P<close>\))?"
-)
-_GROUPED = {
-    ".": re.compile(
-        rf"[1-9]\d{{0,2}}(?:([,{GAPS}])\d{{3}})(?:\1\d{{3}})*(\.\d*)?"
-        r"|[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?"  # lakhs and crores
-    ),
-    ",": re.compile(rf"[1-9]\d{{0,2}}(?:([.{GAPS}])\d{{3}})(?:\1\d{{3}})*(,\d*)?"),
-}
 TIMES = (
     pa.types.is_date,
     pa.types.is_timestamp,
     pa.types.is_time,
     pa.types.is_duration,
 )
-_PLAIN = {".": re.compile(r"\d*\.?\d*"), ",": re.compile(r"\d*,?\d*")}
 
 
 @dataclass(frozen=True)
@@ -278,41 +241,6 @@ def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
     return found
 
 
-def read_number(cell: str, decimal: Decimal = ".") -> float:
-    """Read a number as people write it; ValueError if it is none.
-
-    Examples
-    --------
-    >>> read_number("$1,234.50"), read_number("1.234,5 €", ","), read_number("(3 %)")
-    (1234.5, 1234.5, -3.0)
-    """
-    return _read_number(cell, decimal)[0]
-
-
-def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
-    """Read a number and the sign of its currency, which may be empty."""
-    found = _SIGNED.fullmatch(cell) if len(cell) <= LONGEST_NUMBER else None
-    if found is None or bool(found["open"]) != bool(found["close"]):
-        raise ValueError(f"{cell!r} is no number")
-    digits = found["digits"]
-    if _GROUPED[decimal].fullmatch(digits):
-        digits = "".join(c for c in digits if c.isdigit() or c == decimal)
-    elif not _PLAIN[decimal].fullmatch(digits):
-        raise ValueError(f"{cell!r} is no number with {decimal!r} before its fraction")
-    number = float(digits.replace(",", ".") + (found["power"] or ""))
-    minus = f"{found['minus'] or ''}{found['minus2'] or ''}{found['open'] or ''}"
-    if len(minus) > 1:
-        raise ValueError(f"{cell!r} has two signs")
-    money = f"{found['money'] or ''}{found['money2'] or ''}"
-    return -number if minus in ("-", "\u2212", "(") and minus else number, money
-
-
-def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Say whether a cell of numbers or dates holds nothing, or a word for it."""
-    text = trim(cell)
-    return not text or text in missing or text in EMPTY
-
-
 def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
     """Read cells as numbers that programs write; None if one is none."""
     if not terms.may_be_plain(cells):
@@ -355,7 +283,7 @@ def _written_numbers(
     real = [word for word in words if word is not None]
     orders: Sequence[Decimal] = (",", ".") if terms.commas else (".", ",")
     tried = [terms.decimal] if terms.decimal else orders
-    fitting = {d: n for d in tried if (n := _read_all(real, d)) is not None}
+    fitting = {d: n for d in tried if (n := read_numbers(real, d)) is not None}
     if not fitting:
         return None
     decimal, numbers = next(iter(fitting.items()))
@@ -371,34 +299,6 @@ def _written_numbers(
     values = pa.array([None if word is None else known[word] for word in words])
     cells = _no_null(distinct.spread(values))
     return Column(cells, "number", empty, None, decimal, unclear)
-
-
-def _read_all(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Read words as numbers of one currency; None if they are none."""
-    money: set[str] = set()
-    numbers = []
-    try:
-        for word in words:
-            plain = plain_number(word) if decimal == "." else None
-            number, sign = (
-                (plain, "") if plain is not None else _read_number(word, decimal)
-            )
-            numbers.append(number)
-            money.add(sign)
-    except ValueError:
-        return None
-    return numbers if len(money - {""}) <= 1 else None
-
-
-def plain_number(word: str) -> float | None:
-    """Read a number as programs write it; None if it is none.
-
-    Python's digits with underscores are none: `2024_01` is a name.
-    """
-    try:
-        return None if "_" in word else float(word)
-    except ValueError:
-        return None
 
 
 def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:

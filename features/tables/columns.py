@@ -39,7 +39,9 @@ class KnownWords(dict[Value, float]):
     def __missing__(self, value: object) -> float:
         """Look a word up less what does not count; KeyError for an unknown one."""
         if isinstance(value, str):
-            word = trim(value).removesuffix(".0")
+            word = trim(value)
+            if word.endswith(".0") and word[:-2].lstrip("-").isdecimal():
+                word = word[:-2]
             if word != value:
                 return self[word]
         raise KeyError(value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ..errors import BadItem
 from ..feature import Feature, Step
 from ..items import Value
+from .records import trim
 
 BETWEEN = ": "  # a column and a feature in the name of both
 
@@ -46,7 +47,7 @@ class TextOf:
         """
         value = record.get(self.column)
         if isinstance(value, str):
-            return value.strip()[: self.most]
+            return trim(value)[: self.most]
         if value is None or value != value:
             return ""
         came = "a boolean" if isinstance(value, bool) else "a number"

@@ -21,6 +21,11 @@ from polydom.features.readers.json_lines import (
 from polydom.features.readers.tables import PARQUET, Table, open_table
 from polydom.features.readers.texts import decode_text
 from polydom.features.tables.records import Decimal, trim
+from polydom.features.tables.written_numbers import (
+    is_empty,
+    plain_number,
+    read_number,
+)
 from polydom.features.wording import describe_decode_error, hint, listed
 from polydom.indexer.index.column_facts import ColumnFacts
 from polydom.indexer.index.package import Package
@@ -461,12 +466,6 @@ class TextCells:
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
         """Read a cell beside one that is no number."""
-        from polydom.features.tables.column_kinds import (
-            is_empty,
-            plain_number,
-            read_number,
-        )
-
         if cell is None or is_empty(cell, missing):
             return None
         if decimal == ",":
@@ -480,8 +479,6 @@ class TextCells:
 
 
 def _number_or_text(cell: str | None) -> Value:
-    from polydom.features.tables.column_kinds import plain_number
-
     if cell is None or not cell.strip():
         return None
     number = plain_number(cell)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from polydom.features.errors import BadFeature, BadIndexFile, BadItem
+from polydom.features.errors import BadFeature, BadIndexFile, BadInput
 from polydom.features.items import record_item
 from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.index.machine_factors import MachineFactors
@@ -301,7 +301,7 @@ def test_an_estimator_takes_a_frame_with_a_column_of_text(scene: Scene) -> None:
     assert model.predict(X[200:201]).tolist() == said[:1].tolist()
     records = X[200:].to_dict("records")
     assert model.predict(records).tolist() == said.tolist()
-    with pytest.raises(BadItem, match="'body' holds a number; a text is needed"):
+    with pytest.raises(BadInput, match="'body' holds a number; a text"):
         model.predict([{**records[0], "body": 5}])
 
 

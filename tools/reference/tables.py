@@ -1,6 +1,6 @@
 """The words that stand for an empty cell of a table."""
 
-from polydom.features.tables.column_kinds import EMPTY
+from polydom.features.tables.written_numbers import EMPTY
 
 
 def parts() -> dict[str, str]:

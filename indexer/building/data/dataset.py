@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
-from polydom.features.tables.column_kinds import plain_number
 from polydom.features.tables.records import Records, take
+from polydom.features.tables.written_numbers import plain_number
 
 from ...index.quality import Task
 from ..cache import Cache

@@ -12,9 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polydom.features.tables.column_kinds import EMPTY, plain_number, read_number
 from polydom.features.tables.dates import orders_of
 from polydom.features.tables.records import Column, Records, Rows
+from polydom.features.tables.written_numbers import (
+    EMPTY,
+    plain_number,
+    read_number,
+)
 from polydom.features.wording import listed
 
 from ...index.column_facts import ColumnFacts, column_lines

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.features.readers.tables import open_table
 from polydom.features.tables.column_kinds import (
-    EMPTY,
     ColumnTerms,
     joined,
     read_column,
-    read_number,
 )
 from polydom.features.tables.records import Column
+from polydom.features.tables.written_numbers import EMPTY
 from tests.support.oracles.tables import read_columns_slowly
 
 CELLS = (
@@ -73,60 +72,6 @@ def test_words_for_nothing_are_empty_cells_beside_numbers_and_dates(word: str) -
         assert found.empty_words in ((word,), ())  # "nan" is a number to programs
     assert everything(read(["a", word])) == ["a", word]  # it may mean something there
     assert everything(read(["a", word], missing=(word,))) == ["a", None]
-
-
-@pytest.mark.parametrize(
-    ("cell", "decimal", "number"),
-    [
-        ("1,234.56", ".", 1234.56),
-        ("1.234,56", ",", 1234.56),
-        ("1 234,56", ",", 1234.56),
-        ("1\u00a0234\u00a0567", ".", 1234567),
-        ("12'345.5", ".", 12345.5),
-        ("$1,000", ".", 1000),
-        ("-$5", ".", -5),
-        ("$-5", ".", -5),
-        ("5 €", ",", 5),
-        ("CHF 7.50", ".", 7.5),
-        ("12.5%", ".", 12.5),
-        ("(1,234)", ".", -1234),
-        ("\u22123", ".", -3),
-        (",5", ",", 0.5),
-        ("308,668", ".", 308668),
-        ("308,668", ",", 308.668),
-        ("12,34,567.5", ".", 1234567.5),
-        ("1,23,456", ".", 123456),
-        ("US$ 5", ".", 5),
-        ("Rs. 1,000", ".", 1000),
-        ("48.85°", ".", 48.85),
-    ],
-)
-def test_numbers_are_read_as_people_write_them(
-    cell: str, decimal: Any, number: float
-) -> None:
-    assert read_number(cell, decimal) == number
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "",
-        "-",
-        "1,23,45",
-        "12,34",
-        "1,2345",
-        "--5",
-        "(5",
-        "5)",
-        "$",
-        "%",
-        "1 2",
-        "5 $ €",
-    ],
-)
-def test_what_is_no_number_is_not_read(cell: str) -> None:
-    with pytest.raises(ValueError, match=r"number|signs"):
-        read_number(cell)
 
 
 def test_amounts_of_two_currencies_are_no_numbers() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polydom.features.items import Value
-from polydom.features.tables.column_kinds import EMPTY
+from polydom.features.tables.written_numbers import EMPTY
 
 GROUPED = "-?[1-9][0-9]{0,2}([.][0-9]{3})+"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
