@@ -189,7 +189,7 @@ class CsvFile:
         wanted = [str(place) for place in places]
         try:
             return read(
-                _Counted(self.path, self.most_rows(), on_rows),
+                _Counted(self.path, self.most_rows() if on_rows else 0, on_rows),
                 arrow_csv.ReadOptions(
                     use_threads=threads,
                     block_size=size,
@@ -241,12 +241,12 @@ class CsvFile:
     def most_rows(self) -> int:
         """Count the lines after the names: there are no more rows, perhaps fewer."""
         with self.path.open("rb") as file:
-            ends = {b"\n": 0, b"\r": 0}
+            feeds = returns = 0
             chunk = b""
             for chunk in _chunks(file):
-                for end in ends:
-                    ends[end] += chunk.count(end)
-        found = max(*ends.values()) + 1 - chunk.endswith((b"\n", b"\r"))
+                feeds += chunk.count(b"\n")
+                returns += 0 if feeds else chunk.count(b"\r")
+        found = max(feeds, returns) + 1 - chunk.endswith((b"\n", b"\r"))
         return max(found - self.lines, 0)
 
 

@@ -43,8 +43,8 @@ from .written_numbers import (
 )
 
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
+PROBED = 100  # cells tried first, as Arrow goes on where one is no number
 TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
-LARGEST_WHOLE = 2.0**63  # from there on no int64
 TEXT_SHARE = 0.5  # of the cells that differ from all others before them
 
 TIMES = (
@@ -245,19 +245,16 @@ def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
     """Read cells as numbers that programs write; None if one is none."""
     if not terms.may_be_plain(cells):
         return None
-    try:
-        numbers = _whole(cells.cast(pa.float64()))
-    except pa.ArrowInvalid:
-        return None
-    if numbers.null_count:
-        return _no_null(numbers)
-    largest = pc.max(pc.abs(numbers)).as_py() or 0.0
-    if not largest < LARGEST_WHOLE:
+    for kind in (pa.int64(), pa.float64()):  # whole numbers are exact beyond 2**53
+        try:
+            cells[:PROBED].cast(kind)
+            numbers = _whole(cells.cast(kind))
+        except pa.ArrowInvalid:
+            continue
+        if numbers.null_count:
+            numbers = _no_null(numbers.cast(pa.float64(), safe=False))
         return numbers
-    try:  # as whole numbers, which are exact beyond 2**53
-        return _whole(cells.cast(pa.int64()))
-    except pa.ArrowInvalid:
-        return numbers
+    return None
 
 
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:

@@ -119,7 +119,7 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
         raise BadProject(f"{table.path.name}, row {number}: {why}")
     kept, empty = without_rows(raw.columns)
     again = [] if table.typed else rows_of_names(raw.columns)
-    kept = np.setdiff1d(kept, again)
+    kept = np.setdiff1d(kept, again) if len(again) else kept
     numbers = row_numbers(table.first, len(kept) + len(empty) + len(again), raw.bad)
     bad = [
         *raw.bad,
