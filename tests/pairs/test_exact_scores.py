@@ -485,8 +485,8 @@ def test_a_run_goes_on_only_with_the_same_choice_of_scores(
 WRONG: list[tuple[str, Any, str]] = [
     ("/v1/predict", {"record": EASY, "exact": 1}, "body: exact: a whole number came"),
     ("/v1/predict", {"record": EASY, "exact": "yes"}, "body: exact: a text came"),
-    ("/v1/predict?exact=yes", {"record": EASY}, "query or header: exact: a text came"),
-    ("/v1/batch?budget_ms=9", {"items": [], "exact": None}, "body: exact: null came"),
+    ("/v1/predict?exact=yes", {"record": EASY}, "query: exact: a text came"),
+    ("/v1/batch?budget_ms=9", {"items": [], "exact": 1.5}, "body: exact: a number"),
     ("/v1/batch?budget_ms=9&exact=2", {"items": []}, "query: exact: "),
     ("/v1/batch?budget_ms=9&exact=1", {"items": [], "exact": True}, "exact is given"),
     (

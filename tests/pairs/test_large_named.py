@@ -62,17 +62,17 @@ def test_a_long_text_is_refused_by_others(client: TestClient, kind: str) -> None
     assert twice["error"] == "model is given twice"
 
 
-def test_a_long_text_that_looks_like_a_request_is_a_text(tmp_path: Path) -> None:
+def test_a_long_request_that_says_it_is_a_text_is_no_text(tmp_path: Path) -> None:
     paths = save_three(tmp_path)
     served = {name: paths[name] for name in ("texts", "records")}
     body = json.dumps({"model": "records", "text": LONG})
     with TestClient(create_app(served, features=[FEATURES_FILE])) as client:
         until_ready(client)
         for kind in ("text/plain", "application/octet-stream"):
-            reply = client.post(
-                "/v1/predict", content=body, headers={"content-type": kind}
-            )
-            assert reply.status_code == 200, kind
+            headers = {"content-type": kind}
+            reply = client.post("/v1/predict", content=body, headers=headers)
+            assert (reply.status_code, reply.json()["code"]) == (400, "bad_input")
+            assert "application/json" in reply.json()["error"]
 
 
 def test_a_long_body_that_is_broken_says_so(client: TestClient) -> None:

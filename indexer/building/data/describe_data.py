@@ -30,6 +30,7 @@ log = logging.getLogger("polydom.data")
 NEARLY = 0.5  # share of a column's different words that nearly make it numbers
 SAMPLED = 500  # words that show whether they are nearly numbers
 MANY_WORDS = 100  # of a column; from there on it may be one of names
+ROWS_OF_CLASS = 8  # on average, at least, for that to be looked for
 LEAST = 50  # rows that show whether a column tells labels apart
 SEEN = 20_000  # rows looked at for that
 LEAK = 0.99  # share of what can be told that one column tells alone
@@ -198,7 +199,7 @@ def _tells_labels(column: Column, dataset: Dataset) -> bool:
     """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-    if len(column) < LEAST:
+    if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):
         return False
     rows = np.random.default_rng(0).permutation(len(column))[:SEEN]
     codes, _ = column.told_apart()
