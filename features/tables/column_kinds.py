@@ -43,6 +43,7 @@ from .written_numbers import (
 )
 
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
+EXACT = 2.0**53  # from there on float64 does not tell whole numbers apart
 PROBED = 100  # cells tried first, as Arrow goes on where one is no number
 TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
 TEXT_SHARE = 0.5  # of the cells that differ from all others before them
@@ -245,16 +246,20 @@ def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
     """Read cells as numbers that programs write; None if one is none."""
     if not terms.may_be_plain(cells):
         return None
-    for kind in (pa.int64(), pa.float64()):  # whole numbers are exact beyond 2**53
-        try:
-            cells[:PROBED].cast(kind)
-            numbers = _whole(cells.cast(kind))
-        except pa.ArrowInvalid:
-            continue
-        if numbers.null_count:
-            numbers = _no_null(numbers.cast(pa.float64(), safe=False))
+    try:
+        cells[:PROBED].cast(pa.float64())
+        numbers = _whole(cells.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return None
+    if numbers.null_count:
+        return _no_null(numbers)
+    try:
+        cells[:PROBED].cast(pa.int64())
+        ends = pc.min_max(numbers).as_py().values()
+        are_told = all(end is None or abs(end) < EXACT for end in ends)
+        return _whole((numbers if are_told else cells).cast(pa.int64()))
+    except pa.ArrowInvalid:
         return numbers
-    return None
 
 
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:

@@ -37,6 +37,7 @@ columns = st.lists(st.sampled_from(CELLS), min_size=1, max_size=4).flatmap(
 
 @given(columns, st.sampled_from(";|,"))
 @example(["NA", "?"], ",")
+@example(["0x1F"], ",")
 @example(["1/2/2024", "13/2/2024"], ",")
 @example(["1,234", "1.234"], ",")
 def test_columns_of_csv_files_are_read_as_slowly(
