@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
     check_is_fitted,
     validate_data,
 )
@@ -28,7 +27,8 @@ from polydom.features.items import Item, Kind
 from polydom.features.sizes import Size, read_size
 from polydom.features.tables.records import Records, column_names
 from polydom.models.scoring.model import Model
-from polydom.models.selection.learners import describe_learner
+from polydom.models.selection.arms import last_step
+from polydom.models.selection.learners import describe_learner, make_learner
 
 from ..building.build import build
 from ..building.data.dataset import (
@@ -37,14 +37,18 @@ from ..building.data.dataset import (
     RowNames,
     number_in_turn,
 )
+from ..building.learner_race import AUTO
 from ..building.project import Project
 from ..building.template import default_features
+from ..building.training.train_sets import takes_weights
 from ..commands.progress_bars import ProgressBars
 from ..commands.report import mean_coefficients, skyline_facts
 from ..index.given_lookup import GivenLookup
 from ..index.lookup import SizeLookup
 from ..index.package import Package
-from .items import is_array, is_table, items_of, refuse_unknown
+from ..index.quality import Task
+from .counted import Counted
+from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
 from .values import values_of, withheld_of
 
 COST = "cost"  # the unit of costs that are given as bare numbers
@@ -59,6 +63,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         "alpha": [Interval(Real, 1, None, closed="left")],
         "search_budget_s": [Interval(Real, 0, None, closed="neither"), None],
         "costs": [dict, None],
+        "budget_ms": [Interval(Real, 0, None, closed="left"), None],
+        "budget": [Interval(Real, 0, None, closed="left"), None],
         "held_out": [Interval(Real, 0, 1, closed="neither"), None],
         "kind": [StrOptions({"image", "text", "record"}), None],
         "random_state": ["random_state"],
@@ -72,13 +78,15 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     alpha: float
     search_budget_s: float | None
     costs: Mapping[str, Any] | None
+    budget_ms: float | None
+    budget: float | None
     held_out: float | None
     kind: Kind | None
     random_state: Any
     n_jobs: int | None
     cache: str | os.PathLike[str] | None
     verbose: bool
-    _columns: list[str] | None  # of the records that were fitted
+    _columns: Kinds | None  # of the records that were fitted
 
     def __sklearn_tags__(self) -> Any:
         """Say what may be given: missing values, strings, tables of many kinds."""
@@ -86,7 +94,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.non_deterministic = True  # costs are measured
+        tags.input_tags.sparse = True  # and made dense
+        tags.non_deterministic = self.cache is None  # else measured costs are kept
         return tags
 
     def _build(self, dataset: Dataset) -> None:
@@ -115,36 +124,95 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
         """Make items, and check that a table's columns are those that were fitted."""
         if is_table(X):
-            _check_n_features(self, X, reset=reset)
-            _check_feature_names(self, X, reset=reset)
+            X = in_arrow(X)
+            validate_data(self, X, reset=reset, skip_check_array=True)
         elif is_array(X):
             X = validate_data(
-                self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan"
+                self,
+                X,
+                reset=reset,
+                dtype=None,
+                accept_sparse="csr",
+                ensure_all_finite="allow-nan",
             )
+            X = X.toarray() if issparse(X) else X
         try:
             items = items_of(X, self.kind, None if reset else self._columns)
         except BadItem as error:
             raise BadInput(str(error)) from error
         if reset:
-            self._columns = column_names(items) if items[0].kind == "record" else None
+            self._name_columns(items)
         elif self._columns is not None and not isinstance(items, Records):
-            refuse_unknown(items, self._columns)
+            refuse_unknown(items, [*self._columns])
         return items
+
+    def _name_columns(self, items: Sequence[Item]) -> None:
+        """Keep what the columns of records are called, and of which kind they are."""
+        self._columns = None
+        if isinstance(items, Records):
+            self._columns = {name: one.kind for name, one in items.columns.items()}
+            return
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if items[0].kind == "record":
+            names = column_names(items)
+            self._columns = dict.fromkeys(names)
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, object)
+
+    def _check_takes_weights(self) -> None:
+        """Refuse a learner that cannot be fitted with weights, before any work."""
+        if self._setting()["name"] == AUTO:
+            raise BadInput(
+                "sample_weight is for a learner that is named; the race of 'auto' "
+                "weighs nothing"
+            )
+        learner = self._unfitted()
+        if not takes_weights(learner):
+            raise BadInput(
+                f"sample_weight came, and {type(last_step(learner)).__name__} takes "
+                "none; another learner is needed"
+            )
+
+    def _setting(self) -> Mapping[str, Any]:
+        """Write the learner as PROJECT.toml does."""
+        learner = self.learner
+        if isinstance(learner, str):
+            return {"name": learner}
+        return learner if isinstance(learner, Mapping) else describe_learner(learner)
+
+    def _unfitted(self) -> Any:
+        """Make the learner, which is named."""
+        task: Task = self._terms()["task"]
+        try:
+            return make_learner(self._setting(), 0, task)
+        except BadProject as error:
+            raise BadInput(str(error)) from error
 
     def _dataset(
         self,
-        items: Sequence[Item],
-        groups: Any,
+        counted: Counted,
         labels: Sequence[str],
         codes: NDArray[np.int64],
         numbers: NDArray[np.float64] | None = None,
     ) -> Dataset:
         """Put items and labels together."""
-        own = np.arange(len(items))
-        if groups is not None:
-            own = number_in_turn(column_or_1d(groups))
-        names = RowNames.of([NumberedFile("X", len(items))])
-        return Dataset(items, names, tuple(labels), codes, own, numbers=numbers)
+        if counted.weights is not None:
+            self._check_takes_weights()
+        items, groups = counted.items, np.arange(len(counted.items))
+        if counted.groups is not None:
+            groups = number_in_turn(counted.groups)
+        names = RowNames((NumberedFile("X", len(items)),), counted.rows)
+        return Dataset(
+            items,
+            names,
+            tuple(labels),
+            codes,
+            groups,
+            weights=counted.weights,
+            numbers=numbers,
+        )
 
     def _terms(self) -> dict[str, Any]:
         """Write down what PROJECT.toml would say of labels and answers."""
@@ -160,12 +228,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
         }
-        learner = self.learner
-        if not isinstance(learner, str | Mapping):
-            learner = describe_learner(learner)
         content: dict[str, Any] = {
             "features": features,
-            "learner": learner,
+            "learner": self._setting(),
             "search": {"alpha": float(self.alpha)},
             "seed": self._seed(),
             "workers": effective_n_jobs(self.n_jobs),
@@ -229,6 +294,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _amount(self, budget_ms: float | None, budget: float | None) -> float:
         """Give the budget in the index's unit; infinite where there is none."""
         unit = str(self._package.meta["unit"])
+        if budget_ms is None and budget is None:
+            budget_ms, budget = self.budget_ms, self.budget
         if budget_ms is not None and budget is not None:
             raise BadInput("budget_ms and budget came; one of them is needed")
         if budget_ms is not None and unit != "s":
@@ -272,7 +339,11 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         """Yield each row that answers, for which items, and their feature values."""
         for row in np.unique(chosen).tolist():
             own, order = np.flatnonzero(chosen == row), self._package.orders[row]
-            yield row, own, values_of(items, own, self._extractor, order)
+            try:
+                values = values_of(items, own, self._extractor, order)
+            except BadItem as error:  # a ValueError, as is usual here
+                raise BadInput(str(error)) from error
+            yield row, own, values
 
     def plan(
         self,

@@ -7,23 +7,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-)
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Kind
 
 from ..building.data.dataset import Dataset, groups_of_classes
+from ..building.learner_race import AUTO
 from ..building.project import HELD_OUT, parts_of
 from ..index.quality import OF_CLASSES
 from .base import BudgetEstimator
+from .counted import count_items
+from .labels import labels_of
 
 FEWEST_PARTS = 2  # one to train on, one to test on
 
@@ -55,6 +52,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         What it costs to know a table's columns, by name: a number, or amounts by unit,
         such as `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit; None where
         costs are the seconds that are measured.
+    budget_ms, budget
+        What `predict` and all others are to keep to where they are given no budget, as
+        by scikit-learn's tools; either may be set after fitting. None for the most
+        accurate model.
     held_out
         Share of the items that quality is measured on, in (0, 1). None for a quarter,
         or five-fold cross-validation where items are few, as in PROJECT.toml.
@@ -117,6 +118,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,
+        budget_ms: float | None = None,
+        budget: float | None = None,
         held_out: float | None = None,
         measure: str = "accuracy",
         confusion_costs: Mapping[Any, Mapping[Any, float]] | None = None,
@@ -132,6 +135,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.search_budget_s = search_budget_s
         self.costs = costs
+        self.budget_ms = budget_ms
+        self.budget = budget
         self.held_out = held_out
         self.measure = measure
         self.confusion_costs = confusion_costs
@@ -142,7 +147,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         self.cache = cache
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Build an index from items and their labels.
 
         Parameters
@@ -154,20 +161,23 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
             Classes.
         groups : (N,)
             Items of the same group are never split between training and testing.
+        sample_weight : (N,)
+            How much each item counts, 0 or more, where learners are fitted and quality
+            is measured. An item of weight 0 is left out.
 
         Raises
         ------
         BadInput
-            If X, y, features, learner or costs are unusable, or no class has two items.
+            If X, y, features, learner or costs are unusable, no class has two items, or
+            the learner takes no weights, which "auto" does not.
         """
         self._validate_params()
         items = self._items(X, reset=True)
-        labels = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
+        labels = labels_of(y)
         check_classification_targets(labels)
-        check_consistent_length(items, labels, groups)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        names = [str(label) for label in self.classes_.tolist()]
+        counted = count_items(items, labels, groups, sample_weight)
+        self.classes_, codes = np.unique(counted.labels, return_inverse=True)
+        names = [str(label) for label in self.classes_]
         if len(set(names)) < len(names):
             raise BadInput(f"two of the classes {self.classes_} look alike as texts")
         if len(names) < 2:
@@ -177,9 +187,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         # an index has its classes in the order of their names
         self._classes = np.array(sorted(range(len(names)), key=names.__getitem__))
         ordered = [names[place] for place in self._classes]
-        self._build(
-            self._dataset(items, groups, ordered, np.argsort(self._classes)[codes])
-        )
+        self._build(self._dataset(counted, ordered, np.argsort(self._classes)[codes]))
         row = np.zeros((1, self._extractor.width), np.float32)
         scores = [model.predict_scores(row)[0] for model in self._models]
         self._probabilities = all(
@@ -220,7 +228,8 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         X
             As in `fit`.
         budget_ms
-            Milliseconds that one item may cost; None for the most accurate model.
+            Milliseconds that one item may cost. None for the `budget_ms` or `budget` of
+            the estimator, or for the most accurate model.
         budget
             The same for an index of declared costs, in their unit.
 
@@ -236,9 +245,21 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         return found
 
     def _gives_probabilities(self) -> bool:
-        """Say whether the scores of every model are such."""
-        check_is_fitted(self)
-        return self._probabilities
+        """Say whether scores are probabilities; of "auto", before a fit, that may be.
+
+        Tools look before they fit.
+        """
+        if "_probabilities" in vars(self):
+            return self._probabilities
+        try:
+            if self._setting()["name"] == AUTO:
+                return True
+            return hasattr(self._unfitted(), "predict_proba")
+        except PolydomError:
+            return True  # `fit` says what is wrong
+
+    def _gives_margins(self) -> bool:
+        return not self._gives_probabilities()
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
@@ -248,10 +269,28 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
 
         It is there where the learner's models have probabilities.
         """
+        return self._scores(X, budget_ms, budget)
+
+    @available_if(_gives_margins)  # type: ignore[untyped-decorator]
+    def decision_function(
+        self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
+    ) -> NDArray[np.float64]:
+        """Give scores of the classes (N, K), or (N,) of the second of two classes.
+
+        It is there where the learner's models have no probabilities; see `predict`.
+        """
+        found = self._scores(X, budget_ms, budget)
+        return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found
+
+    def _scores(
+        self, X: Any, budget_ms: float | None, budget: float | None
+    ) -> NDArray[np.float64]:
+        """Scores (N, K) of the classes; of one that a model never saw the lowest."""
         items, chosen = self._chosen(X, budget_ms, budget)
-        found = np.zeros((len(items), len(self.classes_)))
+        found = np.empty((len(items), len(self.classes_)))
         for row, own, values in self._evaluated(items, chosen):
             model = self._models[row]
-            known = self._classes[model.classes]
-            found[np.ix_(own, known)] = model.predict_scores(values)
+            scores = model.predict_scores(values)
+            found[own] = 0.0 if self._probabilities else scores.min()
+            found[np.ix_(own, self._classes[model.classes])] = scores
         return found

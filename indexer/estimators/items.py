@@ -11,19 +11,22 @@ from scipy.sparse import issparse
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, Kind, make_item
 from polydom.features.tables.column_kinds import ColumnTerms, read_column
-from polydom.features.tables.records import Column, Records
+from polydom.features.tables.records import Column, ColumnKind, Records
 from polydom.features.wording import hint
 
-LARGEST = np.finfo(np.float64).max
 NEEDED = (
     "a table is needed (a DataFrame of pandas or Polars, an Arrow table, an array of "
     "two dimensions), or a list of texts, images or records"
 )
-TYPED = ColumnTerms(typed=True)
+LARGEST = np.finfo(np.float64).max
+EMPTY = ("nan", "NaN", "<NA>", "NaT")
+LISTS = ("to_pylist", "to_list", "tolist")  # Arrow, Polars, pandas
+
+Kinds = Mapping[str, ColumnKind | None]
 
 
 def items_of(
-    X: Any, kind: Kind | None = None, names: Sequence[str] | None = None
+    X: Any, kind: Kind | None = None, fitted: Kinds | None = None
 ) -> Sequence[Item]:
     """Make items of what an estimator is given.
 
@@ -35,21 +38,29 @@ def items_of(
         column of pandas, Polars or Arrow.
     kind
         "image" where strings are paths of images; by default they are texts.
-    names
-        What a table's columns are called, by position, whatever it calls them; None
-        for its own names, or x0, x1 ... where it has none.
+    fitted
+        What the columns of the table that was fitted are called, in order, whatever X
+        calls them, and of which kind they were, if that is known. None when fitting:
+        then columns have their own names, or x0, x1 ... where they have none.
 
     Raises
     ------
     BadInput
-        If it is nothing of that, or a column holds what no feature can be made of.
+        If it is nothing of that, or a column holds what no feature can be made of, or
+        another kind of cells than was fitted.
     BadItem
         If one of the items cannot be used; its position is named.
     """
     if is_table(X):
-        return _of_table(X, names)
+        names, cells = _table_columns(X)
+        return _records(names, cells, fitted)
     if getattr(X, "ndim", 1) == 2:
-        return _of_array(X, names)
+        if not X.size:
+            raise BadInput(f"an array of shape {X.shape} came; {NEEDED}")
+        names = [f"x{place}" for place in range(X.shape[1])]
+        return _records(names, list(X.T), fitted)
+    if hasattr(X, "collect"):
+        raise BadInput(f"{type(X).__name__} came, which holds no rows: X.collect()")
     if isinstance(X, str | bytes | Mapping) or not isinstance(X, Iterable):
         raise BadInput(f"{type(X).__name__} came; {NEEDED}")
     items = []
@@ -68,22 +79,10 @@ def items_of(
 
 def is_table(X: Any) -> bool:
     """Say whether columns have names: a DataFrame or an Arrow table."""
-    if hasattr(X, "columns") and hasattr(X, "iloc"):
-        return True
-    return hasattr(X, "__arrow_c_stream__") and not is_column(X)
-
-
-def is_column(X: Any) -> bool:
-    """Say whether X is one column: a Series of pandas or Polars, an Arrow array."""
-    if hasattr(X, "iloc"):
-        return not hasattr(X, "columns")
-    whole = hasattr(X, "columns") or hasattr(X, "schema")
-    return hasattr(X, "__arrow_c_stream__") and not whole
-
-
-def _listed(X: Iterable[Any]) -> Iterable[Any]:
-    """List the values of an Arrow array; others give Python's own."""
-    return X.to_pylist() if hasattr(X, "to_pylist") else X
+    readable = ("iloc", "__arrow_c_stream__", "to_arrow")
+    if not any(hasattr(X, name) for name in readable):
+        return False
+    return hasattr(X, "columns") or hasattr(X, "schema")
 
 
 def is_array(X: Any) -> bool:
@@ -92,7 +91,30 @@ def is_array(X: Any) -> bool:
         return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
     if isinstance(X, np.ndarray):
         return X.ndim != 1 or X.dtype.kind not in "OUS"
+    if getattr(X, "ndim", 1) == 1 and any(hasattr(X, name) for name in LISTS):
+        return False  # a column of a frame
     return issparse(X) or hasattr(X, "__array__")
+
+
+def in_arrow(X: Any) -> Any:
+    """Bring a table that is no frame of pandas to Arrow, as scikit-learn reads names.
+
+    Raises
+    ------
+    BadInput
+        If Arrow cannot hold it.
+    """
+    import pyarrow as pa
+
+    if hasattr(X, "iloc"):
+        return X
+    try:
+        return pa.table(X if hasattr(X, "__arrow_c_stream__") else X.to_arrow())
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        said = str(error).splitlines()[0]
+        raise BadInput(
+            f"{type(X).__name__} came, of which Arrow says: {said}"
+        ) from error
 
 
 def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
@@ -114,9 +136,17 @@ def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
             )
 
 
+def _listed(X: Iterable[Any]) -> Iterable[Any]:
+    """List the values of a column as Python's own; a list has its own."""
+    listing = next((name for name in LISTS if hasattr(X, name)), None)
+    return X if listing is None else getattr(X, listing)()
+
+
 def _item(one: Any, kind: Kind | None) -> Item:
     if isinstance(one, np.generic):
         one = one.item()
+    if isinstance(one, bytearray | memoryview):
+        one = bytes(one)
     if isinstance(one, Path) or (kind == "image" and isinstance(one, str)):
         try:
             one = Path(one).read_bytes()
@@ -125,77 +155,100 @@ def _item(one: Any, kind: Kind | None) -> Item:
     return make_item(one, kind)
 
 
-def _of_table(X: Any, names: Sequence[str] | None) -> Records:
-    """Take the columns of a DataFrame or Arrow table, by way of Arrow."""
-    import pyarrow as pa
-
-    try:
-        if hasattr(X, "iloc"):
-            table = pa.Table.from_pandas(X, preserve_index=False)
-        else:
-            table = pa.table(X)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        said = str(error).splitlines()[0]
-        raise BadInput(
-            f"{type(X).__name__} came, of which Arrow says: {said}"
-        ) from error
-    names = names or [str(name) for name in table.column_names]
+def _table_columns(X: Any) -> tuple[list[str], list[Any]]:
+    """Names of a table's columns, and their cells as pandas or Arrow holds them."""
+    if hasattr(X, "iloc"):
+        names = [str(name) for name in X.columns]
+        cells = [X.iloc[:, place] for place in range(len(names))]
+    else:
+        X = in_arrow(X)
+        names, cells = X.column_names, X.columns
     for name in names:
         if names.count(name) > 1:
             raise BadInput(f"X has {names.count(name)} columns called {name!r}")
-    if not (names and len(table)):
-        raise BadInput(f"X has {len(table)} rows of {len(names)} columns; {NEEDED}")
-    columns = {
-        name: read_column(name, cells, TYPED)
-        for name, cells in zip(names, table.columns, strict=True)
-    }
-    return Records(columns, np.arange(len(table)))
+    if not (names and len(X)):
+        raise BadInput(f"X has {len(X)} rows of {len(names)} columns; {NEEDED}")
+    return names, cells
 
 
-def _of_array(X: NDArray[Any], names: Sequence[str] | None) -> Records:
-    """Take the columns of an array (N, d): of numbers, or of whatever objects."""
-    if X.ndim != 2 or not X.size:
-        raise BadInput(f"an array of shape {X.shape} came; {NEEDED}")
-    if X.dtype.kind not in "biufOU":
-        raise BadInput(f"an array of {X.dtype} came; numbers or strings are needed")
-    own = names or [f"x{place}" for place in range(X.shape[1])]
-    columns = {
-        name: _column(name, X[:, place], f"column {place}")
-        for place, name in enumerate(own)
-    }
-    return Records(columns, np.arange(len(X)))
+def _records(
+    names: Sequence[str], cells: Sequence[Any], fitted: Kinds | None
+) -> Records:
+    """Make records of columns, which have the names of those that were fitted."""
+    kinds: Kinds = dict.fromkeys(names) if fitted is None else fitted
+    columns = {}
+    for (name, kind), own in zip(kinds.items(), cells, strict=True):
+        column = columns[name] = _column(name, own, asked=fitted is not None)
+        known = column.kind == "number" and not column.missing().all()
+        if kind == "date" and known:
+            raise BadInput(f"column {name!r} holds numbers; dates were fitted")
+    return Records(columns, np.arange(len(cells[0])))
 
 
-def _column(name: str, cells: NDArray[Any], where: str) -> Column:
+def _column(name: str, cells: Any, *, asked: bool) -> Column:
+    """Read a column.
+
+    Where an index is asked, its vocabularies and orders of dates say what strings mean,
+    whatever the other cells are.
+    """
     import pyarrow as pa
 
-    if cells.dtype.kind in "biuf":
-        if cells.dtype.itemsize > np.dtype(np.float64).itemsize:  # long double
-            cells = cells.astype(np.float64)
-        return read_column(name, pa.array(np.ascontiguousarray(cells)), TYPED)
-    values = cells.tolist()
-    if any(isinstance(value, str) for value in values):
-        return read_column(name, pa.array(_words(values, where), pa.string()), TYPED)
+    if not isinstance(cells, pa.Array | pa.ChunkedArray):
+        cells = _arrow_of(name, cells)
+    strings = "string" in str(cells.type)
+    terms = ColumnTerms(typed=True, kind="word" if asked and strings else None)
     try:
-        numbers = [np.nan if value is None else float(value) for value in values]
-    except (TypeError, ValueError):
-        odd = next(v for v in values if not isinstance(v, int | float | None))
+        return read_column(name, cells, terms)
+    except pa.ArrowException as error:
         raise BadInput(
-            f"{where} holds {type(odd).__name__}; numbers or strings are needed"
-        ) from None
-    except OverflowError:
-        raise BadInput(f"{where} holds a whole number over {LARGEST:.1e}") from None
-    return Column(pa.array(numbers, pa.float64()), "number")
+            f"column {name!r} holds {cells.type}, of which Arrow says: {error}"
+        ) from error
 
 
-def _words(values: Sequence[Any], where: str) -> list[str | None]:
-    words: list[str | None] = []
-    for row, value in enumerate(values):
-        missing = value is None or value != value
-        if not (missing or isinstance(value, str)):
+def _arrow_of(name: str, cells: Any) -> Any:
+    """Bring a column of NumPy or pandas to Arrow, objects as what they are alike in."""
+    import pyarrow as pa
+
+    if hasattr(cells, "sparse"):
+        cells = cells.sparse.to_dense()
+    try:
+        return pa.array(cells, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        said = str(error).splitlines()[0]
+    known = {row: one for row, one in enumerate(cells.tolist()) if not is_missing(one)}
+    odd = next((row for row, one in known.items() if not isinstance(one, str)), None)
+    if odd is None:
+        raise BadInput(f"column {name!r} holds strings, of which Arrow says: {said}")
+    if any(isinstance(one, str) for one in known.values()):
+        raise BadInput(
+            f"column {name!r} holds strings and, in row {odd}, "
+            f"{type(known[odd]).__name__}; one or the other is needed: "
+            ".astype(str) makes strings of all"
+        )
+    return pa.array(_numbers(name, known, len(cells)))
+
+
+def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
+    """Make numbers (count,) of objects of several types, by row; NaN elsewhere."""
+    numbers = np.full(count, np.nan)
+    for row, one in known.items():
+        try:
+            numbers[row] = float(one)
+        except (TypeError, ValueError):
             raise BadInput(
-                f"{where} holds strings and, in row {row}, {type(value).__name__}; one "
-                "or the other is needed"
-            )
-        words.append(None if missing else value)
-    return words
+                f"column {name!r} holds, in row {row}, {type(one).__name__}; numbers "
+                "or strings are needed"
+            ) from None
+        except OverflowError:
+            raise BadInput(
+                f"column {name!r} holds, in row {row}, a whole number over "
+                f"{LARGEST:.1e}"
+            ) from None
+    return numbers
+
+
+def is_missing(value: Any) -> bool:
+    """Say whether a cell is empty: None, NaN, or what pandas writes there."""
+    if isinstance(value, str):
+        return False
+    return value is None or str(value) in EMPTY

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from polydom.features.errors import BadInput
 from polydom.features.items import Kind
 
 from ..index.quality import OF_NUMBERS
 from .base import BudgetEstimator
+from .counted import count_items
+from .labels import labels_of
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    features, learner, alpha, search_budget_s, costs, held_out, kind
+    features, learner, alpha, search_budget_s, costs, budget_ms, budget
+        As of `BudgetClassifier`.
+    held_out, kind
         As of `BudgetClassifier`.
     measure
         What is to be good: "r2", or "mae" for the absolute error.
@@ -66,6 +68,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         alpha: float = 1.05,
         search_budget_s: float | None = 120.0,
         costs: Mapping[str, Any] | None = None,
+        budget_ms: float | None = None,
+        budget: float | None = None,
         held_out: float | None = None,
         measure: str = "r2",
         coverage: float = 0.9,
@@ -80,6 +84,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.search_budget_s = search_budget_s
         self.costs = costs
+        self.budget_ms = budget_ms
+        self.budget = budget
         self.held_out = held_out
         self.measure = measure
         self.coverage = coverage
@@ -89,7 +95,9 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         self.cache = cache
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Build an index from items and their labels.
 
         Parameters
@@ -100,24 +108,27 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
             Numbers, not all equal.
         groups : (N,)
             Items of the same group are never split between training and testing.
+        sample_weight : (N,)
+            As of `BudgetClassifier.fit`.
 
         Raises
         ------
         BadInput
-            If X, y, features, learner or costs are unusable.
+            If X, y, features, learner or costs are unusable, or the learner takes no
+            weights, which "auto" does not.
         """
         self._validate_params()
         items = self._items(X, reset=True)
-        numbers = column_or_1d(y, dtype=np.float64, warn=True)
-        assert_all_finite(numbers, input_name="y")
-        check_consistent_length(items, numbers, groups)
+        numbers = labels_of(y, np.float64)
+        counted = count_items(items, numbers, groups, sample_weight)
+        numbers = counted.labels
         if (numbers == numbers[0]).all():
-            samples = "1 sample" if len(items) == 1 else f"{len(items)} samples"
+            samples = "1 sample" if len(numbers) == 1 else f"{len(numbers)} samples"
             raise BadInput(
                 f"y of {samples} is {numbers[0]:g} throughout; it must hold two numbers"
             )
         codes = np.zeros(len(numbers), np.int64)
-        self._build(self._dataset(items, groups, (), codes, numbers))
+        self._build(self._dataset(counted, (), codes, numbers))
         return self
 
     def _terms(self) -> dict[str, Any]:
@@ -134,7 +145,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         X
             As in `fit`.
         budget_ms
-            Milliseconds that one item may cost; None for the most accurate model.
+            Milliseconds that one item may cost. None for the `budget_ms` or `budget` of
+            the estimator, or for the most accurate model.
         budget
             The same for an index of declared costs, in their unit.
 
