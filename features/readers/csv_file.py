@@ -51,6 +51,12 @@ FEW_ZEROS = 0.01  # share of bytes: padding in cells, not another encoding
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
 
+# As Spark and MySQL write a quote within quotes, where others write two.
+ESCAPED = re.compile(r'(?<!\\)\\"')
+ESCAPED_INSIDE = re.compile(r'(?<!\\)\\"(?=[^",;\t|\r\n])')
+MOSTLY_UTF8 = "UTF-8 but for some bytes"
+FEW_BAD = 0.1  # bytes that are no UTF-8, of the characters beyond ASCII that are
+
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
@@ -75,6 +81,8 @@ class CsvFile:
         How many lines are above the first row.
     points_group
         Whether points stand between thousands: its first rows have decimal commas.
+    escaped
+        Whether a backslash is before quotes that do not end a cell.
     """
 
     path: Path
@@ -83,6 +91,7 @@ class CsvFile:
     names: tuple[str, ...]
     lines: int
     points_group: bool = False
+    escaped: bool = False
 
     @property
     def first(self) -> int:
@@ -189,11 +198,11 @@ class CsvFile:
         wanted = [str(place) for place in places]
         try:
             return read(
-                _Counted(self.path, self.most_rows() if on_rows else 0, on_rows),
+                self._bytes(on_rows),
                 arrow_csv.ReadOptions(
                     use_threads=threads,
                     block_size=size,
-                    encoding=self.encoding.replace("utf-8-sig", "utf8"),
+                    encoding="utf8" if self._mended else self.encoding,
                     column_names=ids,
                     skip_rows=self.lines,
                 ),
@@ -212,6 +221,16 @@ class CsvFile:
         except (ValueError, OSError) as error:  # Arrow's are ValueErrors
             raise self._refusal(error) from error
 
+    @property
+    def _mended(self) -> bool:
+        return self.escaped or self.encoding in (MOSTLY_UTF8, "utf-8", "utf-8-sig")
+
+    def _bytes(self, on_rows: OnRows | None) -> io.RawIOBase:
+        file = _Counted(self.path, self.most_rows() if on_rows else 0, on_rows)
+        if self.escaped or self.encoding == MOSTLY_UTF8:
+            return _Mended(file, self.encoding, self.escaped)
+        return file
+
     def _refuse_open_quote(self, rows: Any, count: int) -> None:
         """Refuse a file whose last row has a quote that never ends, and much in it."""
         last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
@@ -229,7 +248,7 @@ class CsvFile:
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - SAMPLE, 0))
-            end = file.read().decode(self.encoding, "replace").rstrip("\r\n")
+            end = file.read().decode(_codec(self.encoding), "replace").rstrip("\r\n")
         return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
 
     def _refusal(self, error: Exception) -> BadInput:
@@ -273,6 +292,43 @@ class _Counted(io.RawIOBase):
         super().close()
 
 
+class _Mended(io.RawIOBase):
+    """A file made UTF-8, with two quotes for one that is escaped, if any is to be."""
+
+    def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
+        self._file, self._escaped = file, escaped
+        errors = "replace" if encoding == MOSTLY_UTF8 else "strict"
+        self._decoder = codecs.getincrementaldecoder(_codec(encoding))(errors)
+        self._text, self._ready = "", b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = self._file.read(CHUNK) or b""
+            text = self._text + self._decoder.decode(chunk, not chunk)
+            if not text and not chunk:
+                return 0
+            # what a quote after it would escape is held back
+            kept = len(text) - len(text.rstrip("\\")) if chunk else 0
+            text, self._text = text[: len(text) - kept], text[len(text) - kept :]
+            if self._escaped:
+                text = ESCAPED.sub('""', text)
+            self._ready = text.encode()
+        part, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _codec(encoding: str) -> str:
+    return "utf-8" if encoding == MOSTLY_UTF8 else encoding
+
+
 def _is_short(error: BadInput) -> bool:
     """Whether a row was longer than the blocks that Arrow read."""
     return "block size" in str(error)
@@ -308,7 +364,8 @@ def open_csv(
         as many cells each, and into columns that are wanted: a comma, if it does.
     encoding
         A name that Python knows. None for UTF-8 or what a byte order mark says; else
-        Windows-1252, or Latin-1 where bytes are in the file that the former lacks.
+        Windows-1252, or Latin-1 where bytes are in the file that the former lacks;
+        UTF-8 nevertheless if hardly any of its characters are not.
     wanted
         Names of columns that are to be there.
 
@@ -329,31 +386,36 @@ def open_csv(
         raise BadInput(
             f"{path} is empty; a first line with the names of its columns is needed"
         )
-    text = codecs.getincrementaldecoder(chosen)("replace").decode(start)
+    text = codecs.getincrementaldecoder(_codec(chosen))("replace").decode(start)
+    escaped = ESCAPED_INSIDE.search(text) is not None
+    if escaped:
+        text = ESCAPED.sub('""', text)
     lines = text.splitlines(keepends=True)
     said = SAID.fullmatch(lines[0].strip(" \r\n\ufeff")) if lines else None
     sample = lines[bool(said) : -1 if lines[1:] else None]
     divided = separator or (said and said[1]) or find_separator(sample, wanted)
-    names, line, rows = _top(path, chosen, divided, bool(said))
+    names, line, rows = _top(path, chosen, divided, bool(said), escaped)
     _refuse_spaces(path, names, divided)
     commas = divided != "," and any(
         DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows for cell in row
     )
-    found = CsvFile(path, chosen, divided, _named(names, rows), line, commas)
+    found = CsvFile(path, chosen, divided, _named(names, rows), line, commas, escaped)
     _tell(found, separator, encoding)
     return found
 
 
 def _top(
-    path: Path, encoding: str, separator: str, said: bool
+    path: Path, encoding: str, separator: str, said: bool, escaped: bool
 ) -> tuple[list[str], int, list[list[str]]]:
     """Read the names, how many lines end with them, and some rows below."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
-        with path.open(encoding=encoding, errors="replace", newline="") as file:
+        codec = _codec(encoding)
+        with path.open(encoding=codec, errors="replace", newline="") as file:
             if said:
                 next(file)
-            reader = csv.reader(file, delimiter=separator)
+            lines = (ESCAPED.sub('""', line) if escaped else line for line in file)
+            reader = csv.reader(lines, delimiter=separator)
             names = next(filter(None, reader), [])
             line = reader.line_num + said
             rows = list(islice(filter(None, reader), TOP))
@@ -428,9 +490,22 @@ def find_encoding(path: Path) -> str:
                 decoder.decode(chunk)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
+            if _is_mostly_utf8(file):
+                return MOSTLY_UTF8
             lacking = any(NOT_IN_WINDOWS & set(part) for part in _chunks(file))
             return "latin-1" if lacking else "cp1252"
     return "utf-8"
+
+
+def _is_mostly_utf8(file: BinaryIO) -> bool:
+    """Whether few bytes are wrong, as where rows of several programs are together."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    good = bad = 0
+    for chunk in _chunks(file):
+        text = decoder.decode(chunk)
+        bad += text.count("\ufffd")
+        good += len(chunk) - len(text)  # bytes beyond the first of a character
+    return bad < FEW_BAD * good
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -472,7 +547,12 @@ def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
     """Say how the file is read where nobody said so, and it is not the usual way."""
     said = []
     if encoding is None and file.encoding not in ("utf-8", "utf-8-sig"):
-        said.append(f"in {file.encoding}")
+        said.append(
+            f"in {file.encoding}"
+            + (", which become \ufffd" if file.encoding == MOSTLY_UTF8 else "")
+        )
+    if file.escaped:
+        said.append('with \\" for a quote in a cell')
     if separator is None and file.separator != ",":
         said.append(f"with {file.separator!r} between cells")
     if said:

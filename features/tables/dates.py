@@ -68,7 +68,8 @@ _TIME = (
     r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d))?)?"
 )
 _TIME_ALONE = re.compile(
-    rf"(?:(?P<days>-?\d{{1,5}}) days?,? \+?)?(?P<hour>\d{{1,4}}){_MINUTES}",
+    r"(?:(?P<days>-?\d{1,5}) days?,? \+?|(?P<minus>-))?"
+    rf"(?P<hour>\d{{1,4}}){_MINUTES}",
     re.IGNORECASE | re.ASCII,
 )
 _YEAR, _SHORT_YEAR = r"(?P<year>\d{4})", r"(?P<year>\d\d)"
@@ -141,7 +142,8 @@ def _written_date(text: str, order: DateOrder) -> datetime:
             return _assembled(found.groupdict())
     if found := _TIME_ALONE.fullmatch(text):
         parts = found.groupdict()
-        return EPOCH + timedelta(int(parts["days"] or 0)) + _time_of(parts)
+        time = timedelta(int(parts["days"] or 0)) + _time_of(parts)
+        return EPOCH - time if parts["minus"] else EPOCH + time
     raise ValueError(f"{text!r} is no date")
 
 

@@ -13,6 +13,7 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import make_item
 from polydom.features.readers.folders import readable
 from polydom.features.sizes import Size
+from polydom.features.tables.records import trim
 from polydom.features.wording import listed
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
@@ -216,7 +217,7 @@ def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
 
 
 def _is_none(label: Any) -> bool:
-    blank = isinstance(label, str) and not label.strip()
+    blank = isinstance(label, str) and not trim(label)
     return label is None or blank or label != label  # NaN is no label either
 
 
@@ -224,7 +225,7 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
     """Name a class as the index does, where a file has its number in another form."""
     name = class_name(label)
     if name not in known and isinstance(label, str):
-        name = name.strip()
+        name = trim(name)
         if name not in known:
             with suppress(ValueError):
                 number = class_name(float(name))

@@ -249,3 +249,46 @@ def test_names_have_nothing_that_cannot_be_seen(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("\ufeff\ufeffx\u200b,\u00a0label \n1,a\n", "utf-8")
     assert open_csv(path).names == ("x", "label")
+
+
+@pytest.mark.parametrize("count", [30, 60_000])
+def test_few_bytes_of_another_encoding_do_not_change_all_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    path = tmp_path / "a.csv"
+    rows = "größe,a\n".encode() * count + "größe,b\n".encode("latin-1")
+    path.write_bytes("größe,label\n".encode() + rows)
+    file = open_csv(path)
+    table, bad = file.read([0, 1])
+    assert (file.names, bad) == (("größe", "label"), [])
+    cells = table.column(0).to_pylist()
+    assert cells == ["größe"] * count + ["gr\ufffd\ufffde"]
+    assert "is read in UTF-8 but for some bytes, which become \ufffd" in caplog.text
+    path.write_bytes("größe,label\nmüde,a\n".encode("latin-1") * count)
+    assert open_csv(path).encoding == "cp1252"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+@pytest.mark.parametrize("count", [1, 60_000])
+def test_quotes_may_be_escaped_by_a_backslash(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    encoding: str,
+    count: int,
+) -> None:
+    monkeypatch.setattr("polydom.features.readers.csv_file.CHUNK", 1001)
+    path = tmp_path / "a.csv"
+    row = '"a 5\\" pipe, \\"new\\"",C:\\dir,"ü\\\\"\n'
+    path.write_text(f"what,where,more\n{row * count}", encoding)
+    file = open_csv(path)
+    table, bad = file.read([0, 1, 2])
+    assert bad == []
+    (found,) = {*zip(*(own.to_pylist() for own in table.columns), strict=True)}
+    assert found == ('a 5" pipe, "new"', "C:\\dir", "ü\\\\")
+    assert table.num_rows == count
+    assert 'with \\" for a quote in a cell' in caplog.text
+    path.write_text('what,where\n"C:\\dir\\","a ""b"""\n')
+    assert open_csv(path).read([0, 1])[0].to_pylist() == [
+        {"0": "C:\\dir\\", "1": 'a "b"'}
+    ]

@@ -110,7 +110,8 @@ def test_hidden_files_of_a_folder_are_no_items_and_said(tmp_path: Path) -> None:
 
 def test_a_table_has_a_column_of_labels(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
-    path.write_text("id;age;job;label\n1;3; cook ; ham \n2;;7;spam\n3;9;x\n")
+    text = "id;age;job;label\n1;3; cook ; ham\u200b\n2;;7;spam\n3;9;x\n"
+    path.write_text(text, "utf-8")
     found = read(path, package("record"))
     expected = [({"age": 3, "job": "cook"}, "ham"), ({"age": None, "job": "7"}, "spam")]
     assert pairs(found) == expected
