@@ -1,6 +1,7 @@
 """What an estimator is given, as items: tables in columns, texts, images."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ NEEDED = (
     "two dimensions), or a list of texts, images or records"
 )
 LARGEST = np.finfo(np.float64).max
-EMPTY = ("nan", "NaN", "<NA>", "NaT")
+EMPTY = ("NAType", "NaTType")  # of pandas, which need not be installed
 LISTS = ("to_pylist", "to_list", "tolist")  # Arrow, Polars, pandas
 
 Kinds = Mapping[str, ColumnKind | None]
@@ -147,6 +148,8 @@ def _item(one: Any, kind: Kind | None) -> Item:
         one = one.item()
     if isinstance(one, bytearray | memoryview):
         one = bytes(one)
+    if isinstance(one, Mapping):
+        one = {name: None if is_missing(cell) else cell for name, cell in one.items()}
     if isinstance(one, Path) or (kind == "image" and isinstance(one, str)):
         try:
             one = Path(one).read_bytes()
@@ -249,6 +252,6 @@ def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.floa
 
 def is_missing(value: Any) -> bool:
     """Say whether a cell is empty: None, NaN, or what pandas writes there."""
-    if isinstance(value, str):
-        return False
-    return value is None or str(value) in EMPTY
+    if isinstance(value, float | Decimal | np.floating):
+        return bool(value != value)
+    return value is None or type(value).__name__ in EMPTY

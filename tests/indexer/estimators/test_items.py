@@ -121,6 +121,14 @@ def test_columns_of_polars_and_arrow_are_what_their_cells_are(
     assert found == expected
 
 
+def test_records_may_hold_what_pandas_writes_into_empty_cells() -> None:
+    frame = pd.DataFrame({"age": pd.array([None, 3], "Int64"), "day": [pd.NaT] * 2})
+    assert payloads(frame.to_dict("records")) == [
+        {"age": None, "day": None},
+        {"age": 3, "day": None},
+    ]
+
+
 def test_frames_may_be_of_any_names() -> None:
     numbered = pd.DataFrame([[1, 2]])
     assert payloads(numbered) == [{"0": 1, "1": 2}]
