@@ -20,6 +20,7 @@ log = logging.getLogger("polydom")
 
 PARQUET = ".parquet"
 MAGIC = b"PAR1"
+NAMES_AGAIN = "it holds the columns' names again"
 ROWS = 1024  # of a Parquet file that are in memory at a time
 # Columns of row numbers that pandas writes into a file without being asked.
 INDEX_COLUMN = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
@@ -97,15 +98,19 @@ class Table:
         return self._rows(wanted, read_cells or _as_they_are)
 
     def _rows(self, wanted: Sequence[str], read_cells: ReadCells) -> Iterator[Row]:
+        from ..tables.column_kinds import rows_of_names
+
         number, told = self.first, 0
         for batch, bad in self._batches(wanted):
-            columns = zip(wanted, batch.columns, strict=True)
-            cells = [read_cells(name, column) for name, column in columns]
-            for values in zip(*cells, strict=True):
+            columns = dict(zip(wanted, batch.columns, strict=True))
+            again = set() if self.typed else {*rows_of_names(columns)}
+            cells = [read_cells(name, column) for name, column in columns.items()]
+            for row, values in enumerate(zip(*cells, strict=True)):
                 while told < len(bad) and bad[told].number <= number:
                     yield BadItem(bad[told].why)
                     told, number = told + 1, number + 1
-                yield dict(zip(wanted, values, strict=True))
+                record = dict(zip(wanted, values, strict=True))
+                yield BadItem(NAMES_AGAIN) if row in again else record
                 number += 1
             if not batch.num_rows:
                 yield from (BadItem(row.why) for row in bad[told:])

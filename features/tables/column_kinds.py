@@ -228,8 +228,10 @@ def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]
 def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
     """Positions of the rows of Arrow strings that hold the names of their columns.
 
-    So do files that were put one after the other.
+    So do files that were put one after the other. Of one column there are none.
     """
+    if len(columns) < 2:
+        return []
     marks: Any = None
     for name, column in columns.items():
         if marks is not None and not pc.any(marks).as_py():

@@ -38,6 +38,7 @@ MANY_WAYS = 500  # to fill a row, for each row, of which one in 1000 is a copy b
 COPIES = 0.01  # share of items that are copies
 FEW = 20  # items of a class
 SHOWN = 3
+MOST_DULL = 10  # columns that are named one by one
 NO_LETTER = re.compile(r"[\W\d_]+")
 
 
@@ -61,8 +62,15 @@ def describe_data(dataset: Dataset) -> DataFacts:
     columns, warnings = describe_columns(dataset), list[str]()
     if isinstance(dataset.items, Records):
         held = dataset.items.columns
+        dull = [json.dumps(facts.name) for facts in columns if facts.different < 2]
+        if len(dull) > MOST_DULL:
+            warnings.append(
+                f"{len(dull):,} columns are empty or the same in all rows, such as "
+                f"{listed(dull[:SHOWN])}; [data] ignore leaves them out"
+            )
         for facts in columns:
-            warnings += _column_warnings(held[facts.name], facts, dataset)
+            if facts.different > 1 or len(dull) <= MOST_DULL:
+                warnings += _column_warnings(held[facts.name], facts, dataset)
     warnings += [*_copies(dataset), *_alike(dataset.labels), *_few(dataset)]
     return DataFacts(columns, warnings)
 

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.readers.csv_file import BadRow
-from polydom.features.readers.tables import RawColumns, Table, open_table
+from polydom.features.readers.tables import (
+    NAMES_AGAIN,
+    RawColumns,
+    Table,
+    open_table,
+)
 from polydom.features.tables.column_kinds import (
     ColumnTerms,
     joined,
@@ -124,7 +129,7 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
     bad = [
         *raw.bad,
         *(BadRow(int(numbers[k]), "no cell holds anything") for k in empty),
-        *(BadRow(int(numbers[k]), "it holds the columns' names again") for k in again),
+        *(BadRow(int(numbers[k]), NAMES_AGAIN) for k in again),
     ]
     if not len(kept):
         raise BadProject(

@@ -114,3 +114,12 @@ def test_records_of_json_lines_have_the_columns_of_all_lines(tmp_path: Path) -> 
     path.write_text('{"a":1}\n{"a":"x"}\n')
     with pytest.raises(BadInput, match=r"'a' holds int \(row 1\), str \(row 2\); num"):
         open_table(path).read(["a"])
+
+
+def test_names_that_come_again_are_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n1,y\n\ufeffx,y\n2,x\n", "utf-8")
+    first, again, last = open_table(path).rows(["y", "x"])
+    assert (first, last) == ({"y": "y", "x": "1"}, {"y": "x", "x": "2"})
+    assert str(again) == "it holds the columns' names again"
+    assert list(open_table(path).rows(["y"])) == [{"y": "y"}, {"y": "y"}, {"y": "x"}]

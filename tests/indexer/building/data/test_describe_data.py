@@ -83,6 +83,14 @@ def test_what_may_be_wrong_with_a_column_is_said(
     assert any(message in warning for warning in found), found
 
 
+def test_many_columns_that_tell_nothing_are_one_warning(tmp_path: Path) -> None:
+    found = warnings(tmp_path, {f"c{k}": ["7"] * ROWS for k in range(11)})
+    assert found == [
+        '11 columns are empty or the same in all rows, such as "c0", "c1", "c2"; '
+        "[data] ignore leaves them out"
+    ]
+
+
 def test_a_column_that_tells_numbers_is_said(tmp_path: Path) -> None:
     steps = RNG.integers(0, 8, ROWS)
     numbers = [
