@@ -163,7 +163,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_takes_weights(self) -> None:
         """Refuse a learner that cannot be fitted with weights, before any work."""
-        if self._setting()["name"] == AUTO:
+        if self._setting().get("name") == AUTO:
             raise BadInput(
                 "sample_weight is for a learner that is named; the race of 'auto' "
                 "weighs nothing"

@@ -252,7 +252,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         if "_probabilities" in vars(self):
             return self._probabilities
         try:
-            if self._setting()["name"] == AUTO:
+            if self._setting().get("name") == AUTO:
                 return True
             return hasattr(self._unfitted(), "predict_proba")
         except PolydomError:

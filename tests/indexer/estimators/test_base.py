@@ -125,6 +125,8 @@ def test_items_count_by_their_weights(tmp_path: Path) -> None:
     answers = model.predict_proba(X)
     assert ours == model.fit(X, Y).skyline_
     assert (model.predict_proba(X) == answers).all()
+    prior = classifier("tree").fit(X, Y, sample_weight=np.where(Y, 1.0, 9.0))
+    assert not prior.predict(X, budget_ms=0).any()
     with pytest.raises(BadInput, match="y has one class, True"):
         model.fit(X, Y, sample_weight=Y)
 
@@ -144,11 +146,13 @@ def test_numbers_count_by_their_weights() -> None:
         ("auto", "the race of 'auto' weighs nothing"),
         ("lda", "LinearDiscriminantAnalysis takes none; another learner is needed"),
         ("tre", "did you mean 'tree'"),
+        ({"max_depth": 3}, "name is None; it must be a text"),
     ],
 )
 def test_learners_without_weights_are_refused_before_any_work(
-    learner: str, said: str
+    learner: Any, said: str
 ) -> None:
+    assert hasattr(classifier(learner), "predict_proba")  # tools may look, and fit
     with pytest.raises(BadInput, match=said):
         classifier(learner).fit(X, Y, sample_weight=np.arange(len(X)))
 

@@ -20,12 +20,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
+from sklearn.ensemble import AdaBoostClassifier, StackingClassifier
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
@@ -228,7 +223,7 @@ def test_the_same_data_and_times_give_the_same_bytes_as_the_command(
 
 def test_it_works_where_estimators_do() -> None:
     frame, y = people()
-    assert cross_val_score(tree(), frame, y, cv=3).mean() > 0.9
+    assert cross_val_score(tree(), frame, y, cv=2).mean() > 0.9
     model = tree().fit(frame, y)
     assert (
         model.predict_proba(frame).argmax(axis=1) == (model.predict(frame) == "yes")
@@ -266,13 +261,10 @@ def test_scikit_learns_tools_take_it(learner: str) -> None:
     scored = make_scorer(f1_score, pos_label="yes")
     tools = [
         CalibratedClassifierCV(model, cv=2),
-        CalibratedClassifierCV(model, cv=2, method="isotonic", ensemble=False),
         TunedThresholdClassifierCV(model, cv=2, scoring=scored),
         FixedThresholdClassifier(model, threshold=0.4, pos_label="yes"),
         StackingClassifier([("index", model)], cv=2),
-        VotingClassifier([("index", model)]),
         OneVsRestClassifier(model),
-        BaggingClassifier(model, n_estimators=2, random_state=0),
         RandomizedSearchCV(model, {"budget_ms": [0, 5.0]}, n_iter=2, cv=2),
     ]
     for tool in tools:
@@ -281,6 +273,15 @@ def test_scikit_learns_tools_take_it(learner: str) -> None:
     assert cross_val_score(model, X, y, cv=2, scoring="roc_auc").mean() > 0.8
     groups = np.arange(100) // 4
     assert cross_val_score(model, X, y, cv=GroupKFold(2), groups=groups).mean() > 0.8
+
+
+@pytest.mark.parametrize("of", [list, pd.Series, pl.Series, pa.array])
+def test_scikit_learns_tools_take_texts(of: Callable[[Any], Any]) -> None:
+    X = of(["AA bb"] * 20 + ["aa bb"] * 20)
+    y = np.arange(40) < 20
+    model = tree(features=["casing"], search_budget_s=0.05)
+    assert cross_val_score(model, X, y, cv=2).mean() == 1
+    assert CalibratedClassifierCV(model, cv=2).fit(X, y).score(X, y) == 1
 
 
 def test_tools_that_explain_it_get_its_answers() -> None:

@@ -43,6 +43,13 @@ def test_columns_of_objects_are_words_or_numbers() -> None:
     assert third == {"x0": None, "x1": 1.0, "x2": 3.0}
 
 
+def test_arrays_of_another_machine_are_read() -> None:
+    numbers = np.array([[1.5, 2.0], [np.nan, 4.0]], ">f8")
+    assert payloads(numbers) == [{"x0": 1.5, "x1": 2.0}, {"x0": None, "x1": 4.0}]
+    assert payloads(np.array([["a"]], ">U2")) == [{"x0": "a"}]
+    assert payloads(pd.DataFrame(numbers[:1])) == [{"0": 1.5, "1": 2.0}]
+
+
 def test_an_array_of_strings_has_words_alone() -> None:
     assert payloads(np.array([["a", "1"], ["b", "1"]])) == [
         {"x0": "a", "x1": "1"},
