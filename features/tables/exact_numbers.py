@@ -26,6 +26,7 @@ SMALL = 2.0**-10
 SMALLEST, LARGEST = -10, 120
 
 Numbers = NDArray[np.float64]
+MOST_EMPTY = 100
 _PLAIN = frozenset({float, int, bool})
 
 
@@ -39,7 +40,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     scale
         Above 0: a power of two, so that it rounds nothing.
     empty
-        Numbers that stand for nothing, as -1 may.
+        Numbers that stand for nothing, as -1 may; `MOST_EMPTY` at most.
     """
 
     offset: float
@@ -52,6 +53,11 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
             raise BadFeature(
                 f"column {column!r} is stored less {self.offset:g}, times "
                 f"{self.scale:g}; finite numbers are needed, the second above 0"
+            )
+        if len(self.empty) > MOST_EMPTY:  # each record is compared with all
+            raise BadFeature(
+                f"{len(self.empty):,} numbers of column {column!r} stand for nothing; "
+                f"up to {MOST_EMPTY} can"
             )
 
     def get(self, value: Any, default: float) -> Any:

@@ -120,6 +120,9 @@ def test_what_cannot_be_moved_is_refused_as_ever() -> None:
 def test_a_shift_out_of_range_is_refused(wrong: Shift) -> None:
     with pytest.raises(BadFeature, match="column 'at' is stored less"):
         columns("when", ["at"], shifts={"at": wrong})
+    many = Shift(0, 1, tuple(map(float, range(101))))
+    with pytest.raises(BadFeature, match=r"101 numbers of column 'at' stand for noth"):
+        columns("when", ["at"], shifts={"at": many})
 
 
 def test_records_of_both_kinds_give_the_same() -> None:
