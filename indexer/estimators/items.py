@@ -146,6 +146,8 @@ def _listed(X: Iterable[Any]) -> Iterable[Any]:
 def _item(one: Any, kind: Kind | None) -> Item:
     if isinstance(one, np.generic):
         one = one.item()
+    if hasattr(one, "as_py"):  # a cell of Arrow, as in a list of some
+        one = one.as_py()
     if isinstance(one, bytearray | memoryview):
         one = bytes(one)
     if isinstance(one, Mapping):

@@ -14,7 +14,7 @@ from lightgbm import LGBMClassifier
 from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import clone
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -54,19 +54,19 @@ NAMED = ("pandas", "polars", "arrow", "batch", "mappings")
 def test_columns_are_asked_for_as_of_other_estimators(form: str) -> None:
     """By position, with a warning where names are lost; in another order refused."""
     model = classifier("tree").fit(FORMS[form](FRAME), Y)
-    logistic = LogisticRegression()  # whose names are checked by scikit-learn
-    logistic.fit(FRAME if form in NAMED else X, Y)
+    ridge = RidgeClassifier()  # whose names are checked by scikit-learn
+    ridge.fit(FRAME if form in NAMED else X, Y)
     swapped = FRAME[["right", "left"]]
     for asked in FORMS.keys() - {"mappings"}:
         ours = FORMS[asked](FRAME)
         theirs = FRAME if asked in NAMED else X
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            logistic.predict(theirs)
+            ridge.predict(theirs)
             expected = [str(one.message) for one in said]
             model.predict(ours)
         told = [str(one.message) for one in said][len(expected) :]
-        names = (LogisticRegression.__name__, BudgetClassifier.__name__)
+        names = (RidgeClassifier.__name__, BudgetClassifier.__name__)
         assert told == [one.replace(*names) for one in expected], asked
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -230,6 +230,11 @@ def test_a_column_is_a_list_of_texts(form: str) -> None:
     assert payloads(COLUMNS[form](["a text", "another"])) == ["a text", "another"]
 
 
+def test_a_list_may_hold_cells_of_arrow() -> None:
+    assert payloads(list(pa.array(["a text", "another"]))) == ["a text", "another"]
+    assert payloads(list(pa.array([{"age": 3}]))) == [{"age": 3}]
+
+
 @pytest.mark.parametrize("form", ["objects", "pandas", "polars", "arrow", "chunked"])
 def test_a_column_is_a_list_of_images(form: str, tmp_path: Path) -> None:
     images = [picture(7), picture(9)]
