@@ -10,7 +10,6 @@ reader that refuses a file its error is shown.
 """
 
 import json
-import logging
 import subprocess
 import sys
 import tempfile
@@ -49,7 +48,6 @@ def main(arguments: list[str] | None = None) -> None:
         help="interpreter that has autogluon.features; by default this one",
     )
     given = parser.parse_args(arguments)
-    logging.getLogger("polydom").setLevel(logging.ERROR)
     names = ["pandas index", "booleans"] if given.quick else [*EXPORTS]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
