@@ -2,12 +2,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# Processes that share the files of tests: as many as CI has cores.
-WORKERS ?= 2
+# Processes that share the files of tests: one more than CI has cores, as many tests wait for others.
+WORKERS ?= 3
 SHARED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/cluster
-
-# Tests that wait most of their time, for other processes and for a browser: beside others they cost least.
-WAITING = tests/benchmarks tests/browser tests/tutorials
 
 # Tests of what has kernels run twice: the second time interpreted, which shows their lines to coverage
 # and stops where machine code would read beside an array.
@@ -16,7 +13,7 @@ KERNELS = $(patsubst %/kernels,tests/%,$(wildcard models/*/kernels indexer/*/ker
 # A machine may forbid Python to keep what it compiles: then each of a thousand processes compiles anew what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check-clusters-waiting interpreted-then-compiled compiled clusters interpreted waiting times coverage check install browser dist lowest clean
+.PHONY: demo test check-then-clusters interpreted-then-compiled compiled clusters interpreted times coverage check install browser dist lowest clean
 
 DEVELOPMENT = --editable '.[dask,grpc,image,plot,ray]' --group dev
 
@@ -47,14 +44,13 @@ demo: install
 # Everything that must hold before a change lands.
 test:
 	$(MAKE) -j2 install browser
-	$(MAKE) -j2 check-clusters-waiting interpreted-then-compiled
+	$(MAKE) -j2 check-then-clusters interpreted-then-compiled
 	$(MAKE) times
 
 # Neither core waits for the other's part.
-check-clusters-waiting:
+check-then-clusters:
 	$(MAKE) check
 	$(MAKE) clusters
-	$(MAKE) waiting
 
 interpreted-then-compiled:
 	$(MAKE) interpreted
@@ -62,14 +58,11 @@ interpreted-then-compiled:
 
 # Threads of libraries wait for one another by spinning, for minutes where two processes share the cores.
 # LightGBM has as many as there are cores, whatever it is told: they are to sleep meanwhile.
-compiled clusters interpreted waiting: export OMP_NUM_THREADS = 1
-compiled clusters interpreted waiting: export OMP_WAIT_POLICY = passive
+compiled clusters interpreted: export OMP_NUM_THREADS = 1
+compiled clusters interpreted: export OMP_WAIT_POLICY = passive
 
 compiled:
-	$(BIN)/pytest -q $(SHARED) $(WAITING:%=--ignore=%) --junitxml=build/times/compiled.xml
-
-waiting:
-	$(BIN)/pytest -q -p no:cacheprovider --junitxml=build/times/waiting.xml $(WAITING)
+	$(BIN)/pytest -q $(SHARED) --junitxml=build/times/compiled.xml
 
 # Apart from all others: threads that clusters leave behind draw random numbers while Hypothesis does.
 clusters:

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         help="interpreter that has autogluon.features; by default this one",
     )
     given = parser.parse_args(arguments)
-    names = ["pandas index", "booleans"] if given.quick else [*EXPORTS]
+    names = ["booleans"] if given.quick else [*EXPORTS]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         _draw(place, names, given.seed, QUICK if given.quick else ROWS)
