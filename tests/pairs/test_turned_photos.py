@@ -122,7 +122,10 @@ def test_a_server_sees_them_as_people_do(folder: Path, format: str) -> None:
         found = [json.loads(line) for line in batch.text.splitlines()]
         assert [line["label"] for line in found if "label" in line] == labels
         tensor: dict[str, Any] = {"name": "image", "shape": [32], "datatype": "BYTES"}
-        asked = {"inputs": [{**tensor, "data": texts}]}
+        asked = {
+            "inputs": [{**tensor, "data": texts}],
+            "parameters": {"budget_ms": 10_000},
+        }
         reply = client.post("/v2/models/my/infer", json=asked).json()
         (output,) = [one for one in reply["outputs"] if one["name"] == "label"]
         assert output["data"] == labels
