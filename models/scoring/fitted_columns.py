@@ -34,8 +34,8 @@ class FittedColumns:
 
     Attributes
     ----------
-    library
-        Whose rules hold.
+    rules
+        The library whose rules a frame is read by.
     count
         How many columns there are.
     names
@@ -49,7 +49,7 @@ class FittedColumns:
         Whether a frame's columns may come in another order, and among others.
     """
 
-    library: Library
+    rules: Library
     count: int
     names: tuple[str, ...] | None = None
     categories: tuple[tuple[Any, ...], ...] = ()
@@ -92,7 +92,7 @@ class FittedColumns:
         return take_row(row)
 
     def _refuse_numbers(self) -> None:
-        if self.library == "scikit-learn" and self.places:
+        if self.rules == "scikit-learn" and self.places:
             raise BadInput(
                 f"column {self._listed(self.places[:1])} had texts when the model was "
                 "fitted: give a data frame, as an array of numbers cannot hold them"
@@ -116,19 +116,19 @@ class FittedColumns:
         if self.names is None:
             return True
         given, own = _spaceless(names), _spaceless(self.names)
-        if given == own or self.by_name or self.library == "XGBoost":
+        if given == own or self.by_name or self.rules == "XGBoost":
             return given == own
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
         """Categories by the position of their column in the frame."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
-        if self.library == "LightGBM":
+        if self.rules == "LightGBM":
             if len(given) != len(self.categories):
                 raise self._other_categories(frame, given)
             return dict(zip(given, self.categories, strict=True))
         known = dict(zip(self.places or (), self.categories, strict=True))
-        if self.library == "XGBoost" and given != sorted(known):
+        if self.rules == "XGBoost" and given != sorted(known):
             raise self._other_categories(frame, given)
         return known
 
@@ -158,7 +158,7 @@ class FittedColumns:
             _check_cut(values, categories, frame.names[j])
             values = categories = range(len(categories))
         codes = {category: code for code, category in enumerate(categories)}
-        if self.library == "XGBoost":
+        if self.rules == "XGBoost":
             for k in np.unique(places[places >= 0]).tolist():
                 if values[k] not in codes:
                     raise BadInput(

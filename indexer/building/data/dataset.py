@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -212,12 +213,13 @@ class NumberedFile(NamedTuple):
 
     def number(self, row: int) -> int:
         """Give the number of a row, by its position among those not left out."""
-        number = self.first + row
-        for left_out in self.left_out:
-            if left_out > number:
-                break
-            number += 1
-        return number
+        # a row that is left out stands behind so many others
+        before = bisect_right(
+            range(len(self.left_out)),
+            row,
+            key=lambda k: self.left_out[k] - self.first - k,
+        )
+        return self.first + row + before
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,10 +144,8 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
     """Give rows (count,) the numbers people count, where some are left out."""
-    numbers = np.arange(first, first + count)
-    for row in bad:  # ascending
-        numbers[numbers >= row.number] += 1
-    return numbers
+    every = np.arange(first, first + count + len(bad))
+    return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
 
 
 def _names(tables: Sequence[Table], raw: Sequence[RawColumns]) -> RowNames:
