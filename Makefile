@@ -90,7 +90,7 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	cd typings && $(abspath $(BIN))/lint-imports --config ../pyproject.toml # where the rooms lie in polydom/
+	$(BIN)/lint-imports
 	$(BIN)/zensical build --strict # every link of the documents
 
 # What is published: an sdist, and the wheel that is built from it.

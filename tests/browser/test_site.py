@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from tests.support.browser import visiting
-from tests.support.places import DOCS, ROOT
+from tests.support.places import DOCS, ROOMS, ROOT
 
 # What a browser loads by itself; links that a reader follows may lead anywhere.
 LOADED = {
@@ -41,7 +41,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(ROOT / "mkdocs.yml", folder)
     shutil.copytree(DOCS, folder / "docs")
-    (folder / "typings").symlink_to(ROOT / "typings")
+    for name in ("polydom", *ROOMS):
+        (folder / name).symlink_to(ROOT / name)
     done = subprocess.run(
         [Path(sys.executable).with_name("zensical"), "build", "--strict"],
         cwd=folder,

@@ -5,3 +5,4 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 DATA = ROOT.parent / "shared" / "data"
+ROOMS = ("features", "models", "indexer", "server")

@@ -5,7 +5,6 @@ import graphlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import resolve_name
@@ -90,16 +89,6 @@ def test_no_module_is_there_for_tests_alone() -> None:
     imported = {name for path in SOURCES for name in imports(path)}
     modules = {name for name, path in MODULES.items() if path.stem != "__init__"}
     assert modules - imported == set(ENTRIES)
-
-
-def test_every_package_is_listed_for_the_wheel() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    found = {
-        "polydom." + ".".join(path.parent.relative_to(ROOT).parts)
-        for path in SOURCES
-        if path.name == "__init__.py"
-    }
-    assert set(listed["packages"]) == {"polydom", *found}
 
 
 def loaded_by(statement: str) -> set[str]:

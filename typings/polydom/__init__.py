@@ -1,1 +1,0 @@
-../../polydom/__init__.py

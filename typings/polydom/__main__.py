@@ -1,1 +1,0 @@
-../../polydom/__main__.py
