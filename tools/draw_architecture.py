@@ -36,7 +36,7 @@ REQUEST = (
     "indexer.index.next_feature",
     "server.engine.cost_drift",
     "indexer.index.index",
-    "indexer.index.lookup",
+    "indexer.index.size_lookup",
     "indexer.index.package",
     "features.extract",
     "server.engine.outcome",

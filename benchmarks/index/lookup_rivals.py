@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.lookup import cost_at
-from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.kernels.size_search import cost_at
+from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import GreedySearch
 from polydom.indexer.skyline.kernels.crossings import compare
@@ -107,7 +107,7 @@ class GreedyLookup:
 
 
 def index_all(
-    candidates: Candidates, lookup: Lookup, sizes: tuple[float, float]
+    candidates: Candidates, lookup: SizeLookup, sizes: tuple[float, float]
 ) -> tuple[NDArray[Any], ...]:
     """Poly-Dom-Index-All: the skyline of every range between any two crossings."""
     curves = candidates.coefficients
@@ -124,7 +124,7 @@ def index_all(
     return crossings, offsets, np.concatenate(skylines)
 
 
-def size_of(lookup: Lookup) -> int:
+def size_of(lookup: SizeLookup) -> int:
     """Bytes of the index without the candidates' curves, which all rivals need."""
     arrays = lookup.arrays()
     return sum(a.nbytes for n, a in arrays.items() if n not in ("coefficients", "rows"))
@@ -132,7 +132,7 @@ def size_of(lookup: Lookup) -> int:
 
 def time_lookups(
     candidates: Candidates,
-    lookup: Lookup,
+    lookup: SizeLookup,
     everything: tuple[NDArray[Any], ...] | None,
     between: tuple[float, float],
 ) -> dict[str, float]:
@@ -171,6 +171,6 @@ def time_lookups(
 
 
 def chosen_accuracy(
-    lookup: Lookup | GreedyLookup, accuracies: NDArray[np.float64]
+    lookup: SizeLookup | GreedyLookup, accuracies: NDArray[np.float64]
 ) -> Callable[[float, float], float]:
     return lambda size, budget: float(accuracies[lookup.best(size, budget)])

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.set_search.violations import measure_violations
 from polydom.indexer.skyline.prune import prune
@@ -90,7 +90,7 @@ def count_trained(workload: Workload, tolerance: float = 0.0) -> dict[str, int]:
 
 def measure_index(given: Candidates, between: tuple[float, float]) -> Facts:
     """Metrics 2 and 3: bytes, and nanoseconds of a look-up beside its rivals."""
-    lookup = Lookup.build(*given, between)
+    lookup = SizeLookup.build(*given, between)
     few = len(given.accuracies) <= FEW
     everything = index_all(given, lookup, between) if few else None
     found = time_lookups(given, lookup, everything, between)
@@ -119,7 +119,7 @@ def compare_accuracy(
     choosers: dict[str, Callable[[float, float], float]] = {}
     for alpha in ALPHAS:
         found = candidates(workload, poly_dom(workload, alpha, tolerance))
-        lookup = Lookup.build(*found, workload.between)
+        lookup = SizeLookup.build(*found, workload.between)
         choosers[f"alpha {alpha:g}"] = chosen_accuracy(lookup, found.accuracies)
     for name, lambdas in GREEDY.items():
         own = GreedyLookup.build(
@@ -203,12 +203,12 @@ def _at_once(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
 def measure_build(count: int) -> dict[str, float]:
     """Cubic costs within 1 % of proportional to accuracy: thousands stay candidates."""
     costs, accuracies = draw_candidates(count, 0.01)
-    Lookup.build(costs[:10], accuracies[:10], SIZES)
+    SizeLookup.build(costs[:10], accuracies[:10], SIZES)
     before = forget_peak()
     start = time.perf_counter()
     kept = prune(costs, accuracies, SIZES)
     pruned = time.perf_counter()
-    lookup = Lookup.build(costs, accuracies, SIZES)
+    lookup = SizeLookup.build(costs, accuracies, SIZES)
     end = time.perf_counter()
     return {
         "candidates": count,

@@ -27,7 +27,7 @@ from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.picture import open_picture
-from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.index.size_pair_lookup import SizePairLookup
 
 from .. import report
@@ -195,9 +195,9 @@ def time_lookups(count: int, numbers: int) -> dict[str, Any]:
     sizes = pairs.prod(axis=1) if numbers == 1 else pairs
     budgets = 10 ** random.uniform(-4, -1, QUERIES)
     started_s = time.perf_counter()
-    lookup: Lookup | SizePairLookup
+    lookup: SizeLookup | SizePairLookup
     if numbers == 1:
-        lookup = Lookup.build(coefficients, gains, (LOW**2, HIGH**2))
+        lookup = SizeLookup.build(coefficients, gains, (LOW**2, HIGH**2))
     else:
         lookup = SizePairLookup.build(coefficients, gains, ((LOW, LOW), (HIGH, HIGH)))
     build_s = time.perf_counter() - started_s

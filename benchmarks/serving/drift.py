@@ -32,7 +32,7 @@ import numpy as np
 from polydom.features.items import Item, image_item
 from polydom.features.threads import one_thread
 from polydom.indexer import Index
-from polydom.indexer.index.machine_factors import MachineFactors
+from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner

@@ -30,8 +30,9 @@ from ..cluster.workers import Workers
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
-from ..index.pdx_file import MAX_HEADER_BYTES, refuse_index, sweep_unfinished
+from ..index.pdx_file import MAX_HEADER_BYTES, refuse_index
 from ..index.quality import Task
+from ..index.safe_write import sweep_unfinished
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys

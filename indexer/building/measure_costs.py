@@ -23,7 +23,7 @@ from polydom.features.sizes import read_size, split_near
 from polydom.features.threads import one_thread
 from polydom.models.scoring.model import Model
 
-from ..index.machine_times import (
+from ..index.machine_speed import (
     MachineTimes,
     compared_models,
     finish,

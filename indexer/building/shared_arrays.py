@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 
-from ..index.pdx_file import replace_when_done
+from ..index.safe_write import replace_when_done
 
 Array = NDArray[Any]
 

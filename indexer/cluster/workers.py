@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, runtime_checkable
@@ -12,7 +12,6 @@ from polydom.features.errors import WorkerLost
 
 from .check import OtherWorker, WorkerCheck
 from .local import LocalExecutor
-from .lost import means_lost
 
 log = logging.getLogger("polydom")
 
@@ -26,6 +25,20 @@ CURE = (
     "done is kept in the cache"
 )
 CURE_OF_NONE = "start some, and run it again: what is done is kept"
+# By name: no engine is imported to be told apart.
+LOST = frozenset(
+    {
+        "distributed.client.FutureCancelledError",
+        "distributed.comm.core.CommClosedError",
+        "distributed.scheduler.KilledWorker",
+        "ray.exceptions.LocalRayletDiedError",
+        "ray.exceptions.NodeDiedError",
+        "ray.exceptions.ObjectLostError",
+        "ray.exceptions.OutOfMemoryError",
+        "ray.exceptions.OwnerDiedError",
+        "ray.exceptions.WorkerCrashedError",
+    }
+)
 
 
 @runtime_checkable
@@ -303,3 +316,15 @@ def _call_here(
 
 def _error_of(future: "Future[Any]") -> BaseException | None:
     return CancelledError() if future.cancelled() else future.exception()
+
+
+def means_lost(error: BaseException) -> bool:
+    """Say whether an error means that a worker was killed or crashed.
+
+    Processes of this machine raise a `BrokenExecutor`, whichever library has them; a
+    call that is cancelled, and not by who asked for it, was on a cluster that is gone.
+    """
+    if isinstance(error, BrokenExecutor | CancelledError):
+        return True
+    kinds = type(error).__mro__
+    return any(f"{kind.__module__}.{kind.__qualname__}" in LOST for kind in kinds)

@@ -43,12 +43,12 @@ from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
 from ..commands.progress_bars import ProgressBars
 from ..commands.report import mean_coefficients, skyline_facts
-from ..index.given_lookup import GivenLookup
-from ..index.lookup import SizeLookup
+from ..index.lookup import Lookup
 from ..index.package import Package
+from ..index.partial_lookup import PartialLookup
 from ..index.quality import Task
-from .counted import Counted
 from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
+from .labels import Counted
 from .values import values_of, withheld_of
 
 COST = "cost"  # the unit of costs that are given as bare numbers
@@ -327,9 +327,9 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _best(self, size: Size, withheld: int, amount: float) -> int:
         """Row of the best model for what came of an item; the prior where none fits."""
-        lookup: SizeLookup[Any] | GivenLookup = self.index_.lookup
+        lookup: Lookup[Any] | PartialLookup = self.index_.lookup
         if withheld:
-            lookup = GivenLookup(self.index_, withheld)
+            lookup = PartialLookup(self.index_, withheld)
         row = lookup.best(size, amount)
         return row if row >= 0 else int(np.flatnonzero(self._package.masks == 0)[0])
 

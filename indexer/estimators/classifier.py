@@ -19,8 +19,7 @@ from ..building.learner_race import AUTO
 from ..building.project import HELD_OUT, parts_of
 from ..index.quality import OF_CLASSES
 from .base import BudgetEstimator
-from .counted import count_items
-from .labels import labels_of
+from .labels import count_items, labels_of
 
 FEWEST_PARTS = 2  # one to train on, one to test on
 

@@ -1,12 +1,16 @@
 """Labels that an estimator is fitted to, as an array of NumPy."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import column_or_1d
-from sklearn.utils.validation import assert_all_finite
+from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from polydom.features.errors import BadInput
+from polydom.features.items import Item
+from polydom.features.tables.records import take
 
 from .items import is_missing
 
@@ -32,3 +36,55 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     labels: NDArray[Any] = values if dtype is None else values.astype(dtype)
     assert_all_finite(labels, input_name="y")
     return labels
+
+
+class Counted(NamedTuple):
+    """What is fitted, without the items that have no weight.
+
+    Attributes
+    ----------
+    items, labels, groups
+        N of each; no groups where all items are apart.
+    weights : (N,)
+        Above 0, 1 on average; None where all count alike.
+    rows : (N,)
+        Which of the items that came these are.
+    """
+
+    items: Sequence[Item]
+    labels: NDArray[Any]
+    groups: NDArray[Any] | None
+    weights: NDArray[np.float64] | None
+    rows: NDArray[np.int64]
+
+
+def count_items(
+    items: Sequence[Item], labels: NDArray[Any], groups: Any, sample_weight: Any
+) -> Counted:
+    """Leave out items without weight, which count as if they were not there.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many of all, or a weight is below 0 or not finite.
+    """
+    check_consistent_length(items, labels, groups, sample_weight)
+    if groups is not None:
+        groups = column_or_1d(groups)
+    if sample_weight is None:
+        return Counted(items, labels, groups, None, np.arange(len(items)))
+    weights = column_or_1d(sample_weight, dtype=np.float64)
+    assert_all_finite(weights, input_name="sample_weight")
+    if (weights < 0).any():
+        row = int((weights < 0).argmax())
+        raise BadInput(
+            f"sample_weight of item {row} is {weights[row]:g}; 0 or more is needed"
+        )
+    rows = np.flatnonzero(weights)
+    if not len(rows):
+        raise BadInput("all weights of sample_weight are zero")
+    kept: NDArray[np.float64] | None = weights[rows] / weights[rows].mean()
+    if (weights[rows] == weights[rows[0]]).all():
+        kept = None
+    groups = None if groups is None else groups[rows]
+    return Counted(take(items, rows), labels[rows], groups, kept, rows)

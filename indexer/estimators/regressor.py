@@ -15,8 +15,7 @@ from polydom.features.items import Kind
 
 from ..index.quality import OF_NUMBERS
 from .base import BudgetEstimator
-from .counted import count_items
-from .labels import labels_of
+from .labels import count_items, labels_of
 
 Floats = NDArray[np.float64]
 

@@ -13,10 +13,14 @@ from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
 from polydom.features.sizes import Size, is_size, read_size, show_size
 
-from .lookup import Lookup, SizeLookup
-from .machine_factors import MachineFactors, rescale_costs
-from .package import Package, check_choice, pack, unpack
-from .pdx_file import read_file, sweep_unfinished, write_file
+from .lookup import Lookup
+from .machine_speed import MachineFactors, rescale_costs
+from .package import Package
+from .package_arrays import pack, unpack
+from .package_checks import check_choice
+from .pdx_file import read_file, write_file
+from .safe_write import sweep_unfinished
+from .size_lookup import SizeLookup
 from .size_pair_lookup import SizePairLookup
 
 
@@ -65,7 +69,7 @@ class Index:
     coefficients: NDArray[np.float64]
     qualities: NDArray[np.float64]
     sizes: tuple[Size, Size]
-    lookup: SizeLookup[Any]
+    lookup: Lookup[Any]
     package: Package | None = None
     version: str = ""
 
@@ -307,6 +311,6 @@ class Index:
             check_choice(self.package, self.coefficients, self.qualities, high)
 
 
-def _kind_of(size: Size) -> type[SizeLookup[Any]]:
+def _kind_of(size: Size) -> type[Lookup[Any]]:
     """Return the look-up for sizes like this one."""
-    return SizePairLookup if isinstance(size, tuple) else Lookup
+    return SizePairLookup if isinstance(size, tuple) else SizeLookup

@@ -20,7 +20,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at, monomials
 from polydom.features.sizes import Size
 
-from .kernels.next_feature import best_within, most_promising
+from .kernels.expected_quality import best_within, most_promising
 from .package import Package
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from polydom.features.errors import BadIndexFile
 
 from ..skyline.kernels.size_pairs import pair_costs, sift
 from ..skyline.size_pairs import Floats, Pair, by_accuracy, check_pairs, control_values
-from .kernels.size_pair_lookup import best_in_cell, cell_of, scan_pairs
-from .lookup import SizeLookup
+from .kernels.size_pair_search import best_in_cell, cell_of, scan_pairs
+from .lookup import Lookup
 
 Ints = NDArray[np.int32]
 
@@ -27,7 +27,7 @@ NARROWEST = 1.01  # largest over smallest number, below which no cell is split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SizePairLookup(SizeLookup[Pair]):
+class SizePairLookup(Lookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists, the most accurate first, every candidate that no at least as
@@ -53,7 +53,7 @@ class SizePairLookup(SizeLookup[Pair]):
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
     coefficients, rows
-        As `SizeLookup` says; no coefficient is negative.
+        As `Lookup` says; no coefficient is negative.
     """
 
     variables: ClassVar = 2

@@ -18,8 +18,8 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadInput
 from polydom.features.items import Item
 from polydom.features.sizes import Size
-from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.partial_lookup import PartialLookup
 
 from .price import price_of
 
@@ -151,7 +151,7 @@ class Menus:
 
     def _make(self, shape: Shape) -> Menu:
         index, (size, withheld) = self._index, shape
-        lookup = GivenLookup(index, withheld) if withheld else index.lookup
+        lookup = PartialLookup(index, withheld) if withheld else index.lookup
         rows = lookup.skyline(size)
         costs = costs_at(self._costs[rows], size)
         return make_menu(rows, costs, index.qualities[rows])

@@ -17,12 +17,12 @@ from polydom.features.sizes import Size
 from polydom.features.wording import listed
 from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.column_needs import coming_together
-from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.lookup import SizeLookup
+from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package
+from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..errors import TooLittleLeft
 from ..schema.predict import Reason
@@ -164,7 +164,9 @@ class Planner:
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
         self.top = remember_tops(index)
-        given = partial(GivenLookup, index, together=coming_together(package.features))
+        given = partial(
+            PartialLookup, index, together=coming_together(package.features)
+        )
         self.given = lru_cache(PATTERNS)(given)
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
@@ -212,7 +214,7 @@ class Planner:
             reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, more, left=remaining)
 
-    def lookup_of(self, item: Item) -> SizeLookup[Size] | GivenLookup:
+    def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
         """Give the look-up among what can be computed of an item."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
@@ -416,9 +418,7 @@ class Planner:
             f"answered: give those of {listed(names)}"
         )
 
-    def _cheapest(
-        self, lookup: SizeLookup[Size] | GivenLookup, request: Request
-    ) -> int:
+    def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
         rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:

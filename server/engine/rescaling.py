@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.items import Item
-from polydom.indexer.index.machine_factors import (
+from polydom.indexer.index.machine_speed import (
+    BUSY,
     FASTEST,
     SLOWEST,
     MachineFactors,
-    compare,
-)
-from polydom.indexer.index.machine_times import (
-    BUSY,
     MachineTimes,
+    compare,
     compared_models,
     time_features,
     time_models,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadItem
-from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
+from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..client.sync import Client
 from ..runtime.at_once import AtOnce
@@ -159,7 +159,7 @@ def fixed_plans(
     planner = translator.planner
     sizes = sorted((item.size for item in items), key=np.prod)
     withheld = reduce(and_, (_withheld(translator, item) for item in items))
-    lookup = GivenLookup(planner.index, withheld)
+    lookup = PartialLookup(planner.index, withheld)
     skyline = lookup.skyline(sizes[len(sizes) // 2]).tolist()
     rows = [row for row in skyline if planner.plans[row].features]
     if len(rows) > 1:

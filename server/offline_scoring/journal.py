@@ -9,7 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from polydom.features.errors import BadInput
-from polydom.indexer.index.pdx_file import naming
+from polydom.indexer.index.safe_write import naming
 
 from ..batch.batch_plan import BatchPlan
 from .part_scoring import UNFINISHED, PartScored

@@ -12,7 +12,7 @@ import msgspec
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.readers.tables import import_parquet
 from polydom.features.threads import one_thread
-from polydom.indexer.index.pdx_file import naming
+from polydom.indexer.index.safe_write import naming
 
 from ..batch.batch_plan import BatchPlan, answer_by_plan
 from ..batch.ledger import Assignment, Numbered, Result

@@ -6,7 +6,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from polydom.features.errors import BadInput
-from polydom.indexer.index.pdx_file import naming
+from polydom.indexer.index.safe_write import naming
 
 
 class SoleWriter:

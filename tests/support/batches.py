@@ -12,7 +12,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_times import (
+from polydom.indexer.index.machine_speed import (
     compared_models,
     finish,
     medians_of,

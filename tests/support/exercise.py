@@ -15,7 +15,7 @@ from polydom.features.items import Item, image_item, record_item, text_item
 from polydom.features.sizes import Size
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_factors import MachineFactors
+from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier

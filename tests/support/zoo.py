@@ -25,7 +25,7 @@ from polydom.features.tables.columns import columns
 from polydom.features.threads import one_thread
 from polydom.indexer.building.fit_exits import exit_costs
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_times import MachineTimes, compared_models
+from polydom.indexer.index.machine_speed import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models.importers.estimators import compile_model

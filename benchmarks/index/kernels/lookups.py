@@ -8,8 +8,8 @@ import numpy as np
 from numba import int32, int64, void
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
-from polydom.indexer.index.kernels.size_pair_lookup import best_in_cell, scan_pairs
+from polydom.indexer.index.kernels.size_pair_search import best_in_cell, scan_pairs
+from polydom.indexer.index.kernels.size_search import best_rank, cost_at, scan_ranks
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 from polydom.models.scoring.kernels.native import INTS as LONGS

@@ -25,7 +25,7 @@ from polydom.features.items import Item, Kind
 from polydom.features.readers.folders import readable
 from polydom.features.readers.texts import decode_text
 
-from ...index.pdx_file import replace_when_done
+from ...index.safe_write import replace_when_done
 from ..cache import Cache, digest
 
 Array = NDArray[Any]

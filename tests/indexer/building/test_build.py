@@ -17,8 +17,7 @@ from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of, plot_race, show
-from polydom.indexer.index.machine_factors import MachineFactors
-from polydom.indexer.index.machine_times import MachineTimes
+from polydom.indexer.index.machine_speed import MachineFactors, MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
 from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
-from polydom.indexer.index.machine_factors import MachineFactors
+from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.indexer.index.pdx_file import read_file, write_file
 from tests.support import served
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates

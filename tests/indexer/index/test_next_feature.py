@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.index.kernels.next_feature import LEAST_GAIN
+from polydom.indexer.index.kernels.expected_quality import LEAST_GAIN
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package
 from polydom.indexer.set_search.feature_order import (

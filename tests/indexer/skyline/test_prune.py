@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput
-from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.skyline.prune import prune
 from polydom.indexer.skyline.size_pairs import prune_pairs
 from tests.support.curves import (
@@ -75,7 +75,7 @@ def test_prune_for_one_size_keeps_its_skyline_alone(
     kept = prune(coefficients, accuracies, (size, size))
     skyline = exact_skyline(coefficients.tolist(), accuracies.tolist(), size)
     assert kept.tolist() == sorted(skyline)
-    lookup = Lookup.build(coefficients[kept], accuracies[kept], (size, size))
+    lookup = SizeLookup.build(coefficients[kept], accuracies[kept], (size, size))
     assert len(lookup.stays) == len(kept)
     costs = [horner(row, size) for row in coefficients.tolist()]
     for budget in [*costs, *(math.nextafter(c, -1) for c in costs), 0.0, math.inf]:

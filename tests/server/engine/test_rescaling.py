@@ -9,7 +9,7 @@ import pytest
 
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step
-from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
+from polydom.indexer.index.machine_speed import LEAST_ROUNDS, finish
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.rescaling import read_machine_times, rescale

@@ -10,7 +10,7 @@ import pytest
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_factors import MachineFactors
+from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.server.runtime.describe_curves import POINTS, describe_curves
 from polydom.server.schema.facts import CurvesFacts, Rescaling
 from tests.support import records

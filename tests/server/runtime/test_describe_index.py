@@ -6,7 +6,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from polydom.indexer.index.machine_factors import MachineFactors
+from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.models.trees.self_test import Kind
 from polydom.server.runtime.describe_index import (
     describe_index,

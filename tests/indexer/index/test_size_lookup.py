@@ -7,7 +7,7 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.size_lookup import SizeLookup
 from tests.support.curves import SIZES, Candidates, candidates
 from tests.support.oracles.skyline import exact_crossings, exact_skyline, horner
 
@@ -20,7 +20,7 @@ COSTS = np.array([[4.0, 0.0], [1.0, 1.0], [2.0, 0.5], [0.5, 2.0]])
 ACCURACIES = np.array([0.8, 0.65, 0.76, 0.7])
 
 
-def sizes_worth_asking(coefficients: Floats, lookup: Lookup) -> list[float]:
+def sizes_worth_asking(coefficients: Floats, lookup: SizeLookup) -> list[float]:
     """Every breakpoint and crossing, just beside them, in between, and the ends."""
     points = sorted(
         {*lookup.breakpoints, *exact_crossings(coefficients.tolist(), SIZES)}
@@ -34,7 +34,7 @@ def sizes_worth_asking(coefficients: Floats, lookup: Lookup) -> list[float]:
 @given(drawn=candidates())
 def test_best_holds_the_budget_and_misses_nothing_that_fits(drawn: Candidates) -> None:
     coefficients, accuracies = drawn
-    lookup = Lookup.build(coefficients, accuracies, SIZES)
+    lookup = SizeLookup.build(coefficients, accuracies, SIZES)
     for n in sizes_worth_asking(coefficients, lookup):
         costs = [horner(row, n) for row in coefficients]
         beside = [math.nextafter(c, side) for c in costs for side in (-9.0, 1e9)]
@@ -49,7 +49,7 @@ def test_best_holds_the_budget_and_misses_nothing_that_fits(drawn: Candidates) -
 @given(drawn=candidates())
 def test_skyline_is_that_of_sorting_all_candidates(drawn: Candidates) -> None:
     coefficients, accuracies = drawn
-    lookup = Lookup.build(coefficients, accuracies, SIZES)
+    lookup = SizeLookup.build(coefficients, accuracies, SIZES)
     for low, high in itertools.pairwise([SIZES[0], *lookup.breakpoints, SIZES[1]]):
         n = low + 0.377 * (high - low)
         if low < n < high:
@@ -59,7 +59,7 @@ def test_skyline_is_that_of_sorting_all_candidates(drawn: Candidates) -> None:
 
 
 def test_lookup_changes_skyline_only_at_interesting_crossings() -> None:
-    lookup = Lookup.build(COSTS, ACCURACIES, (0.01, 10.0))
+    lookup = SizeLookup.build(COSTS, ACCURACIES, (0.01, 10.0))
     assert lookup.breakpoints.tolist() == [0.5, 1.0, 2.0, 4.0]
     assert [lookup.skyline(n).tolist() for n in (0.1, 0.5, 1.0, 2.0, 9.0)] == [
         [3, 2, 0],
@@ -74,41 +74,41 @@ def test_lookup_changes_skyline_only_at_interesting_crossings() -> None:
     ("budget", "row"), [(1.99, -1), (2.0, 1), (2.4, 1), (2.5, 2), (4.0, 0), (9, 0)]
 )
 def test_best_changes_exactly_at_each_cost(budget: float, row: int) -> None:
-    lookup = Lookup.build(COSTS, ACCURACIES, (0.01, 10.0))
+    lookup = SizeLookup.build(COSTS, ACCURACIES, (0.01, 10.0))
     assert lookup.best(1.0, budget) == row
 
 
 def test_best_is_nothing_for_a_budget_or_size_that_is_no_number() -> None:
-    lookup = Lookup.build(COSTS, ACCURACIES, (0.01, 10.0))
+    lookup = SizeLookup.build(COSTS, ACCURACIES, (0.01, 10.0))
     assert lookup.best(1.0, math.nan) == lookup.best(math.nan, 9.0) == -1
 
 
 def test_best_outside_the_sizes_still_holds_the_budget() -> None:
-    lookup = Lookup.build(COSTS, ACCURACIES, (1.0, 2.0))
+    lookup = SizeLookup.build(COSTS, ACCURACIES, (1.0, 2.0))
     assert lookup.best(0.1, 0.7) == -1
     assert lookup.best(100.0, 4.0) == 0
 
 
 def test_lookup_prefers_the_cheaper_of_equally_accurate_candidates() -> None:
     costs, accuracies = np.array([[2.0], [1.0], [1.0], [3.0]]), np.full(4, 0.5)
-    assert Lookup.build(costs, accuracies, SIZES).skyline(1.0).tolist() == [1]
+    assert SizeLookup.build(costs, accuracies, SIZES).skyline(1.0).tolist() == [1]
 
 
 def test_lookup_prefers_the_more_accurate_of_equally_dear_candidates() -> None:
     costs, accuracies = np.ones((3, 2)), np.array([0.5, 0.7, 0.7])
-    assert Lookup.build(costs, accuracies, SIZES).skyline(1.0).tolist() == [1]
+    assert SizeLookup.build(costs, accuracies, SIZES).skyline(1.0).tolist() == [1]
 
 
 def test_lookup_ignores_curves_that_only_touch() -> None:
     # (n - 2)^2 + 1 touches the more accurate constant 1 at size 2
     costs, accuracies = np.array([[5.0, -4.0, 1.0], [1.0, 0, 0]]), np.array([0.5, 0.9])
-    lookup = Lookup.build(costs, accuracies, SIZES)
+    lookup = SizeLookup.build(costs, accuracies, SIZES)
     assert lookup.breakpoints.size == 0
     assert lookup.best(2.0, 1.0) == 1
 
 
 def test_lookup_of_one_size_has_one_skyline() -> None:
-    lookup = Lookup.build(COSTS, ACCURACIES, (1.0, 1.0))
+    lookup = SizeLookup.build(COSTS, ACCURACIES, (1.0, 1.0))
     assert lookup.breakpoints.size == 0
     assert lookup.skyline(1.0).tolist() == [1, 2, 0]
 
@@ -128,7 +128,7 @@ def staircase(count: int) -> tuple[Floats, Floats]:
 def test_lookup_bytes_grow_with_changes_and_not_with_skyline_length() -> None:
     sizes = (1e-3, 1e6)
     small, large = (
-        Lookup.build(*staircase(count), sizes).arrays() for count in (100, 1000)
+        SizeLookup.build(*staircase(count), sizes).arrays() for count in (100, 1000)
     )
     changes = {len(arrays["breakpoints"]) for arrays in (small, large)}
     assert min(changes) >= 99
@@ -142,17 +142,17 @@ def test_lookup_bytes_grow_with_changes_and_not_with_skyline_length() -> None:
 
 @given(drawn=candidates())
 def test_from_arrays_gives_the_same_lookup(drawn: Candidates) -> None:
-    lookup = Lookup.build(*drawn, SIZES)
+    lookup = SizeLookup.build(*drawn, SIZES)
     arrays = lookup.arrays()
     for array in arrays.values():
         array.flags.writeable = False
-    again = Lookup.from_arrays(arrays)
+    again = SizeLookup.from_arrays(arrays)
     for n, budget in itertools.product((0.0, 1.0, 2.5, 4.0), (0.0, 1.0, 20.0)):
         assert again.best(n, budget) == lookup.best(n, budget)
 
 
 def damaged(name: str, array: object) -> dict[str, Array]:
-    arrays = dict(Lookup.build(COSTS, ACCURACIES, (0.01, 10.0)).arrays())
+    arrays = dict(SizeLookup.build(COSTS, ACCURACIES, (0.01, 10.0)).arrays())
     return arrays | {name: np.asarray(array)}
 
 
@@ -186,14 +186,14 @@ INT32 = np.int32
 )
 def test_from_arrays_refuses_damage(name: str, array: Array, message: str) -> None:
     with pytest.raises(BadIndexFile, match=message):
-        Lookup.from_arrays(damaged(name, array))
+        SizeLookup.from_arrays(damaged(name, array))
 
 
 def test_from_arrays_names_a_missing_array() -> None:
     arrays = damaged("rows", [])
     del arrays["stays"]
     with pytest.raises(BadIndexFile, match="no array 'stays'"):
-        Lookup.from_arrays(arrays)
+        SizeLookup.from_arrays(arrays)
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_build_refuses_candidates_that_cannot_be_indexed(
     message: str,
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        Lookup.build(costs, accuracies, sizes)
+        SizeLookup.build(costs, accuracies, sizes)
 
 
 def test_build_takes_a_curve_that_touches_zero() -> None:
     costs = np.array([[4.0, -4.0, 1.0]])
-    assert Lookup.build(costs, np.ones(1), SIZES).best(2.0, 0.0) == 0
+    assert SizeLookup.build(costs, np.ones(1), SIZES).best(2.0, 0.0) == 0

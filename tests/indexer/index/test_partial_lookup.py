@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.sizes import Size
-from polydom.indexer.index.given_lookup import GivenLookup
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.partial_lookup import PartialLookup
 from tests.support import records
 from tests.support.oracles.given import Drawn, best_with_one_more
 
@@ -49,7 +49,7 @@ def test_look_up_is_that_of_trying_what_is_left(
     beside = {math.nextafter(c, side) for c in every.costs for side in (-1, 1e9)}
     budgets = sorted({*every.costs, *beside, math.inf})
     for withheld in range(EVERY + 1):
-        lookup, left = GivenLookup(index, withheld), every.without(withheld)
+        lookup, left = PartialLookup(index, withheld), every.without(withheld)
         rows = lookup.skyline(size).tolist()
         stairs = [(every.costs[row], every.qualities[row]) for row in rows]
         assert stairs == left.skyline()
@@ -73,7 +73,7 @@ def test_what_is_wanted_is_that_of_giving_feature_by_feature(
 ) -> None:
     index, every, size = drawn
     for withheld in range(EVERY + 1):
-        lookup, left = GivenLookup(index, withheld, together), every.without(withheld)
+        lookup, left = PartialLookup(index, withheld, together), every.without(withheld)
         for budget in (*every.costs, math.inf):
             one, some = lookup.wanting(size, budget)
             now = left.best(budget)
@@ -92,7 +92,7 @@ def test_what_is_wanted_is_that_of_giving_feature_by_feature(
 
 @pytest.mark.parametrize("withheld", [0b01, 0b10, 0b11])
 def test_nothing_is_withheld_of_what_needs_nothing(withheld: int) -> None:
-    lookup = GivenLookup(records.make_index(), withheld)
+    lookup = PartialLookup(records.make_index(), withheld)
     rows = [0, 1] if withheld == 0b10 else [0]
     assert lookup.skyline(1.0).tolist() == rows
     assert lookup.best(1.0, 0.0) == -1

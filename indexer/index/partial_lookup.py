@@ -58,7 +58,7 @@ class Stairs:
         return self.rows[place - 1] if place else -1
 
 
-class GivenLookup:
+class PartialLookup:
     """What there is for items of which some features are withheld; immutable.
 
     Parameters

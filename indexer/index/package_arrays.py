@@ -1,0 +1,273 @@
+"""A package as plain data and named arrays, as a file holds it, and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from polydom.features.costs.curve import CostTable
+from polydom.features.errors import BadFeature, BadIndexFile, BadModel
+from polydom.features.items import Kind
+from polydom.features.term_scores import NOTHING, TermWeights
+from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.stored_schedule import load_early_exit
+from polydom.models.load import load_model
+from polydom.models.scoring.model import Model
+
+from .built_facts import LARGEST
+from .package import MOST_BITS, Orders, Package
+from .package_checks import check_package
+from .stored_features import StoredFeature
+
+Array = NDArray[Any]
+
+NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
+
+
+class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of a package that goes into a file's header."""
+
+    kind: Kind
+    labels: list[str]
+    features: list[StoredFeature]
+    needs: list[list[int]]
+    model_kinds: list[str]
+    overhead_s: float
+    meta: dict[str, Any]
+    measure: str = "accuracy"
+
+
+def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Split a package into plain data and named arrays, for a file."""
+    facts = PackageFacts(
+        package.kind,
+        list(package.labels),
+        list(package.features),
+        [list(steps) for steps in package.costs.needs],
+        [model.kind for model in package.models],
+        package.overhead_s,
+        package.meta,
+        package.measure,
+    )
+    arrays: dict[str, Array] = {
+        "costs/features": package.costs.feature_coefficients,
+        "costs/steps": package.costs.step_coefficients,
+        "costs/overhead": package.costs.overhead,
+        "masks": package.masks,
+        "orders": _pad(package.orders, -1, np.int32),
+        "fallbacks": _pad(package.fallbacks, -1, np.int32),
+        "model_s": package.model_s,
+        "costs/typical": package.typical,
+    }
+    if package.margins:
+        finite = [np.minimum(own, NEVER) for own in package.margins]
+        arrays["margins"] = _pad(finite, NEVER, np.float64)
+    if package.ends:
+        arrays["ends"] = _pad(package.ends, 0.0, np.float64)
+    if len(package.accuracies):
+        arrays["accuracies"] = package.accuracies
+    if len(package.intervals):
+        arrays["intervals"] = package.intervals
+    for row, model in enumerate(package.models):
+        for name, array in model.arrays().items():
+            arrays[f"models/{row}/{name}"] = array
+    for position, feature in enumerate(package.features):
+        if feature.learned is not UNSET:
+            for name, array in package.learned[feature.name].arrays().items():
+                arrays[f"features/{position}/{name}"] = array
+    if package.early_exits:
+        arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
+    for row, exits in enumerate(package.early_exits):
+        if exits is not None:
+            for name, array in exits.arrays().items():
+                arrays[f"schedules/{row}/{name}"] = array
+    plain: dict[str, Any] = msgspec.to_builtins(facts, builtin_types=(bytes,))
+    return plain, arrays
+
+
+def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
+    """Put a package together again, checking what the numbers mean.
+
+    Raises
+    ------
+    BadIndexFile
+        If sets, orders, fallbacks or costs contradict each other, or a model's arrays
+        would lead its evaluator astray.
+    """
+    try:
+        facts = msgspec.convert(plain, PackageFacts)
+        costs = CostTable(
+            _take_costs(arrays, "costs/features", 2),
+            _take_costs(arrays, "costs/steps", 2),
+            tuple(tuple(steps) for steps in facts.needs),
+            _take_costs(arrays, "costs/overhead", 1),
+        )
+    except (msgspec.ValidationError, ValueError) as error:
+        raise BadIndexFile(f"damaged: {error}") from error
+    masks = _take(arrays, "masks", "<u8", 1)
+    if len(facts.model_kinds) != len(masks):
+        raise BadIndexFile("damaged: its candidates are incomplete")
+    models = _models(facts, arrays)
+    early_exits = _early_exits(models, arrays)
+    package = Package(
+        kind=facts.kind,
+        labels=tuple(facts.labels),
+        features=tuple(facts.features),
+        costs=costs,
+        masks=masks,
+        orders=_rows(arrays, "orders", len(masks)),
+        fallbacks=_rows(arrays, "fallbacks", len(masks)),
+        models=models,
+        model_s=_take_costs(arrays, "model_s", 1),
+        overhead_s=facts.overhead_s,
+        meta=facts.meta,
+        margins=_margins(arrays, len(masks)),
+        ends=_ends(arrays, len(masks)),
+        typical=_take(arrays, "costs/typical", "<f8", 1)
+        if "costs/typical" in arrays
+        else np.empty(0),
+        early_exits=early_exits,
+        whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
+        mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
+        learned=_learned(facts.features, arrays),
+        measure=facts.measure,
+        accuracies=_take(arrays, "accuracies", "<f8", 1)
+        if "accuracies" in arrays
+        else np.empty(0),
+        intervals=_take(arrays, "intervals", "<f8", 2)
+        if "intervals" in arrays
+        else np.empty((0, 2)),
+    )
+    check_package(package)
+    return package
+
+
+def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ...]:
+    own = _by_position("models", arrays, len(facts.model_kinds))
+    width = sum(feature.width for feature in facts.features)
+    models = []
+    for row, kind in enumerate(facts.model_kinds):
+        try:
+            models.append(load_model(kind, own.get(row, {}), width=width))
+        except BadModel as error:
+            raise BadIndexFile(f"damaged: models/{row}: {error}") from error
+    return tuple(models)
+
+
+def _early_exits(
+    models: Sequence[Model], arrays: Mapping[str, Array]
+) -> tuple[EarlyExit | MarginExit | None, ...]:
+    own = _by_position("schedules", arrays, len(models))
+    made: list[EarlyExit | MarginExit | None] = [None] * len(models)
+    for row, parts in own.items():
+        try:
+            made[row] = load_early_exit(models[row], parts)
+        except BadModel as error:
+            raise BadIndexFile(f"damaged: schedules/{row}: {error}") from error
+    return tuple(made) if own else ()
+
+
+def _learned(
+    features: Sequence[StoredFeature], arrays: Mapping[str, Array]
+) -> dict[str, TermWeights]:
+    """Take what learned features learned, by name, and check it."""
+    own = _by_position("features", arrays, len(features), "feature")
+    learned: dict[str, TermWeights] = {}
+    for position, feature in enumerate(features):
+        parts, facts = own.get(position, {}), feature.learned
+        if facts is UNSET and not parts:
+            continue
+        if facts is UNSET or parts.keys() != NOTHING.arrays().keys():
+            raise BadIndexFile(f"damaged: the arrays of features/{position} are others")
+        weights = learned[feature.name] = TermWeights(**parts)
+        try:
+            weights.check()
+        except BadFeature as error:
+            raise BadIndexFile(f"damaged: features/{position}: {error}") from error
+        if weights.weights.shape != (facts.terms, feature.width):
+            raise BadIndexFile(f"damaged: features/{position} is of another shape")
+    return learned
+
+
+def _by_position(
+    noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
+) -> dict[int, dict[str, Array]]:
+    """Arrays named `noun/row/part`, by row and part; BadIndexFile for other rows."""
+    own: dict[int, dict[str, Array]] = {}
+    for name, array in arrays.items():
+        if name.startswith(f"{noun}/"):
+            _, row, part = name.split("/", 2)
+            if not row.isdecimal() or int(row) >= count:
+                raise BadIndexFile(f"damaged: array {name!r} belongs to no {owner}")
+            own.setdefault(int(row), {})[part] = array
+    return own
+
+
+def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Array:
+    array = arrays.get(name)
+    if array is None or array.dtype.str != dtype or array.ndim != axes:
+        raise BadIndexFile(f"damaged: array {name!r} is missing or of another form")
+    if not np.isfinite(array).all():
+        raise BadIndexFile(f"damaged: array {name!r} holds numbers that are not finite")
+    return array
+
+
+def _take_costs(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    costs = _take(arrays, name, "<f8", axes)
+    if (costs < 0).any():
+        raise BadIndexFile(f"damaged: array {name!r} holds a cost below zero")
+    if (costs > LARGEST).any():
+        raise BadIndexFile(f"damaged: array {name!r} holds a cost beyond {LARGEST:g}")
+    return costs
+
+
+def _pad(rows: Sequence[Any], filler: float, dtype: type) -> Array:
+    shape = len(rows), max(map(len, rows), default=0)
+    padded: Array = np.full(shape, filler, dtype)
+    for row, values in enumerate(rows):
+        padded[row, : len(values)] = values
+    return padded
+
+
+def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Orders:
+    padded = _take(arrays, name, "<i4", 2)
+    if len(padded) != count or padded.shape[1] > MOST_BITS + 1:
+        raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")
+    return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
+
+
+def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:
+    if "margins" not in arrays:
+        return ()
+    padded = _by_checkpoint(arrays, "margins", count)
+    return _unpad(np.where(padded < NEVER, padded, np.inf), arrays)
+
+
+def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:
+    if "ends" not in arrays:
+        return ()
+    ends = _unpad(_by_checkpoint(arrays, "ends", count), arrays)
+    if any(abs(sum(own) - 1) > 1e-9 for own in ends):
+        raise BadIndexFile("damaged: shares of items that end early are no shares")
+    return ends
+
+
+def _by_checkpoint(arrays: Mapping[str, Array], name: str, count: int) -> Array:
+    """Numbers (C, m + 1) of checkpoints, none below zero."""
+    padded = _take(arrays, name, "<f8", 2)
+    if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
+        raise BadIndexFile("damaged: its exits are not its candidates'")
+    if (padded < 0).any():
+        raise BadIndexFile(f"damaged: array {name!r} holds a number below zero")
+    return padded
+
+
+def _unpad(padded: Array, arrays: Mapping[str, Array]) -> tuple[tuple[float, ...], ...]:
+    lengths = (arrays["fallbacks"] >= 0).sum(axis=1)
+    return tuple(
+        tuple(row[:length].tolist())
+        for row, length in zip(padded, lengths.tolist(), strict=True)
+    )

@@ -1,0 +1,270 @@
+"""What the numbers of a package must fulfil before anything is computed with them."""
+
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.costs.polynomials import costs_at
+from polydom.features.errors import BadIndexFile
+from polydom.features.items import Kind
+from polydom.features.sizes import Size
+from polydom.models.qwyc.schedule import Promise
+from polydom.models.scoring.mean import Mean
+from polydom.models.scoring.regressor import Regressor
+
+from .built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
+from .package import MOST_BITS, MOST_COLUMNS, Package
+from .quality import OF_CLASSES, OF_NUMBERS
+
+Array = NDArray[Any]
+
+ROUNDING = 1e-9  # of sums, which may be added up in another order
+
+
+def check_package(package: Package) -> None:
+    """Refuse a package whose parts contradict each other, with BadIndexFile."""
+    count, m = len(package.masks), len(package.features)
+    if not 0 <= m <= MOST_BITS or package.kind not in get_args(Kind):
+        raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
+    if len({feature.name for feature in package.features}) < m:
+        raise BadIndexFile("damaged: two features have the same name")
+    if any(feature.width < 1 for feature in package.features):
+        raise BadIndexFile("damaged: a feature without columns")
+    if sum(feature.width for feature in package.features) > MOST_COLUMNS:
+        raise BadIndexFile(f"damaged: more than {MOST_COLUMNS:,} columns")
+    if any(feature >= m for order in package.orders for feature in order):
+        raise BadIndexFile("damaged: a candidate has features that there are not")
+    fields = (package.orders, package.fallbacks, package.models, package.model_s)
+    if any(len(field) != count for field in fields) or 0 not in package.masks:
+        raise BadIndexFile("damaged: its candidates are incomplete")
+    if len(np.unique(package.masks)) != count:
+        raise BadIndexFile("damaged: two candidates have the same features")
+    _check_model_costs(package)
+    if package.overhead_s != package.costs.overhead[0]:
+        raise BadIndexFile("damaged: its overhead is not that of its cost curves")
+    if len(package.costs.needs) != m:
+        raise BadIndexFile("damaged: its cost curves are not its features'")
+    typical, steps = package.typical, len(package.costs.step_coefficients)
+    if steps > MOST_BITS or any(len(set(n)) < len(n) for n in package.costs.needs):
+        raise BadIndexFile("damaged: a feature needs a step twice, or too many")
+    if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
+        raise BadIndexFile("damaged: its typical times are not its curves'")
+    _check_answers(package)
+    _check_exits(package)
+    _check_told(package)
+    owner = np.repeat(np.arange(m), [feature.width for feature in package.features])
+    for row in range(count):
+        _check_row(package, row, owner)
+
+
+def _check_model_costs(package: Package) -> None:
+    """Check what models cost whole and on average, where some stop early."""
+    count = len(package.masks) if package.early_exits else 0
+    whole_s, mean_s = package.whole_s, package.mean_s
+    if len(whole_s) != count or len(mean_s) != count:
+        raise BadIndexFile("damaged: its whole models' costs are not its candidates'")
+    for row, exits in enumerate(package.early_exits):
+        if exits is None and not mean_s[row] == whole_s[row] == package.model_s[row]:
+            raise BadIndexFile(
+                f"damaged: candidate {row}'s model never stops early, and costs less so"
+            )
+
+
+def _check_exits(package: Package) -> None:
+    """Check where plans may answer early, and how many items do."""
+    never = tuple((np.inf,) * len(own) for own in package.fallbacks)
+    margins = package.margins or never
+    for row, own in enumerate(margins):
+        # the empty set's model is never sure, and the last answers in any case
+        if np.inf not in own[:1] or np.inf not in own[-1:]:
+            raise BadIndexFile(
+                f"damaged: candidate {row} exits before its first feature or at its end"
+            )
+    for row, ends in enumerate(package.ends):
+        passed = zip(ends[:-1], margins[row], strict=False)
+        if any(share and margin == np.inf for share, margin in passed):
+            raise BadIndexFile(
+                f"damaged: items end where candidate {row} always goes on"
+            )
+
+
+def _check_told(package: Package) -> None:
+    """Check what the build says of candidates: it is of these, and not of others."""
+    facts, count = MetaFacts.read(package.meta), len(package.masks)
+    errors = facts.numbers.mae if facts.numbers else []
+    for told in (facts.observed or [], facts.refitted, errors):
+        if len(told) not in (0, count):
+            raise BadIndexFile(
+                f"damaged: it tells of {len(told)} candidates, and has {count}"
+            )
+    exits = exits_of(package.meta)
+    if exits is None:
+        return
+    rows = [plan.row for plan in exits.plans]
+    if len({*rows}) < len(rows) or max(rows, default=0) >= count:
+        raise BadIndexFile("damaged: the exits told of are not its candidates'")
+    for plan in exits.plans:
+        _check_plan(package, plan)
+    for one in package.early_exits:
+        if one is not None:
+            _check_promise(one.schedule.promise, exits)
+
+
+def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
+    """Check that a schedule promises no less than is told of the whole index."""
+    if promise is None:
+        if exits.confidence is not None:
+            raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
+        return
+    least = exits.confidence or 0.0
+    if promise.bound > exits.alpha * (1 + ROUNDING) or promise.confidence < least:
+        raise BadIndexFile(
+            f"damaged: a schedule may change {promise.bound:g} of the answers with "
+            f"confidence {promise.confidence:g}; all are told to do {exits.alpha:g} "
+            f"with {least:g}"
+        )
+
+
+def _check_plan(package: Package, plan: BuiltPlan) -> None:
+    """Check that a plan has the exits that are told of it."""
+    row = plan.row
+    exits = package.early_exits[row] if package.early_exits else None
+    size = exits.size if exits else 0
+    if plan.schedule is not None:
+        if plan.schedule.base_models != size:
+            raise BadIndexFile(
+                f"damaged: it tells of a schedule for {plan.schedule.base_models} base "
+                f"models of candidate {row}, which has one for {size}"
+            )
+        used = min(plan.schedule.mean, plan.schedule.p99) * size
+        if used < 1 - ROUNDING:
+            raise BadIndexFile(f"damaged: {used:g} base models are told to be used")
+    margins = package.margins[row] if package.margins else ()
+    if plan.early and not np.isfinite(margins).any():
+        raise BadIndexFile(f"damaged: candidate {row} has none of the exits told of")
+    if package.ends and abs(1 - package.ends[row][-1] - plan.early) > ROUNDING:
+        raise BadIndexFile(
+            f"damaged: {plan.early:g} of candidate {row}'s items are told to end "
+            f"early, and it is {1 - package.ends[row][-1]:g}"
+        )
+
+
+def _check_costs(costs: list[list[float]] | None, classes: int) -> None:
+    """Check what wrong answers cost, where that is said."""
+    if not costs:
+        return
+    shaped = len(costs) == classes and all(len(row) == classes for row in costs)
+    if not (shaped and 0 < max(map(max, costs)) < np.inf):
+        raise BadIndexFile("damaged: costs of answers are not its classes'")
+
+
+def _check_answers(package: Package) -> None:
+    """Check what is said of answers, classes or numbers, and how good they are."""
+    count, measure = len(package.masks), package.measure
+    if measure not in (OF_CLASSES | OF_NUMBERS):
+        raise BadIndexFile(f"damaged: its quality is an unknown measure, {measure!r}")
+    labels, accuracies, intervals = (
+        package.labels,
+        package.accuracies,
+        package.intervals,
+    )
+    if len(set(labels)) != len(labels):
+        raise BadIndexFile("damaged: its class names are not distinct")
+    if bool(labels) == package.numeric:
+        raise BadIndexFile(f"damaged: class names and the measure {measure!r} disagree")
+    is_other = not package.numeric and measure != "accuracy"
+    if len(accuracies) != (count if is_other else 0):
+        raise BadIndexFile("damaged: its accuracies are not its candidates'")
+    if not ((accuracies >= 0) & (accuracies <= 1)).all():
+        raise BadIndexFile("damaged: an accuracy outside [0, 1]")
+    if intervals.shape != (count if package.numeric else 0, 2):
+        raise BadIndexFile("damaged: its intervals are not its candidates'")
+    _check_costs(package.meta.get("confusion_costs"), len(labels))
+    if not (intervals[:, 0] <= intervals[:, 1]).all():
+        raise BadIndexFile("damaged: an interval ends before it begins")
+    if package.numeric and "coverage" not in package.meta:
+        raise BadIndexFile("damaged: its intervals do not say how much they cover")
+    if package.numeric and (package.margins or package.early_exits):
+        raise BadIndexFile("damaged: numbers have no classes to be sure of")
+
+
+def check_choice(
+    package: Package, coefficients: Array, qualities: Array, largest: Size
+) -> None:
+    """Refuse candidates, (C, T) and (C,), that promise what their plans cannot hold.
+
+    A candidate costs at least what its features and its model do, and the models that
+    are asked at its exits; the empty set's may be free. At the `largest` size all that
+    can be computed costs a finite amount. What answers after another feature is no less
+    accurate.
+
+    Raises
+    ------
+    BadIndexFile
+        If one does not.
+    """
+    costs = package.costs
+    if len(package.masks) != len(coefficients):
+        raise BadIndexFile("damaged: its package has other candidates")
+    names = [feature.name for feature in package.features]
+    curves, steps = MetaFacts.read(package.meta).curves, len(costs.step_coefficients)
+    check_curves(curves, names, steps, isinstance(largest, tuple))
+    if len(costs.overhead) != coefficients.shape[1]:
+        raise BadIndexFile("damaged: its package has costs of another form")
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = costs.of_many(package.masks)
+        least[:, 0] += np.where(package.masks > 0, package.model_s, 0.0)
+        least[:, 0] += _checks_s(package)
+        whole = costs.of((1 << len(package.features)) - 1)
+        ends = costs_at(np.vstack([coefficients, whole]), largest)
+    if not np.isfinite(ends).all():
+        raise BadIndexFile("damaged: a cost is infinite at its largest size")
+    if not (coefficients >= least * (1 - ROUNDING)).all():
+        raise BadIndexFile("damaged: a candidate costs less than its parts")
+    gains = qualities.tolist()
+    for row, fallbacks in enumerate(package.fallbacks):
+        reached = [gains[other] for other in fallbacks]
+        if reached != sorted(reached) or reached[-1] < gains[row]:
+            raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are no better")
+
+
+def _checks_s(package: Package) -> Array:
+    """Cost (C,) of the models that plans ask at their exits."""
+    checks_s = np.zeros(len(package.masks))
+    for row, margins in enumerate(package.margins):
+        for other, margin in zip(package.fallbacks[row], margins, strict=True):
+            if margin < np.inf:
+                checks_s[row] += package.checked_s[other]
+    return checks_s
+
+
+def _check_row(package: Package, row: int, owner: Array) -> None:
+    """Check one candidate; `owner` (width,) is the feature of each column."""
+    order, fallbacks = package.orders[row], package.fallbacks[row]
+    mask = int(package.masks[row])
+    if len(set(order)) != len(order) or sum(1 << f for f in order) != mask:
+        raise BadIndexFile(f"damaged: candidate {row}'s order is not its feature set")
+    if len(fallbacks) != len(order) + 1:
+        raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are incomplete")
+    done = 0
+    for k, other in enumerate(fallbacks):
+        done |= 1 << order[k - 1] if k else 0
+        if other >= len(package.masks) or int(package.masks[other]) & ~done:
+            raise BadIndexFile(
+                f"damaged: candidate {row} falls back on what is not done"
+            )
+    classes = package.models[row].classes
+    if (
+        classes.dtype.kind not in "iu"
+        or not ((classes >= 0) & (classes < (len(package.labels) or 1))).all()
+    ):
+        raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
+    if isinstance(package.models[row], Regressor | Mean) != package.numeric:
+        what = "class" if package.numeric else "number"
+        raise BadIndexFile(f"damaged: candidate {row}'s model answers with a {what}")
+    columns = package.models[row].columns
+    if len(np.unique(columns)) < len(columns):
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads a column twice")
+    if not np.isin(owner[columns], order).all():
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")

@@ -1,0 +1,92 @@
+"""Files that are written whole or not at all, and errors that name them."""
+
+import contextlib
+import errno
+import glob
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+from typing import IO
+
+from polydom.features.errors import CannotWrite
+
+# A file that nobody has written to for so long is nobody's: clocks of machines that
+# share a folder differ by less.
+ABANDONED_S = 24 * 3600.0
+
+
+@contextlib.contextmanager
+def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes `path`'s place when the block ends without an error.
+
+    Until then its name is drawn: processes of several machines may write the same file
+    at a time, and the last one to end has its place.
+
+    Raises
+    ------
+    CannotWrite
+        If the system says so; nothing of the new file stays.
+    """
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
+    with naming(path):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def sweep_unfinished(place: Path) -> None:
+    """Remove what killed processes left of files that they were writing.
+
+    These, and folders for as long as a process lives, are called `.NAME.DRAWN.tmp`.
+
+    Parameters
+    ----------
+    place
+        A folder with all below it, or one such file.
+    """
+    if place.is_dir():
+        found = place.rglob(".*.tmp")
+    else:
+        found = place.parent.glob(f".{glob.escape(place.name)}.*.tmp")
+    for left in found:
+        with contextlib.suppress(OSError):  # it is gone, or not ours to remove
+            if time.time() - left.lstat().st_mtime > ABANDONED_S:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Make errors of the system that happen while `path` is written name it.
+
+    Raises
+    ------
+    CannotWrite
+        Instead of any `OSError`.
+    """
+    try:
+        yield
+    except CannotWrite:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> CannotWrite:
+    """Make the error that says which file could not be written, and what may help."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    cure = "; make room there, or write to another disk" if full else ""
+    return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")
