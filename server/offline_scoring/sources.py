@@ -31,7 +31,6 @@ from polydom.indexer.index.column_facts import ColumnFacts
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..schema.json_keys import twice_in_json, twice_in_record
 from ..schema.record import decode_record
 from .scored import ScorableItem
 
@@ -277,11 +276,8 @@ def _lines(lines: Iterable[Line], reader: "_Reader") -> Iterator[Row]:
         if isinstance(line.row, BadItem):
             yield Row(str(number), line.row)
             continue
-        many = line.document.count(b":") > len(line.row)
-        name = twice_in_json(line.document).any if many else None
         reader.names = reader.names or tuple(line.row)
-        row = reader.row(number, line.row)
-        yield row if name is None else row._replace(item=twice_in_record(name))
+        yield reader.row(number, line.row)
 
 
 def _rows(rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:

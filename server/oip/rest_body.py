@@ -13,7 +13,6 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, without_mark
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
-from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
 from .service import InferRequest, InferResponse
@@ -21,8 +20,6 @@ from .tensors import Declared, Tensor, to_raw
 
 # Of those that are read, null is one that was not given.
 ParameterMap = dict[str, Any]
-# Bytes that an input says of itself, at most.
-_LONGEST_NAMES = 1024
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -155,15 +152,6 @@ def decode_infer(
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         why = describe_decode_error(error, InferBody, document)
         raise BadInput(f"body: {why}") from error
-    if document.count(b":") > _keys_given(read):
-        datas: list[Any] = [given.data for given in read.inputs]
-        said = outside(document, [data for data in datas if isinstance(data, Raw)])
-        if len(said) > (most := _LONGEST_NAMES * (widest + 64)):
-            raise BadInput(
-                f"the body has {len(said):,} bytes beside its data; up to {most:,} are "
-                "read"
-            )
-        refuse_twice("body", Twice(twice_in_json(said).any))
     parameters = read.parameters or {}
     all_ = parameters.get("binary_data_output") or False
     if not isinstance(all_, bool):
@@ -174,20 +162,6 @@ def decode_infer(
         model, version, read.id or "", parameters, inputs, requested
     )
     return Decoded(inference, binary, all_)
-
-
-def _keys_given(read: InferBody) -> int:
-    """Count the keys that were given for certain, each with a colon."""
-    outputs = read.outputs or []
-    holders: list[Any] = [read, *read.inputs, *outputs]
-    objects = [holder.parameters for holder in holders]
-    datas: list[Any] = [given.data for given in read.inputs]
-    keys = 1 + (read.outputs is not None) + bool(read.id)
-    keys += sum(3 + (given.data is not None) for given in read.inputs)
-    keys += len(outputs)
-    # what a long tensor holds are no keys
-    keys += sum(bytes(data).count(b":") for data in datas if isinstance(data, Raw))
-    return keys + sum(1 + len(found) for found in objects if found is not None)
 
 
 def _read_large(head: bytes, widest: int) -> InferBody:

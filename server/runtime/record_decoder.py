@@ -20,14 +20,12 @@ from polydom.features.tables.columns import Codes, Columns
 from polydom.features.tables.exact_numbers import Shift
 from polydom.features.tables.text_columns import TextOf
 
-from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
 from .known_columns import KnownColumns
 
 NAN = math.nan
 ESCAPED = re.compile(r'[\\"\x00-\x1f]')  # msgspec finds no field whose name has these
 Row = NDArray[np.float32]
-_TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
 class RecordDecoder:
@@ -73,7 +71,6 @@ class RecordDecoder:
         self._bits = [columns.bits[name] for name in order]
         self._others = {n: b for n, b in columns.bits.items() if n not in known}
         self._withheld = columns.withheld
-        self._keys = len(fields) + 1
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
         # unlike native "f", refuses 1e39
@@ -87,8 +84,7 @@ class RecordDecoder:
         Of the record the full row and its gaps, if it has any.
 
         None where a column is unknown, a string where a number is needed, a number too
-        large for float32, a key given twice, or the body anything but one record in
-        JSON and its terms.
+        large for float32, or the body anything but one record in JSON and its terms.
         """
         try:
             ask = self._decode(body)
@@ -97,26 +93,16 @@ class RecordDecoder:
             ordered = values
             if self._order is not None:
                 ordered = tuple([values[k] for k in self._order])
-            keys, gaps = self._keys, None
+            gaps = None
             try:
                 if self._codes is None:
                     self._pack(row.data, 0, *ordered)
                 else:
                     self._pack(row.data, 0, *self._coded(ordered))
             except (struct.error, KeyError):  # some are missing, or words are unknown
-                absent = values.count(UNSET)
-                if absent == len(values):
+                if values.count(UNSET) == len(values):
                     return None
-                keys -= absent
                 gaps = self._pack_with_gaps(row, ordered)
-            # Each key has a colon: only if there are more can one have come twice.
-            more = body.count(b":") - keys
-            if (
-                more
-                and (more > 1 or ask.budget_ms is None)
-                and _has_twice(body, ask, more)
-            ):
-                return None
             return ask, row, gaps
         except (
             msgspec.DecodeError,
@@ -218,12 +204,6 @@ def _too_large(record: Mapping[str, Value]) -> BadItem:
 def record_of(row: Row, gaps: Gaps | None) -> Item:
     """Make the item of a record that was read."""
     return Item("record", ReadRecord(row), 1.0, gaps)
-
-
-def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:
-    """Say whether a key comes twice, where so many may belong to terms or to words."""
-    given = sum(getattr(terms, name) != default for name, default in _TERMS)
-    return colons > given and twice_in_json(body) != Twice()
 
 
 def _decoder(columns: dict[str, type]) -> Any:

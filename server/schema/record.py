@@ -15,7 +15,6 @@ from polydom.features.items import NEEDED
 from polydom.features.wording import without_mark
 
 from .bounds import LARGE
-from .json_keys import Twice, refuse_twice, twice_in_json
 
 # Columns of one record; msgpack says beforehand how many come.
 MOST_COLUMNS = 1 << 16
@@ -55,18 +54,15 @@ def decode_record(data: str | bytes) -> dict[str, Any]:
     msgspec.DecodeError, UnicodeDecodeError, RecursionError
         If it is no JSON.
     BadItem
-        If it is no object, or a column holds a list or an object, or is given twice.
+        If it is no object, or a column holds a list or an object.
     """
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
-        record = _decode(document)
+        return _decode(document)
     except msgspec.ValidationError as error:
         holder = b'{"record":%b}' % document
         refuse_record(holder, packed=False, error=error, place="$")
         raise
-    if document.count(b":") > len(record):
-        refuse_twice("record", Twice(None, twice_in_json(document).any))
-    return record
 
 
 def refuse_record(

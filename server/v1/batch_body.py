@@ -22,13 +22,12 @@ from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.held_bytes import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
-from ..schema.bounds import LARGE, TERMS, USUAL_COLUMNS, check_body, items_in
-from ..schema.json_keys import Twice, outside, refuse_twice, twice_in_json
+from ..schema.bounds import LARGE, USUAL_COLUMNS, check_body, items_in
 from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.record import refuse_record
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from . import misplaced
-from .decode import UNSAID, refuse_keys
+from .decode import UNSAID
 
 # Items of one object; of a stream there may be any number.
 MOST_ITEMS = 1 << 16
@@ -236,7 +235,7 @@ def read_object(body: bytes) -> BatchBody:
         outer = _decode_outer(body)
         if len(body) > LARGE:
             _refuse_many(bytes(outer.items))
-        read = BatchBody(
+        return BatchBody(
             items=_decode_items(outer.items),
             **{name: getattr(outer, name) for name in BatchTerms.__struct_fields__},
         )
@@ -244,14 +243,6 @@ def read_object(body: bytes) -> BatchBody:
         said = misplaced.of_many(error)
         said = said or describe_decode_error(error, BatchBody, body)
         raise BadInput(f"body: {said}") from error
-    terms = outside(body, [outer.items])
-    if len(terms) > TERMS:
-        raise BadInput(
-            f"the body has {len(terms):,} bytes beside the items; up to {TERMS:,} are "
-            "read"
-        )
-    refuse_twice("body", Twice(twice_in_json(terms).outside))
-    return read
 
 
 def _refuse_many(items: bytes) -> None:
@@ -277,18 +268,16 @@ def read_item(
     Raises
     ------
     BadInput
-        If it is malformed, or has a key twice.
+        If it is malformed.
     BadItem
         If a column of a record holds what none can.
     """
     check_body(raw, packed=packed, columns=columns)
     try:
-        ask = (_decode_packed if packed else _decode_item)(raw).ask()
+        return (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(raw, packed=packed, error=error)
         said = misplaced.of_one(error, raw, kind, packed=packed)
         document = b"" if packed else bytes(raw)
         said = said or describe_decode_error(error, BatchItem, document)
         raise BadInput(f"item: {said}") from error
-    refuse_keys(ask, bytes(raw), where="item", packed=packed)
-    return ask

@@ -11,7 +11,6 @@ from polydom.features.wording import describe_decode_error, without_mark
 
 from ..http.headers import Headers, read_query, type_and_budget_in
 from ..schema.bounds import USUAL_COLUMNS, check_body
-from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
 from ..schema.record import refuse_record
 from ..schema.streams import JSON
@@ -124,7 +123,7 @@ def _decode_object(
         raise BadInput("the body is empty")
     check_body(body, packed=packed, columns=columns)
     try:
-        ask = (_decode_msgpack if packed else _decode_json)(body)
+        return (_decode_msgpack if packed else _decode_json)(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(body, packed=packed, error=error)
         said = misplaced.of_request(error)
@@ -132,33 +131,6 @@ def _decode_object(
         document = b"" if packed else body
         said = said or describe_decode_error(error, PredictRequest, document)
         raise BadInput(f"body: {said}") from error
-    refuse_keys(ask, body, packed=packed)
-    return ask
-
-
-def refuse_keys(
-    ask: PredictRequest, body: bytes, *, where: str = "body", packed: bool = False
-) -> None:
-    """Refuse what was decoded from an object with a key twice; as `refuse_twice`."""
-    if packed:
-        # the first byte of a small map counts its keys
-        if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
-            refuse_twice(where, twice_in_json(body, packed=True))
-        return
-    # Each key has a colon: only if there are more than that can one have come twice.
-    colons = body.count(b":")
-    if ask.text is not None and b"\\u003" not in body:  # no colon is written as that
-        colons -= ask.text.count(":")
-    if isinstance(ask.record, dict):
-        colons -= len(ask.record)
-    few = (1 if ask.budget_ms is None else 2) + bool(ask.exact)
-    if colons > few and colons > _keys_given(ask):
-        refuse_twice(where, twice_in_json(body))
-
-
-def _keys_given(ask: PredictRequest) -> int:
-    """Count the keys that were given for certain: their values are not the default."""
-    return sum(getattr(ask, name) != value for name, value in _DEFAULTS.items())
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
