@@ -30,10 +30,8 @@ from polydom.models.trees import self_test
 from polydom.models.trees.choose_kernel import pack
 from polydom.models.trees.kernels.avx512 import LANES, VECTORS
 from polydom.models.trees.kernels.batch import BLOCK
-from polydom.models.trees.kernels.row_by_number import TABLE
 from polydom.models.trees.kernels.simd import ABREAST, SPAN
 from polydom.models.trees.packed import PackedTrees
-from polydom.models.trees.row_by_number import fill_table
 from polydom.models.trees.trees import Trees
 
 from ..data.tables import Split
@@ -179,14 +177,10 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
     exits = fitted.exits
     assert isinstance(exits.packed, PackedTrees)
     enter, at, classifier = packed.enter, packed.at, ensemble.classifier
-    table = np.zeros(1, TABLE)
-    fill_table(table, X, exits.packed)
     return {
         "full, compiled": lambda: kernels.sum_each(X, numbers, at),
         "full, entry point": each(lambda i: enter(rows[i], at), which),
         "full, choose": each(lambda i: classifier.choose(rows[i]), which),
-        "exit, compiled": lambda: kernels.decide_each(numbers, table.ctypes.data),
-        "exit, over": each(exits.over(X), which),
         "exit, choose": each(lambda i: exits.choose(rows[i]), which),
         "a Python function that does nothing": each(lambda i: None, which),
     }

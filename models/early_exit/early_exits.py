@@ -19,7 +19,6 @@ from ..scoring.rows import DENSE, SINGLE
 from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from ..scoring.whole_sums import whole_sums
-from ..trees.row_by_number import bind_rows
 from .class_scores import (
     Bounds,
     ClassBounds,
@@ -226,20 +225,6 @@ class EarlyExit(_Evaluator):
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
         return int(code), float(total[0])
-
-    def over(self, X: NDArray[np.float32]) -> Callable[[int], int]:
-        """Make a function that is `choose` for row i of X (N, width), given i.
-
-        It costs about half of `choose`, as a number is handed over faster than an
-        array. It keeps X alive and reads it at each call: an array of one row can be
-        filled again and again, by the thread that calls. BadInput if there is no row i.
-
-        Raises
-        ------
-        BadInput
-            Unless X is float32, two-dimensional, without gaps and wide enough.
-        """
-        return bind_rows(X, self.packed, self.choose)
 
     def _exact(self, X: Rows) -> Codes:
         """Choices by whole sums, added in the order that rounds as it should."""

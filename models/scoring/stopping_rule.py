@@ -16,8 +16,8 @@ from .model import Floats
 Codes = NDArray[np.int64]
 
 # Answers. For two classes a limit says which; for more it only says that the class
-# is the BEST. Rows decided by number may not exist.
-NEGATIVE, POSITIVE, UNDECIDED, NO_ROW = range(4)
+# is the BEST.
+NEGATIVE, POSITIVE, UNDECIDED = range(3)
 BEST = POSITIVE
 # A sum in another order differs by rounding: where it comes this near to a tie (or this
 # share of it, if that is more), the library's own order decides.

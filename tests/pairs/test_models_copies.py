@@ -124,8 +124,6 @@ def test_copy_of_an_early_exit_answers_to_the_bit(name: str, way: str) -> None:
     del ensemble, exits
     held = overwrite_freed()
     assert exit_answers(made, ROWS) == expected
-    at = made.over(ROWS)
-    assert [at(i) for i in range(60)] == expected[2]
     assert len(held)
 
 

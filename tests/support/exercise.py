@@ -25,7 +25,6 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.regressor import Regressor
 from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_kernel import pack
-from polydom.models.trees.row_by_number import bind_rows
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
@@ -191,8 +190,6 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
             packed = pack(scorer, order, stops)
         if packed is not None:
             packed.follow(X)
-        if packed is not None and R == 1:
-            bind_rows(X, packed, model.choose)(int(draw.integers(len(X))))
 
 
 def item_of(index: Index) -> Item:

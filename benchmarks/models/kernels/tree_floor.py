@@ -9,10 +9,8 @@ from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS
 from polydom.models.trees.kernels.avx512 import LANES, VECTORS, add_of_half
 from polydom.models.trees.kernels.batch import BLOCK, choose
 from polydom.models.trees.kernels.packed import margin
-from polydom.models.trees.kernels.row_by_number import decide_bound, simd_decide_bound
 from polydom.models.trees.kernels.simd import simd_margin
 
-DECIDE = simd_decide_bound if VECTORS else decide_bound
 MARGIN = simd_margin if VECTORS else margin
 
 
@@ -88,15 +86,6 @@ def add_rows(
     for _ in range(times):
         for j in range(uint64(0), uint64(BLOCK), uint64(LANES)):
             add_of_half(own + j, at, to + uint64(8) * j)
-
-
-@njit(int64(INTS, uint64), **ONE_ROW)
-def decide_each(which: NDArray[np.int64], address: int) -> int:
-    """Decide rows of a bound array, one after the other."""
-    total = 0
-    for i in which:
-        total += DECIDE(i, address)
-    return total
 
 
 @njit(float64(ROWS, INTS, uint64), **ONE_ROW)

@@ -218,16 +218,10 @@ def simd_early(row: int, address: int, out: Any) -> int:
     return int(4 * table.models + UNDECIDED)
 
 
-@kernel(int64(uint64, uint64))
-def simd_side(row: int, address: int) -> int:
-    """Answer of the row at an address: `decide`."""
-    return int(follow_limits(simd_early, TABLE, row, address)[0] & 3)
-
-
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
     """Answer of one row: `decide`."""
-    return int(simd_side(row.ctypes.data, address))
+    return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)

@@ -172,32 +172,6 @@ def test_arrays_that_fit_are_not_copied() -> None:
     assert take_rows(FRAME.astype(np.float32)).dtype == np.float32
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_rows_are_chosen_by_whole_numbers(name: str) -> None:
-    rows = X.astype(np.float32)
-    choose = exits_of(name).over(rows)
-    expected = choose(3)
-    assert choose(np.int16(3)) == choose(np.uint64(3)) == expected
-    for number in (1.9, "1", None, np.float64(2.0), [1]):
-        with pytest.raises(BadInput, match=r"its number is needed, an int"):
-            choose(number)
-    for number in (-1, 150, 2**70, -(2**70)):
-        with pytest.raises(BadInput, match=f"no row {number} among 150"):
-            choose(number)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_rows_that_cannot_stay_where_they_are_say_what_would(name: str) -> None:
-    exits = exits_of(name)
-    cure = r"np\.ascontiguousarray\(X, np\.float32\)"
-    frame = pandas.DataFrame(X.astype(np.float32))
-    for rows in (frame, frame.to_numpy(), X.tolist(), X, None):
-        if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
-            rows = np.asfortranarray(rows)
-        with pytest.raises(BadInput, match=cure):
-            exits.over(rows)
-
-
 def test_scores_of_a_schedule_come_by_the_same_door() -> None:
     scores = MODELS["forest"].base_scores(X)
     expected = fit_schedule(scores, 0.0, 0.05)

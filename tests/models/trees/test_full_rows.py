@@ -20,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 
 from polydom.models import Ensemble, compile
-from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.cuts import ascends, find_last
@@ -213,9 +212,6 @@ def test_prepared_trees_stop_in_one_call_as_in_python(name: str, classes: int) -
         assert [one.choose(row) for row in X] == chosen.tolist()
         answers = [one.answer(row) for row in X]
         assert [answer.used for answer in answers] == used.tolist()
-        if isinstance(one, EarlyExit):
-            at = one.over(X)
-            assert [at(i) for i in range(len(X))] == chosen.tolist()
 
 
 @pytest.mark.jit
