@@ -27,11 +27,11 @@ from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.address_table import aligned
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test
-from polydom.models.trees.choose_kernel import pack
+from polydom.models.trees.choose_layout import pack
 from polydom.models.trees.kernels.avx512 import LANES, VECTORS
-from polydom.models.trees.kernels.batch import BLOCK
-from polydom.models.trees.kernels.simd import ABREAST, SPAN
-from polydom.models.trees.packed import PackedTrees
+from polydom.models.trees.kernels.many_rows import BLOCK
+from polydom.models.trees.kernels.one_row_vectors import ABREAST, SPAN
+from polydom.models.trees.one_row import PackedTrees
 from polydom.models.trees.trees import Trees
 
 from ..data.tables import Split

@@ -29,7 +29,7 @@ import numpy as np
 
 from polydom.models import Schedule
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.trees.packed import PackedTrees
+from polydom.models.trees.one_row import PackedTrees
 from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
 

@@ -1,1 +1,34 @@
-"""Sums of trees, evaluated a row or a batch at a time."""
+"""Sums of trees, evaluated a row or a batch at a time.
+
+The same trees are laid out in up to four ways, and `choose_layout.pack` chooses among
+them when a model is loaded. The best layout that a model, a row and a processor allow
+answers; all of them give the same bits.
+
+============================  =======================  =================================
+layout                        evaluates                is chosen for
+============================  =======================  =================================
+`nodes.py`, by                a row, node by node      category splits; float64 rows;
+`kernels/walk.py`                                      Python without compiled kernels;
+                                                       trees of more than 65,536 nodes
+`one_row.py`                  a row, six trees at a    float32 rows, on every processor
+                              time, 64 bits a node
+`one_row_vectors.py`          a row, 64 trees at a     float32 rows, trees of a depth
+                              time, in the lanes of    of 8 or less, processors with
+                              a vector                 AVX-512 VBMI
+`many_rows.py`                512 rows at a time,      whole sums of 24 rows or more
+                              a test for all of them   (96 beside vectors), of trees of
+                                                       at most 256 leaves
+============================  =======================  =================================
+
+Beside these layouts:
+
+* `trees.py` is the ensemble itself: what `load_model` makes, and what is stored.
+* `keys.py` turns thresholds and values into whole numbers, which all packed layouts
+  compare.
+* `full_rows.py` rewrites trees behind a scaler or an imputer as trees that read the
+  row before it is prepared, so that they can be packed, too.
+* `self_test.py` compares the vector kernels with the portable ones before they are
+  used.
+
+Each layout has its kernels in the module of the same name under `kernels/`.
+"""

@@ -22,7 +22,7 @@ from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
 from .keys import TINY, Slots
 from .nodes import TreeArrays
-from .packed import PackedTrees
+from .one_row import PackedTrees
 
 ROWS = 64
 log = logging.getLogger("polydom")

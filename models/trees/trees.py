@@ -15,7 +15,7 @@ from ..scoring.rows import is_dense
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
-from .choose_kernel import pack
+from .choose_layout import pack
 from .full_rows import nodes_of_full_rows
 from .kernels.walk import add_trees, find_leaves
 from .nodes import (
@@ -28,7 +28,7 @@ from .nodes import (
     pack_sets,
     sums_before,
 )
-from .packed import PackedTrees
+from .one_row import PackedTrees
 
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 

@@ -11,9 +11,9 @@ from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stopping_rule import Never, Stops
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
-from polydom.models.trees.packed import PackedTrees, find_tree_depths, pack_walks
+from polydom.models.trees.one_row import PackedTrees, find_tree_depths, pack_one_row
+from polydom.models.trees.one_row_vectors import pack_one_row_vectors
 from polydom.models.trees.self_test import edge_rows
-from polydom.models.trees.simd import pack_simd
 from polydom.models.trees.trees import Trees, join
 
 
@@ -78,9 +78,9 @@ def packed(
     """The trees for both kernels."""
     order = np.arange(trees.size) if order is None else order
     slots, depths = find_slots(trees), find_tree_depths(trees)
-    portable = pack_walks(trees, slots, order, depths, stops)
+    portable = pack_one_row(trees, slots, order, depths, stops)
     assert portable is not None
-    return pack_simd(trees, slots, order, depths, stops), portable
+    return pack_one_row_vectors(trees, slots, order, depths, stops), portable
 
 
 def narrowing(ensemble: Ensemble) -> Schedule:

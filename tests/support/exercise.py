@@ -24,7 +24,7 @@ from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.regressor import Regressor
 from polydom.models.scoring.stopping_rule import Limits, Margins
-from polydom.models.trees.choose_kernel import pack
+from polydom.models.trees.choose_layout import pack
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.cached_njit import ONE_ROW, njit
 from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS
 from polydom.models.trees.kernels.avx512 import LANES, VECTORS, add_of_half
-from polydom.models.trees.kernels.batch import BLOCK, choose
-from polydom.models.trees.kernels.packed import margin
-from polydom.models.trees.kernels.simd import simd_margin
+from polydom.models.trees.kernels.many_rows import BLOCK, choose
+from polydom.models.trees.kernels.one_row import margin
+from polydom.models.trees.kernels.one_row_vectors import simd_margin
 
 MARGIN = simd_margin if VECTORS else margin
 

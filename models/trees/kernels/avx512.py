@@ -1,4 +1,4 @@
-"""Instructions of AVX-512 with VBMI, as steps of kernels in `simd.py` and `batch.py`.
+"""Instructions of AVX-512 with VBMI, as steps of the kernels that use vectors.
 
 Intel has them from Ice Lake on, AMD from Zen 4 on. Where a processor lacks them, or
 numba may not use them, `VECTORS` is false and nothing here may be compiled. Addresses
@@ -59,7 +59,7 @@ def room(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write the keys of 16 slots: `packed.read_keys`, all at once.
+    """Write the keys of 16 slots: `one_row.read_keys`, all at once.
 
     `row` is the address of a row of float32, wherever; the others are those of 16 int32
     each.

@@ -277,14 +277,14 @@ def test_every_kernel_is_compiled_so() -> None:
 
 
 def test_a_digest_is_that_of_sources_alone() -> None:
-    import_module("polydom.models.trees.kernels.simd")
-    one = kernel_cache.digest("polydom.models.trees.kernels.simd")
+    import_module("polydom.models.trees.kernels.one_row_vectors")
+    one = kernel_cache.digest("polydom.models.trees.kernels.one_row_vectors")
     assert re.fullmatch("[0-9a-f]{16}", one)
-    assert one != kernel_cache.digest("polydom.models.trees.kernels.packed")
+    assert one != kernel_cache.digest("polydom.models.trees.kernels.one_row")
     found: dict[str, bytes] = {}
-    kernel_cache._collect("polydom.models.trees.kernels.simd", found)
+    kernel_cache._collect("polydom.models.trees.kernels.one_row_vectors", found)
     assert {
-        "polydom.models.trees.kernels.packed",
+        "polydom.models.trees.kernels.one_row",
         "polydom.models.trees.kernels.avx512",
     } < set(found)
     assert not any(name.startswith("polydom.server") for name in found)

@@ -13,7 +13,7 @@ import numpy as np
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
-from polydom.models.trees.batch import FEWEST_BESIDE_VECTORS
+from polydom.models.trees.many_rows import FEWEST_BESIDE_VECTORS
 from tests.support.drawn_trees import drawn_trees, narrowing, rows_of
 
 for scores in (1, 3):

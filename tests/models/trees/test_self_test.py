@@ -16,7 +16,7 @@ from polydom.models.scoring.stopping_rule import Limits, Margins, Never, Stops
 from polydom.models.trees import self_test
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
-from polydom.models.trees.packed import PackedTrees
+from polydom.models.trees.one_row import PackedTrees
 from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_nodes
 from polydom.models.trees.trees import Trees
 from tests.support.drawn_trees import drawn_trees, narrowing, packed, rows_of

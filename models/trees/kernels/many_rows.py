@@ -10,7 +10,7 @@ Last, one leaf's value is added per row and tree, in the trees' order.
 
 The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
 Where there is AVX-512 the values of small trees are looked up in registers. How trees
-are laid out is said, with an example, in `trees/batch.py`, which is trusted.
+are laid out is said, with an example, in `trees/many_rows.py`, which is trusted.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ADDRESS, ROWS, in_llvm, load, spread, store
 from ...scoring.model import Floats
 from .avx512 import IN_REGISTERS, LANES, add_of_all, add_of_half
-from .packed import key_of
+from .one_row import key_of
 
 BLOCK = 512  # rows whose codes and answers are at hand at once, in the first cache
 MOST_CUTS = 255  # that a code counts

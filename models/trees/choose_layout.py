@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.stopping_rule import Never, Stops
 from . import self_test
-from .batch import pack_batch
 from .keys import find_slots
+from .many_rows import pack_many_rows
 from .nodes import TreeArrays
-from .packed import PackedTrees, find_tree_depths, pack_walks
-from .simd import pack_simd
+from .one_row import PackedTrees, find_tree_depths, pack_one_row
+from .one_row_vectors import pack_one_row_vectors
 
 NEVER = Never()
 
@@ -31,14 +31,14 @@ def pack(
         return None
     order = np.arange(trees.size) if order is None else np.asarray(order)
     slots, depths = find_slots(trees), find_tree_depths(trees)
-    packed = pack_walks(trees, slots, order, depths, stops)
+    packed = pack_one_row(trees, slots, order, depths, stops)
     if packed is None:
         return None
     if stops.rule == "never":
-        packed = replace(packed, batch=pack_batch(trees, slots, order))
+        packed = replace(packed, batch=pack_many_rows(trees, slots, order))
     if not self_test.TRUST.held:
         return packed
-    vector = pack_simd(trees, slots, order, depths, stops) or packed
+    vector = pack_one_row_vectors(trees, slots, order, depths, stops) or packed
     if packed.batch is not None:
         vector = replace(vector, batch=replace(packed.batch, vector=True))
     if vector is packed:

@@ -26,7 +26,7 @@ from ..scoring.address_table import NotCopied, aligned_room
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes
 from .kernels.avx512 import IN_REGISTERS
-from .kernels.batch import (
+from .kernels.many_rows import (
     BLOCK,
     FIRST,
     HEAD_SIZE,
@@ -95,7 +95,7 @@ class BatchTrees(NotCopied):
         return totals, np.zeros(len(X), np.int64)
 
 
-def pack_batch(
+def pack_many_rows(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
     """Pack trees in the given order, or None where walking is shorter."""

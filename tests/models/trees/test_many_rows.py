@@ -8,17 +8,17 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.models.scoring.preparation import plain
-from polydom.models.trees import batch, self_test
-from polydom.models.trees.batch import (
+from polydom.models.trees import many_rows, self_test
+from polydom.models.trees.kernels.avx512 import LANES, VECTORS
+from polydom.models.trees.kernels.many_rows import BLOCK, MOST_CUTS
+from polydom.models.trees.kernels.walk import add_trees
+from polydom.models.trees.many_rows import (
     FEWEST_BESIDE_VECTORS,
     FEWEST_ROWS,
     MOST_CODES,
     MOST_LEAVES,
     BatchTrees,
 )
-from polydom.models.trees.kernels.avx512 import LANES, VECTORS
-from polydom.models.trees.kernels.batch import BLOCK, MOST_CUTS
-from polydom.models.trees.kernels.walk import add_trees
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
 from tests.support.drawn_trees import drawn_tree
@@ -164,7 +164,7 @@ def test_rows_of_too_many_codes_are_walked(monkeypatch: pytest.MonkeyPatch) -> N
     assert made.packed.batch is not None
     codes = int(made.packed.batch.forest.codes[-1])
     assert codes < MOST_CODES
-    monkeypatch.setattr(batch, "MOST_CODES", codes - 1)
+    monkeypatch.setattr(many_rows, "MOST_CODES", codes - 1)
     made = summed(trees)
     assert made.packed is not None
     assert made.packed.batch is None

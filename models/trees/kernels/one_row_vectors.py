@@ -9,8 +9,8 @@ for is the sum, which keeps the trees' order.
 
 Thresholds below a value are counted in two steps of 16: pivots, then those between two
 of them. Where `avx512.VECTORS` is false nothing here is compiled and nothing
-may be called. Each kernel answers as the one of `packed.py` that it names, to
-the same bit. `trees/simd.py`, which has an example, makes what lies at the addresses.
+may be called. Each kernel answers as the kernel of `one_row.py` that it names, to the
+same bit. `trees/one_row_vectors.py`, which has an example, lays out the arrays.
 """
 
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from .avx512 import (
     write_keys,
     write_vector,
 )
-from .packed import COMMON, MANY
+from .one_row import COMMON, MANY
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once

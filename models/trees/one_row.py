@@ -10,8 +10,7 @@ from ..scoring.address_table import lay_table
 from ..scoring.model import Floats
 from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Codes, Stops
-from .batch import FEWEST_BESIDE_VECTORS, FEWEST_ROWS, BatchTrees
-from .kernels.packed import (
+from .kernels.one_row import (
     ABREAST,
     TABLE,
     decide,
@@ -24,6 +23,7 @@ from .kernels.packed import (
     raw_scores,
 )
 from .keys import Slots
+from .many_rows import FEWEST_BESIDE_VECTORS, FEWEST_ROWS, BatchTrees
 from .nodes import TreeArrays, inner_by_level
 
 # A node has 16 bits each for its slot and its child; slots live on the stack.
@@ -69,7 +69,7 @@ def kernels_for(stops: Stops, outputs: int) -> str:
     return "margin" if outputs == 1 else "scores"
 
 
-def pack_walks(
+def pack_one_row(
     trees: TreeArrays,
     slots: Slots,
     order: NDArray[Any],

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stopping_rule import UNDECIDED, Limits, Margins, Stops
 from polydom.models.trees.kernels.avx512 import LANES, MOST_DEPTH, VECTORS
-from polydom.models.trees.kernels.packed import ABREAST as SIX
-from polydom.models.trees.kernels.simd import ABREAST, MOST_CUTS, SPAN
+from polydom.models.trees.kernels.one_row import ABREAST as SIX
+from polydom.models.trees.kernels.one_row_vectors import ABREAST, MOST_CUTS, SPAN
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join

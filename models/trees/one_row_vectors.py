@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..scoring.address_table import lay_table
 from ..scoring.stopping_rule import Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
-from .kernels.simd import (
+from .kernels.one_row_vectors import (
     ABREAST,
     MOST_CUTS,
     TABLE,
@@ -41,7 +41,7 @@ from .kernels.simd import (
 )
 from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, inner_by_level, sums_before
-from .packed import PackedTrees, find_floors, kernels_for
+from .one_row import PackedTrees, find_floors, kernels_for
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
@@ -56,7 +56,7 @@ KERNELS = {
 }
 
 
-def pack_simd(
+def pack_one_row_vectors(
     trees: TreeArrays,
     slots: Slots,
     order: NDArray[Any],

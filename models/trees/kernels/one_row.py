@@ -5,7 +5,7 @@ A leaf leads to itself, so six trees of different depths walk side by side witho
 branch, and their cache misses overlap. Trees come in sixes: those that are missing in
 the last are a single leaf of -0, which changes no sum.
 
-`trees/packed.py` makes what lies at the addresses, of checked nodes.
+`trees/one_row.py` makes what lies at the addresses, of checked nodes.
 """
 
 from typing import Any, NamedTuple
