@@ -56,7 +56,7 @@ BUILD = (
     "indexer.set_search.poly_dom",
     "indexer.set_search.greedy",
     "indexer.building.training.train_sets",
-    "indexer.building.fit_exits",
+    "indexer.building.exits.plan_exits",
     "indexer.index.index",
     "indexer.index.pdx_file",
 )

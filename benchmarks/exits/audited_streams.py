@@ -27,14 +27,14 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
 from polydom.features.tables.columns import columns
 from polydom.indexer import Index
-from polydom.indexer.building.fit_exits import (
+from polydom.indexer.building.exits.checkpoints import answers_of
+from polydom.indexer.building.exits.plan_exits import (
     AnswerTimes,
     ItemAnswers,
     PlanExitFitter,
     exit_costs,
 )
 from polydom.indexer.building.project import ExitGoal
-from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile

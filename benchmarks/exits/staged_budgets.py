@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.exits.checkpoints import Answers
-from polydom.indexer.exits.fit import fit_exits
+from polydom.indexer.building.exits.checkpoints import Answers, fit_exits
 
 from .staged_exits import DIVISIONS, Row, between_models, learners, load, prefixes
 from .staged_sets import Part, Problem

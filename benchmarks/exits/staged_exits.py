@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.exits.checkpoints import Answers
-from polydom.indexer.exits.fit import fit_exits
+from polydom.indexer.building.exits.checkpoints import Answers, fit_exits
 from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier

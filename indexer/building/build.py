@@ -27,7 +27,6 @@ from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_lear
 
 from ..cluster.connect import checked, connect, workers_of
 from ..cluster.workers import Workers
-from ..exits.checkpoints import answers_of
 from ..index.index import Index
 from ..index.package import Orders, Package
 from ..index.pdx_file import MAX_HEADER_BYTES, refuse_index
@@ -47,8 +46,8 @@ from .data.dataset import (
 )
 from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
 from .data.read_items import load_data
-from .feature_values import FeatureTable, compute_values
-from .fit_exits import (
+from .exits.checkpoints import answers_of
+from .exits.plan_exits import (
     AnswerTimes,
     ItemAnswers,
     PlanExitFitter,
@@ -56,7 +55,8 @@ from .fit_exits import (
     exit_costs,
     lacking_items,
 )
-from .fit_schedules import Evaluator, ScheduleFitter, divide_aside
+from .exits.schedules import Evaluator, ScheduleFitter, divide_aside
+from .feature_values import FeatureTable, compute_values
 from .learned.learn_features import FeatureLearner, learn_features, lesson_of
 from .learner_race import (
     AUTO,

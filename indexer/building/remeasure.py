@@ -17,7 +17,7 @@ from ..index.index import Index
 from ..index.package import Package
 from ..progress import Progress
 from .data.read_items import load_data
-from .fit_exits import exit_costs
+from .exits.plan_exits import exit_costs
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
 

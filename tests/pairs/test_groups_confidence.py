@@ -17,10 +17,13 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.exits.checkpoints import (
+    Answers,
+    CheckpointExits,
+    fit_exits,
+)
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of
-from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
-from polydom.indexer.exits.fit import fit_exits
 from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule

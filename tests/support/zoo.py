@@ -23,7 +23,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.columns import columns
 from polydom.features.threads import one_thread
-from polydom.indexer.building.fit_exits import exit_costs
+from polydom.indexer.building.exits.plan_exits import exit_costs
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineTimes, compared_models
 from polydom.indexer.index.package import Package

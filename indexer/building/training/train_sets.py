@@ -25,9 +25,9 @@ from polydom.models.selection.dull_columns import fill_empty, telling
 from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
-from ...exits.checkpoints import answers_of
 from ...index.quality import Task
 from ..cache import Cache, digest
+from ..exits.checkpoints import answers_of
 from ..shared_arrays import SharedArrays
 from .quality import Answers, Judge
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import divide_groups
-from polydom.indexer.building.fit_schedules import FEWEST_FITTED, divide_aside
+from polydom.indexer.building.exits.schedules import FEWEST_FITTED, divide_aside
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.refit import refit
 from polydom.indexer.building.training.train_sets import (

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
 from polydom.models.scoring.model import Model
 
-from ..exits.checkpoints import Answers, CheckpointExits
-from ..exits.fit import fit_exits
-from ..progress import OnProgress
-from ..set_search.feature_order import prefixes
-from .fit_schedules import Evaluator, ScheduleFitter
-from .project import ExitGoal
-from .training.search_sets import CostOf
+from ...progress import OnProgress
+from ...set_search.feature_order import prefixes
+from ..project import ExitGoal
+from ..training.search_sets import CostOf
+from .checkpoints import Answers, CheckpointExits, fit_exits
+from .schedules import Evaluator, ScheduleFitter
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -21,9 +21,9 @@ from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
-from .cache import Cache
-from .data.dataset import draw_groups
-from .project import ExitGoal
+from ..cache import Cache
+from ..data.dataset import draw_groups
+from ..project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
 

@@ -12,7 +12,8 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.fit_exits import (
+from polydom.indexer.building.exits.checkpoints import answers_of
+from polydom.indexer.building.exits.plan_exits import (
     ItemAnswers,
     PlanExitFitter,
     PlanExits,
@@ -22,7 +23,6 @@ from polydom.indexer.building.fit_exits import (
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
-from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence

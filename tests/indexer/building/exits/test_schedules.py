@@ -10,8 +10,8 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.fit_exits import AnswerTimes
-from polydom.indexer.building.fit_schedules import ScheduleFitter, can_stop
+from polydom.indexer.building.exits.plan_exits import AnswerTimes
+from polydom.indexer.building.exits.schedules import ScheduleFitter, can_stop
 from polydom.indexer.building.project import ExitGoal
 from polydom.indexer.commands.report import build_lines, facts_of
 from polydom.models import compile

@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
-from polydom.indexer.exits.fit import CheckpointMargins, fit_exits
+from polydom.indexer.building.exits.checkpoints import (
+    Answers,
+    CheckpointExits,
+    CheckpointMargins,
+    fit_exits,
+)
 from polydom.models.qwyc.optimal_stopping import Stopping
 from tests.support.oracles.early_exit import exit_of
 

@@ -1,0 +1,1 @@
+"""Exits of plans: between feature sets, and inside a model."""

@@ -1,1 +1,0 @@
-"""Exits between the feature sets of a plan."""
