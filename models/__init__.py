@@ -8,16 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .early_exit.compiled import compile
+    from .early_exit.compile import compile
+    from .early_exit.early_exit_classifier import EarlyExitClassifier
     from .early_exit.ensemble import Ensemble
-    from .early_exit.estimator import EarlyExitClassifier
-    from .early_exit.feature_stages import cut_stages
-    from .early_exit.remaining_scores import exact_schedule
+    from .early_exit.exact_schedule import exact_schedule
+    from .early_exit.fitting_rows import swap_columns
     from .early_exit.stored_schedule import load_early_exit
     from .lattices.estimator import LatticeEnsembleClassifier
-    from .qwyc.augment import swap_columns
-    from .qwyc.fit import fit_schedule
-    from .qwyc.fit_multiclass import fit_margin_schedule
+    from .qwyc.base_model_costs import cut_stages
+    from .qwyc.fit_schedule import fit_margin_schedule, fit_schedule
     from .qwyc.schedule import MarginSchedule, Schedule
     from .scoring.classifier import Classifier
     from .scoring.regressor import Regressor
@@ -48,7 +47,7 @@ __all__ = [
 
 _LAZY = {
     "Classifier": ".scoring.classifier",
-    "EarlyExitClassifier": ".early_exit.estimator",
+    "EarlyExitClassifier": ".early_exit.early_exit_classifier",
     "Ensemble": ".early_exit.ensemble",
     "LatticeEnsembleClassifier": ".lattices.estimator",
     "MarginSchedule": ".qwyc.schedule",
@@ -56,16 +55,16 @@ _LAZY = {
     "Running": ".selection.select",
     "Schedule": ".qwyc.schedule",
     "Selection": ".selection.select",
-    "compile": ".early_exit.compiled",
-    "cut_stages": ".early_exit.feature_stages",
-    "exact_schedule": ".early_exit.remaining_scores",
-    "fit_margin_schedule": ".qwyc.fit_multiclass",
-    "fit_schedule": ".qwyc.fit",
+    "compile": ".early_exit.compile",
+    "cut_stages": ".qwyc.base_model_costs",
+    "exact_schedule": ".early_exit.exact_schedule",
+    "fit_margin_schedule": ".qwyc.fit_schedule",
+    "fit_schedule": ".qwyc.fit_schedule",
     "load_early_exit": ".early_exit.stored_schedule",
     "make_learner": ".selection.learners",
     "select": ".selection.select",
     "select_by_iterations": ".selection.select",
-    "swap_columns": ".qwyc.augment",
+    "swap_columns": ".early_exit.fitting_rows",
 }
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.qwyc.costs import ModelCosts
-from polydom.models.qwyc.fit import check_decisions
+from polydom.models.qwyc.base_model_costs import ModelCosts
+from polydom.models.qwyc.fit_schedule import check_decisions
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import order_by_impurity, order_by_margin_impurity
 from polydom.models.qwyc.running_sums import MarginSums, ScoreSums

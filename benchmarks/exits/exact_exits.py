@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.threads import one_thread
 from polydom.models import Regressor, compile
-from polydom.models.early_exit.remaining_scores import exact_schedule
+from polydom.models.early_exit.exact_schedule import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from ..data.tables import Codes, Rows, Split

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.algorithms import changes_allowed
 from polydom.models.qwyc.confidence_bound import check_rate
-from polydom.models.qwyc.fit import check_decisions
+from polydom.models.qwyc.fit_schedule import check_decisions
 from polydom.models.qwyc.ordering import OrderName, make_order
 from polydom.models.qwyc.schedule import check_scores
 

@@ -13,7 +13,7 @@ import tracemalloc
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_schedule import fit_schedule
 
 from ..data.tables import Split
 from .two_class_exits import train

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.augment import swap_columns
-from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.early_exit.fitting_rows import swap_columns
+from polydom.models.qwyc.fit_schedule import fit_schedule
 
 from ..data.tables import SETS, Codes, Rows, read_covtype, small_mnist
 from .curves import (

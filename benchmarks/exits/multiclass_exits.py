@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import Ensemble
-from polydom.models.qwyc.augment import swap_columns
+from polydom.models.early_exit.fitting_rows import swap_columns
 
 from ..data.bundled import load_digit_rows
 from ..data.tables import Codes, Rows, read_covtype, small_mnist

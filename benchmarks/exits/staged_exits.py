@@ -26,8 +26,7 @@ from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.linear.linear import Linear
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.scoring.stopping_rule import margins_of
 from polydom.models.selection.learners import make_learner
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import Ensemble
+from polydom.models.early_exit.fitting_rows import swap_columns
 from polydom.models.qwyc.algorithms import changes_allowed
-from polydom.models.qwyc.augment import swap_columns
-from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_schedule import fit_schedule
 from polydom.models.qwyc.ordering import OrderName
 from polydom.models.qwyc.schedule import Schedule
 

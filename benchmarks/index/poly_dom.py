@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.index.size_lookup import SizeLookup
+from polydom.indexer.set_search.monotonicity import measure_violations
 from polydom.indexer.set_search.poly_dom import search
-from polydom.indexer.set_search.violations import measure_violations
 from polydom.indexer.skyline.prune import prune
 
 from .. import report

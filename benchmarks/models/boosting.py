@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.qwyc.augment import swap_columns
-from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.early_exit.fitting_rows import swap_columns
+from polydom.models.qwyc.fit_schedule import fit_schedule
 
 from ..data.tables import Codes, Rows
 

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from polydom.features.threads import one_thread
 from polydom.models import compile
+from polydom.models.early_exit.fitting_rows import swap_columns
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.qwyc.augment import swap_columns
-from polydom.models.qwyc.fit import Method, Sides, fit_schedule
+from polydom.models.qwyc.fit_schedule import Method, Sides, fit_schedule
 
 from .. import report
 from ..data.bundled import load_tumours

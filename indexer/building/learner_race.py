@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
 from polydom.models.selection.race import Allocation, Race
-from polydom.models.selection.scores import Score
 from polydom.models.selection.select import Running, Selection, select
+from polydom.models.selection.validation_scores import Score
 
 from ..index.quality import Task
 from ..progress import Progress

@@ -20,8 +20,8 @@ import numpy as np
 
 from polydom.features.errors import BadInput
 
+from .monotonicity import Violations, measure_violations
 from .sandwich import Accuracies, Expanded, Masks, make_sandwich
-from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62
 CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,12 @@ from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.kernels.native import entry
 from ..scoring.kernels.score_bounds import choose_whole
-from ..scoring.model import Floats, Rows
+from ..scoring.model import Floats, Model, Rows
 from ..scoring.rows import DENSE, SINGLE
 from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from ..scoring.whole_sums import whole_sums
-from .class_scores import (
+from .class_score_bounds import (
     Bounds,
     ClassBounds,
     Scores,
@@ -27,7 +28,6 @@ from .class_scores import (
     bound_by_difference,
     scores_by_difference,
 )
-from .model_digest import digest_model
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
 
@@ -321,3 +321,18 @@ def make_evaluator(
     limits = Limits(schedule.lower, schedule.upper, schedule.threshold)
     packed = terms.pack(schedule.order, limits)
     return EarlyExit(classifier, terms, schedule, limits, packed)
+
+
+def digest_model(model: Model) -> NDArray[np.uint8]:
+    """Hash the arrays of a model, with their names, types and shapes: (8,)."""
+    made = blake2b(digest_size=8)
+    for name, array in sorted(model.arrays().items()):
+        made.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        made.update(_bytes(array))
+    return np.frombuffer(made.digest(), np.uint8)
+
+
+def _bytes(array: NDArray[Any]) -> Any:
+    if array.dtype.hasobject:  # labels, of which the array only has addresses
+        return repr(array.tolist()).encode()
+    return np.ascontiguousarray(array).tobytes()

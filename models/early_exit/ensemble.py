@@ -15,7 +15,7 @@ from ..scoring.model import Floats, Rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
-from .fit_scores import FitScores, shuffle_scores
+from .fitting_rows import FitScores, shuffle_scores
 
 # Options of the fitting that are about base models one by one.
 OF_TERMS = ("order", "costs", "feature_costs", "uses")
@@ -220,8 +220,7 @@ class Ensemble:
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
         # Who only evaluates compiles no kernels of the fitting.
-        from ..qwyc.fit import fit_schedule
-        from ..qwyc.fit_multiclass import fit_margin_schedule
+        from ..qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 
         if self.binary:
             return fit_schedule(scores, self.threshold, alpha, **options)

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .active_examples import ActiveExamples, over_columns
+from .base_model_costs import ModelCosts
 from .confidence_bound import RUNGS, Thresholds, widened
-from .costs import ModelCosts
-from .cuts import most_stops, thresholds_at
-from .kernels.next_model import count_stops
-from .running_sums import RunningSums, spread_of
-from .undecided import Undecided, over_columns
+from .kernels.algorithm_1 import count_stops
+from .running_sums import RunningSums, parted, spread_of, thresholds_at
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -23,7 +22,7 @@ def changes_allowed(alpha: float, rows: int) -> int:
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
-class ThresholdFitter:
+class Algorithm2:
     """Thresholds along one order by QWYC's Algorithm 2.
 
     Each position in turn stops as many of the rows still undecided as the errors still
@@ -42,7 +41,7 @@ class ThresholdFitter:
             if not len(values):
                 break
             lower[r], upper[r] = stop_most(values, positive, allowed, self.both)
-            stays, errors = stays_and_errors(values, positive, lower[r], upper[r])
+            stays, errors = active_and_errors(values, positive, lower[r], upper[r])
             allowed -= errors
             walk.rows = walk.rows[stays]
         return lower, upper
@@ -64,7 +63,30 @@ def stop_most(
     return thresholds_at(values, *cuts)
 
 
-def stays_and_errors(
+def most_stops(
+    values: Floats, positive: Flags, allowed: int, both: bool
+) -> tuple[int, int]:
+    """Find the cuts (a, b) that stop most values with at most `allowed` errors.
+
+    One step of QWYC's Algorithm 2. Of equally good cuts those with the fewest errors
+    are taken, then the smallest a.
+    """
+    n = len(values)
+    valid = parted(values)
+    wrong_low = np.concatenate([[0], np.cumsum(positive)])
+    wrong_high = np.concatenate([np.cumsum(~positive[::-1])[::-1], [0]])
+    lows = np.flatnonzero(valid & (wrong_low <= allowed))
+    highs = np.flatnonzero(valid) if both else np.array([n])
+    # wrong_high falls with the cut: the first cut cheap enough stops the most.
+    left = allowed - wrong_low[lows]
+    first = len(highs) - np.searchsorted(wrong_high[highs][::-1], left, side="right")
+    b = np.maximum(highs[first], lows)
+    errors = wrong_low[lows] + wrong_high[b]
+    best = np.lexsort((lows, errors, -(lows + n - b)))[0]
+    return int(lows[best]), int(b[best])
+
+
+def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
     """Find which rows go on, and how many of the others stop on the wrong side."""
@@ -73,7 +95,7 @@ def stays_and_errors(
     return ~(low | high), int(errors)
 
 
-def fit_jointly(
+def algorithm_1(
     scores: Floats,
     positive: Flags,
     alpha: float,
@@ -90,7 +112,7 @@ def fit_jointly(
     and stop nothing. c_k includes the features that no base model before k has read,
     which the paper leaves out.
     """
-    left = Undecided(scores, positive)
+    left = ActiveExamples(scores, positive)
     count = len(left.models)
     lower, upper = np.full(count, -np.inf), np.full(count, np.inf)
     allowed = changes_allowed(alpha, len(scores))
@@ -104,13 +126,13 @@ def fit_jointly(
         order.append(left.take(int(np.argmin(ratio))))
         done |= costs.uses[order[-1]]
         lower[r], upper[r] = stop_most(left.sums, left.positive, allowed, both)
-        stays, errors = stays_and_errors(left.sums, left.positive, lower[r], upper[r])
+        stays, errors = active_and_errors(left.sums, left.positive, lower[r], upper[r])
         allowed -= errors
         left.keep(stays)
     return np.array([*order, *left.models]), lower, upper
 
 
-def stops_each(left: Undecided, allowed: int, both: bool, threads: int) -> Rows:
+def stops_each(left: ActiveExamples, allowed: int, both: bool, threads: int) -> Rows:
     """Count the rows that each unused base model could stop next."""
 
     def scan(columns: Rows) -> Rows:

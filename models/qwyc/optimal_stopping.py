@@ -1,14 +1,14 @@
-"""Thresholds for a given order by optimal stopping: one price for every wrong stop.
+"""Thresholds for a given order by optimal stopping: every wrong stop costs the same.
 
 QWYC's Algorithm 2 spends its errors first come, first served, and counts an exit as
-one exit however many base models it saves. Here stopping a row is weighed against
-what going on would truly cost that row, backwards from the last base model, and a
-wrong stop costs the same `price` at every position. The price is then the least that
-keeps the changed decisions within what is allowed.
+one exit, however many base models that exit saves. Optimal stopping compares the cost
+of stopping a row with the cost of going on for that row, backwards from the last base
+model. A wrong stop costs the same `price` at every position. The price is then the
+smallest one that keeps the changed decisions within what alpha allows.
 
-How likely a stop is to be wrong is told by the rows nearby (`kernels/chances`). Counted
-by the rows' own endings, as QWYC does, thresholds learn these rows by heart: where they
-change one decision in a thousand, they change ten of others.
+The rows nearby say how likely a stop is to be wrong (`log_odds` of the kernels). QWYC
+counts the endings of the rows themselves; thresholds then learn these rows by heart,
+and change ten decisions on fresh rows where they change one on these.
 """
 
 import math
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from .algorithms import changes_allowed
 from .confidence_bound import RUNGS, Thresholds, widened
-from .cuts import list_entries, parted, thresholds_at
-from .kernels.chances import fill_levels
-from .kernels.cuts import OWN, follow_cuts, improve_cuts
-from .running_sums import RunningSums, spread_of
+from .kernels.optimal_stopping import OWN, fill_levels, follow_cuts, improve_cuts
+from .running_sums import RunningSums, list_entries, parted, spread_of, thresholds_at
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

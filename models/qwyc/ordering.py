@@ -18,11 +18,11 @@ from polydom.features.errors import BadInput
 
 from ..scoring.stopping_rule import margins_of
 from ..scoring.whole_sums import whole_sums
-from .costs import ModelCosts
-from .cuts import list_entries, thresholds_at
-from .kernels.cuts import cheapest_cuts
-from .kernels.next_model import measure_impurity, measure_margin_impurity
-from .undecided import Undecided, over_columns
+from .active_examples import ActiveExamples, over_columns
+from .base_model_costs import ModelCosts
+from .kernels.impurity import measure_impurity, measure_margin_impurity
+from .kernels.optimal_stopping import cheapest_cuts
+from .running_sums import list_entries, thresholds_at
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -64,7 +64,7 @@ def order_by_impurity(
     come first. Which features come next is then decided for all base models that they
     make cheap, not for one: see `open_features`.
     """
-    left = Undecided(scores, positive)
+    left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
     order = []
     done: Flags = np.zeros(len(costs.features), np.bool_)
@@ -83,7 +83,7 @@ def order_by_impurity(
 
 
 def open_features(
-    left: Undecided, threshold: float, costs: ModelCosts, needs: Flags
+    left: ActiveExamples, threshold: float, costs: ModelCosts, needs: Flags
 ) -> Flags:
     """Features (F,) to compute next, once every unused base model needs new ones.
 
@@ -109,7 +109,7 @@ def open_features(
 
 
 def purest(
-    left: Undecided,
+    left: ActiveExamples,
     threshold: float,
     least: Floats,
     most: Floats,

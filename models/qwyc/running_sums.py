@@ -105,3 +105,43 @@ class MarginSums:
 def spread_of(sums: RunningSums) -> Floats:
     """Return the standard deviation (T,), by position, of what is still to come."""
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
+
+
+def parted(values: Floats) -> NDArray[np.bool_]:
+    """Find at which of the n + 1 cuts of (n,) ascending values a threshold can lie."""
+    middle = values[:-1] / 2 + values[1:] / 2
+    valid = np.ones(len(values) + 1, np.bool_)
+    valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
+    return valid
+
+
+def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
+    """Make the list of `rows` (n,), by ascending `values`, that the kernels cut.
+
+    A row that no threshold parts from the one before is listed as ~row.
+
+    Examples
+    --------
+    >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
+    array([ 4,  0, -3,  1,  3], dtype=int32)
+    """
+    return np.where(parted(values)[:-1], rows, ~rows).astype(np.int32)
+
+
+def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
+    """Thresholds (lower, upper) that stop the values before cut a and from b on.
+
+    A side that stops nothing gets an infinite threshold; one that stops everything
+    seen gets the next float beyond, so that a sum further out still goes on.
+    """
+    n = len(values)
+    lower, upper = -np.inf, np.inf
+    if a == n > 0:
+        lower = np.nextafter(values[-1], np.inf)
+    elif a > 0:
+        lower = values[a - 1] / 2 + values[a] / 2
+    if b == 0 < n:
+        upper = np.nextafter(values[0], -np.inf)
+    elif b < n:
+        upper = values[b - 1] / 2 + values[b] / 2
+    return float(lower), float(upper)

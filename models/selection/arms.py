@@ -16,10 +16,9 @@ import numpy as np
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
 
-from .dull_columns import fill_empty
 from .race import TrainingOutcome
-from .scores import Score
 from .splits import Split
+from .validation_scores import Score
 
 Clock = Callable[[], float]
 
@@ -28,6 +27,11 @@ Clock = Callable[[], float]
 # reaches sooner. Anywhere else a warm start would change what is learnt.
 ADDITIVE = ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB")
 CONVEX = ("LogisticRegression",)
+# scikit-learn's HistGradientBoosting divides the range of each column by rows that it
+# draws: so many at most, of more than FEW without those that it stops by.
+DRAWN, FEW = 200_000, 10_000
+# Known values that a column of more rows needs, so that it is never drawn empty.
+KNOWN = 6
 
 
 @dataclass(eq=False)
@@ -243,3 +247,31 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
         fit_s=sum(outcome.fit_s for outcome in outcomes),
         score_s=sum(outcome.score_s for outcome in outcomes),
     )
+
+
+def fill_empty(estimator: Any, X: Any) -> Any:
+    """Give rows X (N, d) that an estimator, or a pipeline, can be fitted on.
+
+    Columns without any value, or with so few that a part of the rows would have none,
+    become 0 where it is one that fails on them: a value that no decision depends on.
+    """
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
+
+    kinds = HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    if not (isinstance(estimator, kinds) and _has_gaps(X)):
+        return X
+    rows = len(X)
+    known = (rows - np.isnan(X).sum(axis=0)) * min(1.0, DRAWN / rows)
+    scarce = known < (KNOWN if rows > FEW else 1)
+    if not scarce.any():
+        return X
+    filled = X.copy()
+    filled[:, scarce] = 0.0
+    return filled
+
+
+def _has_gaps(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype.kind == "f" and bool(np.isnan(X).any())

@@ -16,9 +16,9 @@ from .daub import daub, need_limit, train_all
 from .gain_per_second import cost_at, gain_per_second, measured
 from .isolation import isolated
 from .race import Allocation, Race
-from .scores import Score, find_score
 from .splits import Split, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
+from .validation_scores import Score, find_score
 
 Strategy = Callable[[Race], str]
 

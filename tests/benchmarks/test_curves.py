@@ -10,8 +10,7 @@ from benchmarks.exits.curves import (
     margin_schedules,
     schedules,
 )
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from tests.support.votes import noisy_rounds, noisy_votes
 
 pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours

@@ -25,8 +25,7 @@ from polydom.indexer.building.exits.checkpoints import (
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of
 from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from tests.support import projects
 from tests.support.oracles.qwyc import chance_of_so_few
 from tests.support.progresses import Stages

@@ -27,11 +27,10 @@ from sklearn.preprocessing import StandardScaler
 from polydom.features.errors import BadInput, BadModel
 from polydom.features.threads import one_thread
 from polydom.models import compile
-from polydom.models.early_exit.remaining_scores import exact_schedule
+from polydom.models.early_exit.exact_schedule import exact_schedule
 from polydom.models.importers.estimators import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.mean import Mean

@@ -13,8 +13,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from polydom.features.errors import BadInput
 from polydom.models import compile
 from polydom.models.qwyc.confidence_bound import upper_bound
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.agreement import bundled

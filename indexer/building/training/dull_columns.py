@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,3 +69,15 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
         np.isnan(low), has_gaps, ~has_gaps & (low == high)
     )
     return dull
+
+
+def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say in which columns of the rows X (N, d) any two differ for an estimator.
+
+    A value that is missing is one of its own, unless a pipeline fills it.
+    """
+    low, high = np.fmin.reduce(X), np.fmax.reduce(X)
+    differ: NDArray[np.bool_] = low < high  # not of NaN: those of an empty column
+    if not hasattr(estimator, "steps"):
+        differ |= np.isnan(X).any(axis=0) & ~np.isnan(low)
+    return differ

@@ -1,6 +1,6 @@
 """A search that has good sets soon, and goes on to a proof as far as there is time.
 
-Orders of features are found on some of the rows (`lazy_greedy`), and their beginnings
+Orders of features are found on some of the rows (`order_by_gain`), and their beginnings
 trained on all. Poly-Dom goes on from what is known then, to smaller and smaller alphas,
 until the one that was asked for is proven or the time is up.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from ...progress import Progress
 from ...set_search import poly_dom
 from ...set_search.feature_order import prefixes
-from ...set_search.lazy_greedy import order_by_gain
-from ...set_search.violations import measure_violations
+from ...set_search.greedy import order_by_gain
+from ...set_search.monotonicity import measure_violations
 from ..project import Search
 from .train_sets import Spent
 

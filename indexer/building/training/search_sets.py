@@ -15,8 +15,8 @@ from ...progress import OnProgress, Progress
 from ...set_search import poly_dom
 from ...set_search.feature_order import Orders, answers_along, order_features, prefixes
 from ...set_search.greedy import GreedySearch, search_greedy
+from ...skyline.missing_features import best_without
 from ...skyline.prune import prune
-from ...skyline.withheld import best_without
 from ..project import Search
 from .progressive_search import COVERED, SetTrainer, search_progressively
 

@@ -20,8 +20,7 @@ from polydom.models.load import load_model
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
-from polydom.models.selection.arms import last_step
-from polydom.models.selection.dull_columns import fill_empty, telling
+from polydom.models.selection.arms import fill_empty, last_step
 from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
@@ -29,6 +28,7 @@ from ...index.quality import Task
 from ..cache import Cache, digest
 from ..exits.checkpoints import answers_of
 from ..shared_arrays import SharedArrays
+from .dull_columns import varying_columns
 from .quality import Answers, Judge
 
 Floats = NDArray[np.float64]
@@ -463,7 +463,7 @@ def _fit(
     targets, weights = task.targets[train], task.fitting_weights(train)
     estimator = task.estimator()
     values = _take(task.values, train, columns)
-    told = telling(estimator, values)
+    told = varying_columns(estimator, values)
     if not told.any():
         kind = Prior if task.numbers is None else Mean
         return kind.fit(targets, weights)

@@ -25,7 +25,7 @@ from xgboost import XGBClassifier
 from polydom.features.errors import BadInput, BadRow
 from polydom.features.threads import one_thread
 from polydom.models import Ensemble, MarginSchedule, Schedule, compile
-from polydom.models.early_exit.class_scores import bound_sums
+from polydom.models.early_exit.class_score_bounds import bound_sums
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.remaining_bounds import sums_after

@@ -20,7 +20,7 @@ from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
 from polydom.models import Ensemble, compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from tests.support.agreement import bundled
 from tests.support.examples import few

@@ -17,12 +17,16 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import AllAlike, BadInput, BadModel
 from polydom.features.threads import one_thread
 from polydom.models import Ensemble, Schedule, compile, fit_schedule
 from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.importers.estimators import compile_model
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
@@ -245,3 +249,55 @@ def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         BadModel, match=r"model\.bin is neither a LightGBM text file nor"
     ):
         compile(tmp_path / "model.bin")
+
+
+small: dict[str, Any] = {"n_estimators": 4, "random_state": 0}
+MADE = {
+    "boosting": GradientBoostingClassifier(**small),
+    "forest": RandomForestClassifier(**small),
+    "scaled": make_pipeline(StandardScaler(), RandomForestClassifier(**small)),
+    "linear": LogisticRegression(max_iter=5000),
+    "lattices": LatticeEnsembleClassifier(4, 2, epochs=2, random_state=0),
+}
+
+
+def wiggled(ensemble: Ensemble, width: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which scores move when a column takes other values, tried column by column."""
+    X, _ = bundled("wine")
+    rows = np.zeros((len(X), width))
+    rows[:, :13] = X
+    before = ensemble.base_scores(rows)
+    moved = np.zeros((ensemble.size, width), bool)
+    for column in range(width):
+        other = rows.copy()
+        other[:, column] = np.random.default_rng(0).permutation(rows[:, column])
+        after = ensemble.base_scores(other).reshape(len(X), ensemble.size, -1)
+        apart = after != before.reshape(after.shape)
+        moved[:, column] = apart.any(axis=(0, 2))
+    return moved
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_only_columns_that_are_used_move_scores(name: str, classes: int) -> None:
+    X, y = bundled("wine")
+    ensemble = compile(MADE[name].fit(X, np.minimum(y, classes - 1)))
+    used = ensemble.uses(15)
+    assert used.shape == (ensemble.size, 15)
+    assert not (wiggled(ensemble, 15) & ~used).any()
+    assert not used[:, 13:].any()
+    if name in ("linear", "lattices"):
+        assert used.sum() == ensemble.size * (1 if name == "linear" else 2)
+    else:
+        assert (wiggled(ensemble, 15) == used).mean() > 0.9
+
+
+def test_columns_are_those_of_the_full_row() -> None:
+    X, y = bundled("wine")
+    fitted = make_pipeline(StandardScaler(), RandomForestClassifier(**small)).fit(X, y)
+    columns = np.arange(13)[::-1] + 4
+    model: Any = compile_model(fitted, columns.astype(np.int32))
+    used = as_ensemble(model).uses(17)
+    here = compile(fitted).uses(13)
+    np.testing.assert_array_equal(used[:, columns], here)
+    assert not used[:, :4].any()

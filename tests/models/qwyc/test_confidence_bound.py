@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from polydom.models.qwyc.confidence_bound import calibrate, fewest_rows, upper_bound
-from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_schedule import fit_schedule
 from polydom.models.qwyc.schedule import Promise
 from tests.support.votes import SCHEDULE, SCORES, noisy_votes
 

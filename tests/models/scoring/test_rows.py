@@ -17,8 +17,7 @@ from polydom.features.errors import BadInput
 from polydom.models import compile
 from polydom.models.importers.estimators import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.scoring.prior import Prior
 from polydom.models.scoring.remaining_bounds import bound_remaining
 from polydom.models.scoring.rows import take_row, take_rows

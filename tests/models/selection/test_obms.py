@@ -21,8 +21,8 @@ from polydom.models.selection.obms import (
     vc_penalty,
 )
 from polydom.models.selection.race import Race, TrainingOutcome
-from polydom.models.selection.scores import SCORES
 from polydom.models.selection.splits import split
+from polydom.models.selection.validation_scores import SCORES
 from tests.support.oracles.learner_races import class_choices, coarse_grid_size
 
 Risk = Callable[[int], float]

@@ -33,7 +33,6 @@ from polydom.models.selection.gain_per_second import gain_per_second
 from polydom.models.selection.isolation import isolated
 from polydom.models.selection.portfolio import SERVABLE, installed, make_portfolio
 from polydom.models.selection.race import Allocation, Race, TrainingOutcome
-from polydom.models.selection.scores import SCORES, Score, find_score
 from polydom.models.selection.select import (
     FROM_ONE,
     STRATEGIES,
@@ -43,6 +42,7 @@ from polydom.models.selection.select import (
 )
 from polydom.models.selection.splits import nested_order, split
 from polydom.models.selection.successive_halving import successive_halving, uniform
+from polydom.models.selection.validation_scores import SCORES, Score, find_score
 from tests.support import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes

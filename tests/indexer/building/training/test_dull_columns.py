@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 
 from polydom.features.extract import Extractor
 from polydom.features.tables.columns import columns
 from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.training.dull_columns import say_dull_columns
+from polydom.indexer.building.training.dull_columns import (
+    say_dull_columns,
+    varying_columns,
+)
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.train_sets import (
     Trainer,
@@ -153,3 +160,24 @@ def test_an_estimator_goes_on_and_names_them(
         assert model.fit(table, CODES).score(table, CODES) > 0.9
     assert "column 'x1' holds one value only" in caplog.text
     assert "column 'x3' is empty" in caplog.text
+
+
+FILLED = make_pipeline(SimpleImputer(), GaussianNB())
+
+
+@pytest.mark.parametrize(
+    ("rows", "differ", "differ_filled"),
+    [
+        ([[7.0], [7.0]], False, False),
+        ([[NAN], [NAN]], False, False),
+        ([[7.0], [NAN]], True, False),
+        ([[7.0], [8.0]], True, True),
+        ([[7.0, 1.0], [7.0, 2.0]], True, True),
+        ([[-0.0], [0.0]], False, False),
+    ],
+)
+def test_rows_differ_as_a_learner_sees_them(
+    rows: list[list[float]], differ: bool, differ_filled: bool
+) -> None:
+    assert varying_columns(RandomForestClassifier(), np.array(rows)).any() == differ
+    assert varying_columns(FILLED, np.array(rows)).any() == differ_filled

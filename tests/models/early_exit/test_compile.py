@@ -30,7 +30,7 @@ from polydom.models import (
     fit_margin_schedule,
     fit_schedule,
 )
-from polydom.models.early_exit.fit_scores import shuffle_scores
+from polydom.models.early_exit.fitting_rows import shuffle_scores
 from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.prior import Prior
 from tests.support.agreement import bundled

@@ -14,8 +14,8 @@ Rows = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-class Undecided:
-    """Undecided rows with their running sums, and unused base models.
+class ActiveExamples:
+    """ActiveExamples rows with their running sums, and unused base models.
 
     The caller's scores are read in place until at most half of the rows are left, which
     are then copied: more than half a score matrix is never held.

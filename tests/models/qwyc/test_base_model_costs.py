@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.models.early_exit.feature_stages import cut_stages
-from polydom.models.qwyc.costs import ModelCosts
+from polydom.models.qwyc.base_model_costs import ModelCosts, cut_stages
 
 OWN, FEATURES = np.array([1.0, 2.0, 4.0]), np.array([10.0, 100.0])
 USES = np.array([[True, False], [True, True], [False, False]])

@@ -1,136 +1,22 @@
-"""Scans over the base models that could come next, compiled; nothing is checked here.
+"""Impurity of decisions once a base model is added, compiled; nothing is checked here.
 
-Scores are (N, T) or, for K classes, (N, T, K): rows are examples, N >> T. The scans of
-two classes read the matrix in blocks of `BLOCK` neighbouring columns, a cache line
-each, so that no transposed copy is needed.
+Scores are (N, T) or, for K classes, (N, T, K): rows, base models, classes.
 """
 
 import math
 
 import numpy as np
-from numba import boolean, float64, int64, uint64, void
+from numba import float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 from .follow_schedule import leader
 
-BLOCK = 8  # doubles in a cache line
-BINS = 32  # of the running sum, when impurity is measured; ...
-MARGIN_BINS = 64  # ... of the margin
+BINS = 32  # of the running sum, for two classes
+MARGIN_BINS = 64  # of the margin, for K classes
 NORMAL = 300.0  # rows that a bin has besides its own, if what they gain were normal
 CHUNK = 256  # columns of a row that are read together
-
-
-@njit(void(float64[::1], int64, int64, float64), **OPTIONS)
-def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
-    """Put `value` at `node` of a max-heap of `size` entries, and restore the heap."""
-    while True:
-        child = 2 * node + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] > heap[child]:
-            child += 1
-        if heap[child] <= value:
-            break
-        heap[node] = heap[child]
-        node = child
-    heap[node] = value
-
-
-@njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
-def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
-    """Fill `out` with the smallest of sign * values, ascending; how many there are."""
-    size: int = min(out.shape[0], values.shape[0])
-    for i in range(size):
-        out[i] = sign * values[i]
-    for node in range(size // 2 - 1, -1, -1):
-        sift(out, node, size, out[node])
-    for i in range(size, values.shape[0]):
-        if sign * values[i] < out[0]:
-            sift(out, 0, size, sign * values[i])
-    for end in range(size - 1, 0, -1):
-        value = out[end]
-        out[end] = out[0]
-        sift(out, 0, end, value)
-    return size
-
-
-@njit(void(FLOATS, FLOATS, float64, float64[::1], int64[::1]), **OPTIONS)
-def stops_by_errors(
-    right: NDArray[np.float64],
-    wrong: NDArray[np.float64],
-    sign: float,
-    limits: NDArray[np.float64],
-    stops: NDArray[np.int64],
-) -> None:
-    """Count the rows that can stop on one side, for each number of errors allowed.
-
-    Rows stop below a threshold on sign * value, those of `right` rightly. `stops[e]` is
-    filled for e errors: all rows strictly below the (e + 1)-th smallest value of
-    `wrong`, or every row where there is none. `limits`, as long, is scratch.
-    """
-    known = smallest(wrong, sign, limits)
-    for e in range(stops.shape[0]):
-        stops[e] = 0
-    if known > 0:
-        for i in range(right.shape[0]):
-            value = sign * right[i]
-            if value < limits[0]:
-                stops[0] += 1
-            elif value < limits[known - 1]:
-                stops[np.searchsorted(limits[:known], value, side="right")] += 1
-    rights = 0
-    wrongs = 0  # strictly below the current limit: fewer than e where values are tied
-    for e in range(stops.shape[0]):
-        if e < known:
-            rights += stops[e]
-            if e > 0 and limits[e] > limits[e - 1]:
-                wrongs = e
-            stops[e] = rights + wrongs
-        else:
-            stops[e] = right.shape[0] + wrong.shape[0]
-
-
-@njit(void(FLOATS_2D, INTS, FLOATS, int64, INTS, int64, boolean, int64[::1]), **OPTIONS)
-def count_stops(
-    scores: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    positives: int,
-    columns: NDArray[np.int64],
-    allowed: int,
-    both: bool,
-    stopped: NDArray[np.int64],
-) -> None:
-    """Count the rows that each column could stop with at most `allowed` errors.
-
-    The inner step of QWYC's Algorithm 1, linear in the rows: only the `allowed` + 1
-    extreme values of each side are sorted. `rows` (n,) and `columns` (L,) index
-    `scores`; `sums` (n,) are the running sums; `stopped` (L,) is filled.
-    """
-    n = rows.shape[0]
-    values = np.empty((BLOCK, n), np.float64)
-    low = np.empty(allowed + 1, np.int64)
-    high = np.empty(allowed + 1, np.int64)
-    limits = np.empty(allowed + 1, np.float64)
-    for start in range(0, columns.shape[0], BLOCK):
-        size = min(BLOCK, columns.shape[0] - start)
-        for i in range(n):
-            for j in range(size):
-                values[j, i] = sums[i] + scores[rows[i], columns[start + j]]
-        for j in range(size):
-            positive = values[j, :positives]
-            negative = values[j, positives:]
-            stops_by_errors(negative, positive, 1.0, limits, low)
-            best = low[allowed]
-            if both:
-                stops_by_errors(positive, negative, -1.0, limits, high)
-                best = 0
-                for e in range(allowed + 1):
-                    best = max(best, low[e] + high[allowed - e])
-            # Both sides reach over each other: one cut stops every row.
-            stopped[start + j] = min(best, n)
 
 
 @njit(float64(FLOATS_2D, float64, float64), **OPTIONS)

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from polydom.features.errors import BadRow
+from polydom.features.errors import BadInput, BadRow
 from polydom.models import (
     Ensemble,
     MarginSchedule,
@@ -23,12 +23,13 @@ from polydom.models import (
     fit_margin_schedule,
     fit_schedule,
 )
-from polydom.models.early_exit import fit_scores
-from polydom.models.early_exit.fit_scores import (
+from polydom.models.early_exit import fitting_rows
+from polydom.models.early_exit.fitting_rows import (
     Blocks,
     FitScores,
     make_blocks,
     shuffle_scores,
+    swap_columns,
 )
 from polydom.models.qwyc.confidence_bound import FreshRows, calibrate
 from tests.support.agreement import bundled
@@ -84,7 +85,7 @@ def test_a_schedule_of_blocks_is_one_of_terms_that_stops_at_their_ends(
 def test_terms_that_move_sums_most_are_in_the_first_blocks() -> None:
     spread = np.random.default_rng(0).random(10_000)
     made = make_blocks(spread)
-    assert len(made.sizes) == fit_scores.MOST_BLOCKS
+    assert len(made.sizes) == fitting_rows.MOST_BLOCKS
     assert np.ptp(made.sizes) <= 1
     assert sorted(made.order.tolist()) == list(range(10_000))
     parts = np.split(made.order, made.starts[1:])
@@ -147,7 +148,7 @@ def test_parts_of_rows_give_what_all_at_once_do(
         X = X[:150]
     own = ensemble.fit_early_exit, {"alpha": 0.1, "confidence": 0.9, "calibration": X}
     whole = own[0](X, **own[1]).schedule
-    monkeypatch.setattr(fit_scores, "PART_BYTES", 50_000)
+    monkeypatch.setattr(fitting_rows, "PART_BYTES", 50_000)
     parts = own[0](X, **own[1]).schedule
     assert parts.promise == whole.promise
     for part, other in zip(parts.__reduce__()[1], whole.__reduce__()[1], strict=True):
@@ -159,14 +160,14 @@ def test_too_many_rows_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) ->
     source = FitScores(lambda X: np.repeat(X, 5, axis=1), 40)
     X = np.arange(1000.0)[:, None]
     assert source.draw(X, 0) is X
-    monkeypatch.setattr(fit_scores, "MOST_BYTES", 100 * 40 + 39)
+    monkeypatch.setattr(fitting_rows, "MOST_BYTES", 100 * 40 + 39)
     drawn = source.draw(X, 0)
     assert len(drawn) == 100
     assert (np.diff(drawn[:, 0]) > 0).all()
     assert 400 < drawn.mean() < 600
     np.testing.assert_array_equal(source.draw(X, 0), drawn)
     assert (source.draw(X, 1) != drawn).any()
-    assert source.of(drawn).nbytes <= fit_scores.MOST_BYTES
+    assert source.of(drawn).nbytes <= fitting_rows.MOST_BYTES
     assert source.of(X[:0]).shape == (0, 5)
 
 
@@ -176,8 +177,8 @@ def test_memory_of_fitting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = RandomForestClassifier(100, max_depth=2, random_state=0)
     ensemble = compile(forest.fit(X[:500], y[:500]))
     assert isinstance(ensemble, Ensemble)
-    monkeypatch.setattr(fit_scores, "MOST_BYTES", 2**20)
-    monkeypatch.setattr(fit_scores, "PART_BYTES", 2**18)
+    monkeypatch.setattr(fitting_rows, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(fitting_rows, "PART_BYTES", 2**18)
     tracemalloc.start()
     exits = ensemble.fit_early_exit(
         X[:6000], alpha=0.05, confidence=0.9, calibration=X[6000:]
@@ -231,14 +232,14 @@ def test_shuffled_rows_are_the_same_base_models_in_other_orders(
     scores = np.random.default_rng(1).normal(size=shape)
     decisions = np.arange(len(scores))
     many, again = shuffle_scores(scores, decisions, 3)
-    assert len(many) == len(again) == fit_scores.SHUFFLED * len(scores)
+    assert len(many) == len(again) == fitting_rows.SHUFFLED * len(scores)
     assert np.array_equal(many[: len(scores)], scores)
     for row, number in zip(many, again, strict=True):
         # all classes of a base model move together
         assert sorted(map(np.ndarray.tolist, row.reshape(shape[1], -1))) == sorted(
             map(np.ndarray.tolist, scores[number].reshape(shape[1], -1))
         )
-    others = np.concatenate([scores] * (fit_scores.SHUFFLED - 1))
+    others = np.concatenate([scores] * (fitting_rows.SHUFFLED - 1))
     assert (many[len(scores) :] != others).any() == (shape[1] > 1)
 
 
@@ -247,9 +248,9 @@ def test_copies_are_as_many_as_there_is_room_for(
 ) -> None:
     scores = np.zeros((10, 4))
     for most, copies in ((35, 3), (9, 1), (10**6, 8)):
-        monkeypatch.setattr(fit_scores, "MOST_SHUFFLED", most)
+        monkeypatch.setattr(fitting_rows, "MOST_SHUFFLED", most)
         assert len(shuffle_scores(scores, np.zeros(10), 0)[0]) == 10 * copies
-    monkeypatch.setattr(fit_scores, "MOST_BYTES", 2 * scores.nbytes)
+    monkeypatch.setattr(fitting_rows, "MOST_BYTES", 2 * scores.nbytes)
     assert len(shuffle_scores(scores, np.zeros(10), 0)[0]) == 20
 
 
@@ -272,3 +273,30 @@ def test_the_trees_of_a_forest_keep_their_order(classes: int) -> None:
     assert given.schedule.order.tolist() == [*range(19, -1, -1)]
     boosting = GradientBoostingClassifier(n_estimators=5).fit(X[:200], y[:200])
     assert not compile(boosting).exchangeable
+
+
+def test_swap_columns_keeps_the_rows_and_swaps_about_as_many_columns_as_asked() -> None:
+    rows = np.random.default_rng(0).normal(size=(500, 10)).astype(np.float32)
+    more = swap_columns(rows, copies=2, swaps=1.5)
+    assert more.shape == (1500, 10)
+    np.testing.assert_array_equal(more[:500], rows)
+    changed = (more[500:].reshape(2, 500, 10) != rows).sum(axis=2)
+    assert changed.mean() == pytest.approx(1.5, abs=0.1)
+    for j in range(10):
+        assert np.isin(more[:, j], rows[:, j]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"rows": np.zeros(3)}, r"shape \(3,\)"),
+        ({"copies": -1}, "copies is -1"),
+        ({"swaps": 0.0}, "swaps is 0.0"),
+        ({"swaps": 4.0}, "at most the 3 columns"),
+    ],
+)
+def test_swap_columns_says_what_is_wrong(
+    arguments: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(BadInput, match=reason):
+        swap_columns(**({"rows": np.zeros((4, 3), np.float32)} | arguments))

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.remaining_scores import exact_schedule
+from polydom.models.early_exit.exact_schedule import exact_schedule
 from polydom.models.qwyc.schedule import MarginSchedule
 from tests.support.agreement import bundled, edge_rows
 

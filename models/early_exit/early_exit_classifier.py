@@ -18,7 +18,7 @@ from ..qwyc.confidence_bound import number_groups
 from ..scoring.frames import open_frame
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes
-from .compiled import compile
+from .compile import compile
 from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
 

@@ -8,7 +8,7 @@ from polydom.features.errors import BadInput
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.kernels.link import LARGEST_SCORE, SOFTMAX
 from ..scoring.remaining_bounds import bound_remaining
-from .class_scores import bound_sums
+from .class_score_bounds import bound_sums
 from .ensemble import Ensemble
 
 Floats = NDArray[np.float64]

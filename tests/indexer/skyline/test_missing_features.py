@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.indexer.skyline.missing_features import MORE, PATTERNS, best_without
 from polydom.indexer.skyline.prune import prune
-from polydom.indexer.skyline.withheld import MORE, PATTERNS, best_without
 from tests.support.oracles.given import Drawn
 
 SIZES = (1.0, 1.0)

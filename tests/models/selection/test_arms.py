@@ -7,14 +7,10 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
 )
-from sklearn.impute import SimpleImputer
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
 
-from polydom.models.selection.dull_columns import DRAWN, FEW, fill_empty, telling
+from polydom.models.selection.arms import DRAWN, FEW, fill_empty
 
 NAN = np.nan
-FILLED = make_pipeline(SimpleImputer(), GaussianNB())
 FOREST = RandomForestClassifier()
 
 
@@ -47,21 +43,3 @@ def test_columns_that_a_part_of_the_rows_would_have_empty_are_filled_too() -> No
     filled = fill_empty(boosting, X)
     assert not filled[:, 0].any()
     assert np.isnan(filled[:, 1]).any()
-
-
-@pytest.mark.parametrize(
-    ("rows", "differ", "differ_filled"),
-    [
-        ([[7.0], [7.0]], False, False),
-        ([[NAN], [NAN]], False, False),
-        ([[7.0], [NAN]], True, False),
-        ([[7.0], [8.0]], True, True),
-        ([[7.0, 1.0], [7.0, 2.0]], True, True),
-        ([[-0.0], [0.0]], False, False),
-    ],
-)
-def test_rows_differ_as_a_learner_sees_them(
-    rows: list[list[float]], differ: bool, differ_filled: bool
-) -> None:
-    assert telling(FOREST, np.array(rows)).any() == differ
-    assert telling(FILLED, np.array(rows)).any() == differ_filled
