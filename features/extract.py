@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .errors import BadFeature, BadItem, PolydomError
 from .feature import Feature, Function, Node, Step
 from .items import Item, Kind, ReadRecord
-from .tables.columns import Columns
+from .tables.column_features import Columns
 
 Row = NDArray[np.float32]
 FLOAT32 = np.dtype(np.float32)

@@ -5,6 +5,7 @@ decoding), characters, or 1 for a record. Where it is asked for, it is of two nu
 an image's width and height, or a text's words and sentences, which are counted.
 """
 
+import io
 from collections.abc import Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -34,6 +35,11 @@ SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
 WORD_ENDS = (" ", "\n", "\t")
 SENTENCE_ENDS = (".", "!", "?")
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
+# A made-up text, for running features when no real item is at hand.
+SAMPLE_TEXT = (
+    "It was the best of times, it was the worst of times. WOW! Call 0800 123456 now, "
+    "pay \N{POUND SIGN}5, or see https://example.org; 20% off.\n"
+)
 NEEDED = "a number, a string, a boolean or nothing is needed"
 
 
@@ -160,7 +166,7 @@ def image_item(
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
-    from .ready_made.picture import bytes_of_pixel, read_header
+    from .ready_made.image_header import bytes_of_pixel, read_header
 
     picture, dearer = read_header(data)
     width, height = picture.size
@@ -252,3 +258,23 @@ def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return str(value) if value == value else None
     return float(value) if isinstance(value, Decimal) else value
+
+
+def sample_items(kind: Kind) -> tuple[Item, ...]:
+    """Items of a kind that take every path through ready-made features.
+
+    None for records, whose columns nobody knows; their features import nothing.
+    """
+    if kind == "record":
+        return ()
+    if kind == "text":
+        return (text_item(SAMPLE_TEXT),)
+    from PIL import Image
+
+    noise = np.random.default_rng(0).integers(0, 256, (64, 96, 3), dtype=np.uint8)
+    files = []
+    for format in ("JPEG", "PNG"):
+        file = io.BytesIO()
+        Image.fromarray(noise).save(file, format)
+        files.append(file.getvalue())
+    return tuple(map(image_item, files))

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.indexer import Index
 from polydom.indexer.building.exits.checkpoints import answers_of
 from polydom.indexer.building.exits.plan_exits import (

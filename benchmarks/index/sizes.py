@@ -26,7 +26,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
-from polydom.features.ready_made.picture import open_picture
+from polydom.features.ready_made.image_header import open_picture
 from polydom.indexer.index.size_lookup import SizeLookup
 from polydom.indexer.index.size_pair_lookup import SizePairLookup
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.indexer import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature

@@ -14,26 +14,26 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import BadInput
 from ..tables.records import trim
+from .encodings import (
+    CHUNK,
+    MOSTLY_UTF8,
+    SAMPLE,
+    check_encoding,
+    chunks,
+    codec_of,
+    find_encoding,
+)
 
 log = logging.getLogger("polydom")
 
 SEPARATORS = ",;\t|"
-SAMPLE = 2**16  # bytes that show what is between cells
-CHUNK = 2**20
 BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes that Arrow reads at a time
 TOP = 32  # rows that show whether there is a name for each cell
 SHOWN = 60  # characters of a row in a message
-MARKS = {  # byte order marks; that of UTF-32 begins with that of UTF-16
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 # How other files begin that people take for CSV.
 OTHERS = {
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or an archive",
@@ -47,16 +47,11 @@ OTHERS = {
     b"\x89HDF": "a file of HDF5",
     b"%PDF": "a PDF document",
 }
-FEW_ZEROS = 0.01  # share of bytes: padding in cells, not another encoding
-NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
 
 # As Spark and MySQL write a quote within quotes, where others write two.
 ESCAPED = re.compile(r'(?<!\\)\\"')
 ESCAPED_INSIDE = re.compile(r'(?<!\\)\\"(?=[^",;\t|\r\n])')
-MOSTLY_UTF8 = "UTF-8 but for some bytes"
-FEW_BAD = 0.1  # bytes that are no UTF-8, of the characters beyond ASCII that are
-
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
@@ -248,7 +243,7 @@ class CsvFile:
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - SAMPLE, 0))
-            end = file.read().decode(_codec(self.encoding), "replace").rstrip("\r\n")
+            end = file.read().decode(codec_of(self.encoding), "replace").rstrip("\r\n")
         return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
 
     def _refusal(self, error: Exception) -> BadInput:
@@ -262,7 +257,7 @@ class CsvFile:
         with self.path.open("rb") as file:
             feeds = returns = 0
             chunk = b""
-            for chunk in _chunks(file):
+            for chunk in chunks(file):
                 feeds += chunk.count(b"\n")
                 returns += 0 if feeds else chunk.count(b"\r")
         found = max(feeds, returns) + 1 - chunk.endswith((b"\n", b"\r"))
@@ -298,7 +293,7 @@ class _Mended(io.RawIOBase):
     def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
         self._file, self._escaped = file, escaped
         errors = "replace" if encoding == MOSTLY_UTF8 else "strict"
-        self._decoder = codecs.getincrementaldecoder(_codec(encoding))(errors)
+        self._decoder = codecs.getincrementaldecoder(codec_of(encoding))(errors)
         self._text, self._ready = "", b""
 
     def readable(self) -> bool:
@@ -323,10 +318,6 @@ class _Mended(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _codec(encoding: str) -> str:
-    return "utf-8" if encoding == MOSTLY_UTF8 else encoding
 
 
 def _is_short(error: BadInput) -> bool:
@@ -386,7 +377,7 @@ def open_csv(
         raise BadInput(
             f"{path} is empty; a first line with the names of its columns is needed"
         )
-    text = codecs.getincrementaldecoder(_codec(chosen))("replace").decode(start)
+    text = codecs.getincrementaldecoder(codec_of(chosen))("replace").decode(start)
     escaped = ESCAPED_INSIDE.search(text) is not None
     if escaped:
         text = ESCAPED.sub('""', text)
@@ -410,7 +401,7 @@ def _top(
     """Read the names, how many lines end with them, and some rows below."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
-        codec = _codec(encoding)
+        codec = codec_of(encoding)
         with path.open(encoding=codec, errors="replace", newline="") as file:
             if said:
                 next(file)
@@ -465,65 +456,7 @@ def check_form(separator: str | None, encoding: str | None) -> None:
         raise BadInput(
             f"separator is {separator!r}; one character is needed, such as ';' or a tab"
         )
-    if encoding is not None:
-        try:
-            "".encode(encoding)
-        except (LookupError, ValueError):
-            raise BadInput(
-                f"encoding is {encoding[:80]!r}, which is unknown; 'utf-8', 'latin-1', "
-                "'cp1252' or 'utf-16', for instance, is needed"
-            ) from None
-
-
-def find_encoding(path: Path) -> str:
-    """Find the encoding of a text file; BadInput where bytes are 0, as in no text."""
-    with path.open("rb") as file:
-        start = file.read(SAMPLE)
-        for mark, encoding in MARKS.items():
-            if start.startswith(mark):
-                return encoding
-        if start.count(0) > FEW_ZEROS * len(start):
-            return _wide(path, start)
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        try:
-            for chunk in _chunks(file):
-                decoder.decode(chunk)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            if _is_mostly_utf8(file):
-                return MOSTLY_UTF8
-            lacking = any(NOT_IN_WINDOWS & set(part) for part in _chunks(file))
-            return "latin-1" if lacking else "cp1252"
-    return "utf-8"
-
-
-def _is_mostly_utf8(file: BinaryIO) -> bool:
-    """Whether few bytes are wrong, as where rows of several programs are together."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    good = bad = 0
-    for chunk in _chunks(file):
-        text = decoder.decode(chunk)
-        bad += text.count("\ufffd")
-        good += len(chunk) - len(text)  # bytes beyond the first of a character
-    return bad < FEW_BAD * good
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    file.seek(0)
-    while chunk := file.read(CHUNK):
-        yield chunk
-
-
-def _wide(path: Path, start: bytes) -> str:
-    """Tell UTF-16 without a mark by where its zeros are, if the text is European."""
-    half = len(start) // 2
-    for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
-        if start[first::2].count(0) > 0.5 * half and not start[1 - first :: 2].count(0):
-            return encoding
-    raise BadInput(
-        f"{path} is no text: it holds zero bytes; a CSV file is needed, not one of a "
-        "spreadsheet program or an archive"
-    )
+    check_encoding(encoding)
 
 
 def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:

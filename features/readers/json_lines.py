@@ -9,7 +9,7 @@ import msgspec
 
 from ..errors import BadInput, BadItem
 from ..wording import describe_decode_error
-from .csv_file import check_form
+from .encodings import check_encoding
 
 JSON_LINES = (".jsonl", ".ndjson")
 
@@ -79,7 +79,7 @@ def count_json_lines(path: Path, encoding: str | None = None) -> int:
 
 def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
     """Lines of a file in UTF-8; what is in no such encoding as it is."""
-    check_form(None, encoding)
+    check_encoding(encoding)
     try:
         if encoding is None:
             with path.open("rb") as file:

@@ -35,7 +35,7 @@ PAIRS = 2**18  # of blocks compared at a time, which stay in a processor's cache
 @step(kind="image")
 def grey(data: bytes) -> Bytes:
     """Decode to luminance (height, width), upright, at least 16 pixels each way."""
-    from .picture import decode_grey
+    from .image_pixels import decode_grey
 
     return decode_grey(data)
 
@@ -43,7 +43,7 @@ def grey(data: bytes) -> Bytes:
 @step(kind="image")
 def small(data: bytes) -> Bytes:
     """Decode to 64 x 64 colours (64, 64, 3), upright, cheaply if there is a way."""
-    from .picture import decode_small
+    from .image_pixels import decode_small
 
     return decode_small(data)
 
@@ -93,7 +93,7 @@ def transform(half: Floats) -> NDArray[np.complex64]:
 @feature(kind="image")
 def dimensions(data: bytes) -> list[float]:
     """Logarithms of width, height and bytes, bits per pixel, colours: no decoding."""
-    from .picture import open_picture
+    from .image_header import open_picture
 
     picture = open_picture(data)
     width, height = picture.size

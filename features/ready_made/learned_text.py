@@ -4,20 +4,202 @@ Each gives one score for two classes, and as many as there are classes for more.
 they cost grows with the text, not with the number of terms known.
 """
 
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..feature import step
-from ..term_scores import CountedTerms, Recipe, count_terms
+from ..errors import BadFeature
+from ..feature import Feature, Step, feature, step
 from .text import OPENING, lowered, mixed, word_hashes, words
 
 Hashes = NDArray[np.uint32]
+Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+KINDS = {
+    "hashes": np.dtype(np.uint32),
+    "rarity": np.dtype(np.float32),
+    "weights": np.dtype(np.float32),
+    "intercepts": np.dtype(np.float32),
+}
+LARGEST = float(np.finfo(np.float32).max)
 
 LENGTHS = range(2, 6)  # of sequences, in bytes
 NEXT_BYTE = np.uint32(0x01000193)
 NEXT_WORD = np.uint32(0x9E3779B1)
 # every white space and control character as a space
 SPACED = bytes(max(code, 0x20) for code in range(256))
+
+
+class CountedTerms(NamedTuple):
+    """The different terms of a text.
+
+    Attributes
+    ----------
+    hashes : (T,) uint32
+        Ascending.
+    counts : (T,) float64
+        1 + the logarithm of how often each occurs.
+    """
+
+    hashes: Hashes
+    counts: Doubles
+
+
+def count_terms(hashes: Hashes) -> CountedTerms:
+    """Count the terms of a text, given in any order; they are sorted in place."""
+    hashes.sort()
+    first = np.empty(len(hashes) + 1, np.bool_)
+    first[:1] = first[-1:] = True
+    np.not_equal(hashes[1:], hashes[:-1], out=first[1:-1])
+    starts = first.nonzero()[0]
+    counts = np.log(starts[1:] - starts[:-1])
+    counts += 1.0
+    return CountedTerms(hashes[starts[:-1]], counts)
+
+
+@dataclass(frozen=True, eq=False)
+class TermWeights:
+    """What was learned of V terms, for K scores.
+
+    Attributes
+    ----------
+    hashes : (V,) uint32
+        Ascending, all different.
+    rarity : (V,) float32
+        Inverse document frequency: a logarithm, greater than 0.
+    weights : (V, K) float32
+        What a text of this term alone adds to each score.
+    intercepts : (K,) float32
+        Scores of a text without any of the terms.
+    """
+
+    hashes: Hashes
+    rarity: Floats
+    weights: Floats
+    intercepts: Floats
+
+    def __post_init__(self) -> None:
+        """Make arrays plain ones, with the numbers' own types.
+
+        What comes from another process or a mapped file has equal ones, which a
+        fingerprint would tell from the same.
+        """
+        for name, kind in KINDS.items():
+            array = np.asarray(getattr(self, name))
+            if array.dtype == kind:
+                object.__setattr__(self, name, array.view(kind))
+
+    def __reduce__(self) -> tuple[type["TermWeights"], tuple[Any, ...]]:
+        return TermWeights, tuple(self.arrays().values())
+
+    def check(self) -> None:
+        """Refuse arrays that do not fit together, or scores that could be infinite.
+
+        Raises
+        ------
+        BadFeature
+            If so.
+        """
+        shapes = [array.shape for array in self.arrays().values()]
+        count, width = len(self.rarity), len(self.intercepts)
+        kinds = [array.dtype for array in self.arrays().values()]
+        if kinds != [*KINDS.values()]:
+            raise BadFeature("learned terms are of another type of number")
+        if shapes != [(count,), (count,), (count, width), (width,)] or not width:
+            raise BadFeature("learned terms are not as many as their weights")
+        if not (self.hashes[1:] > self.hashes[:-1]).all():
+            raise BadFeature("learned terms are not in order, or come twice")
+        if not ((self.rarity > 0) & (self.rarity <= LARGEST)).all():
+            raise BadFeature("a learned term's rarity is not above 0 and finite")
+        # a text's counts are scaled to length 1, so no score exceeds this
+        with np.errstate(over="ignore", invalid="ignore"):
+            most = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+            most += np.abs(self.intercepts)
+        if not (most <= LARGEST).all():
+            raise BadFeature("learned weights make scores that are not finite")
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays: all that there is to store."""
+        return {name: getattr(self, name) for name in KINDS}
+
+
+# of a feature that nothing was learned for: it scores every text 0
+NOTHING = TermWeights(
+    np.empty(0, np.uint32),
+    np.empty(0, np.float32),
+    np.empty((0, 1), np.float32),
+    np.zeros(1, np.float32),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TermScores:
+    """Turns the counted terms of a text into scores: a learned feature's function."""
+
+    learned: TermWeights
+
+    def __call__(self, terms: CountedTerms) -> Floats:
+        """Score a text by the terms that are known: (K,) float32, finite.
+
+        The score of a class is the sum of the terms' weights, each times how often it
+        occurs (1 + logarithm) and how rare it is, divided by the length of the vector
+        of these products; and the intercept. The work grows with the text's terms, and
+        with the logarithm of those that are known.
+        """
+        learned, (hashes, counts) = self.learned, terms
+        if not len(learned.hashes):
+            return learned.intercepts.copy()
+        places = learned.hashes.searchsorted(hashes)
+        known = learned.hashes.take(places, mode="clip") == hashes
+        places = places[known]
+        values = counts[known] * learned.rarity[places]
+        length = float(values @ values) ** 0.5
+        if not length:
+            return learned.intercepts.copy()
+        scores = values @ learned.weights[places]
+        scores /= length
+        scores += learned.intercepts
+        made: Floats = scores.astype(np.float32)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A feature to be learned from labelled texts.
+
+    Attributes
+    ----------
+    name
+        That the learned feature has.
+    what
+        A sentence on it, for people.
+    terms
+        The step that counts the terms of a text.
+    most
+        Terms that are kept: those of the most texts, each of at least 2.
+    """
+
+    name: str
+    what: str
+    terms: Step
+    most: int
+
+    def count(self, text: str) -> CountedTerms:
+        """Count the terms of a text."""
+        counted: CountedTerms = _run(self.terms, text)
+        return counted
+
+    def feature(self, learned: TermWeights) -> Feature:
+        """Make the feature, of weights that were learned."""
+        return feature(TermScores(learned), needs=[self.terms], name=self.name)
+
+
+def _run(step: Step, text: str) -> Any:
+    """Carry out a step on a text, and all that it needs before."""
+    return step(*([_run(need, text) for need in step.needs] or [text]))
 
 
 @step(kind="text")

@@ -11,17 +11,21 @@ import re
 import string
 import zlib
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, AnyStr
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..feature import feature, step
-from .text_pieces import PIECE, VALUES, count_each, gather, pieces
 
 Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
 
 BUCKETS = 128  # columns of the larger hashed features
+# Characters or bytes of a piece, and values of an array that are gathered at a time.
+PIECE, VALUES = 1 << 16, 1 << 13
 OPENING = 256  # characters that stand for the whole text where time is short
 
 PUNCTUATION = np.frombuffer(string.punctuation.encode(), np.uint8)
@@ -307,6 +311,40 @@ def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
     shift = np.uint32(33 - count.bit_length())
     weights = np.log1p(count_each(hashes >> shift, count))
     return weights / max(float(np.linalg.norm(weights)), 1.0)
+
+
+def pieces(text: AnyStr) -> Iterator[AnyStr]:
+    """Cut a text, or its bytes, behind spaces and line ends into up to `PIECE` each.
+
+    A longer run without either is cut where a piece is full. There is at least one
+    piece, and all in a row are the text.
+    """
+    space, line_end = (" ", "\n") if isinstance(text, str) else (b" ", b"\n")
+    start = 0
+    while len(text) - start > PIECE:
+        full = start + PIECE
+        last = max(text.rfind(space, start, full), text.rfind(line_end, start, full))
+        end = full if last < 0 else last + 1
+        yield text[start:end]
+        start = end
+    yield text[start:] if start else text
+
+
+def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
+    """Make an array of `count` values, some at a time."""
+    left, array = iter(values), np.empty(count, kind)
+    for start in range(0, count, VALUES):
+        some = min(VALUES, count - start)
+        array[start : start + some] = np.fromiter(islice(left, some), kind, some)
+    return array
+
+
+def count_each(codes: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Count how often each of 0 to `count` - 1 is among codes, some at a time."""
+    counts = np.zeros(count, np.intp)
+    for start in range(0, len(codes), PIECE):
+        counts += np.bincount(codes[start : start + PIECE], minlength=count)
+    return counts
 
 
 FEATURES = (

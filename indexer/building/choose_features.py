@@ -17,12 +17,11 @@ from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.items import Kind
 from polydom.features.loading import load_features
-from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.features.tables.columns import columns, learn_texts
+from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
+from polydom.features.tables.column_features import columns, learn_texts
 from polydom.features.tables.exact_numbers import Shift, learn_numbers
 from polydom.features.tables.records import column_names
 from polydom.features.tables.text_columns import name_on
-from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
 from ..index.package import MOST_BITS

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
-from polydom.features.tables.columns import Columns
+from polydom.features.tables.column_features import Columns
 from polydom.features.tables.records import Records
 from polydom.features.threads import one_thread
 

@@ -3,7 +3,7 @@
 import numpy as np
 from msgspec import UNSET
 
-from polydom.features.tables.columns import Columns
+from polydom.features.tables.column_features import Columns
 
 from ..index.built_facts import BuiltGaps
 from .feature_values import FeatureTable

@@ -16,11 +16,15 @@ from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Item, Kind, text_item
 from polydom.features.loading import ready_made_features
-from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.ready_made.learned_text import (
+    NOTHING,
+    Recipe,
+    TermWeights,
+    recipes_by_name,
+)
 from polydom.features.tables.column_kinds import ColumnTerms, read_column
 from polydom.features.tables.records import Column, Records, column_names
 from polydom.features.tables.text_columns import BETWEEN, name_on
-from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 from polydom.features.wording import hint
 
 from ..index.package import MOST_BITS

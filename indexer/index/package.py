@@ -12,7 +12,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.features.items import Kind
-from polydom.features.term_scores import TermWeights
+from polydom.features.ready_made.learned_text import TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.scoring.model import Model
 

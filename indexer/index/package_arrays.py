@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadFeature, BadIndexFile, BadModel
 from polydom.features.items import Kind
-from polydom.features.term_scores import NOTHING, TermWeights
+from polydom.features.ready_made.learned_text import NOTHING, TermWeights
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model

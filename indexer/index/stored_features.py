@@ -12,12 +12,11 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.loading import load_features
-from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.features.tables.columns import columns
+from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
+from polydom.features.tables.column_features import columns
 from polydom.features.tables.dates import DateOrder, Part
 from polydom.features.tables.exact_numbers import Shift
 from polydom.features.tables.text_columns import TextOf, feature_on, name_on
-from polydom.features.term_scores import TermWeights
 from polydom.features.wording import hint
 
 from .built_facts import LARGEST

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from polydom.features.errors import BadInput
-from polydom.features.readers.tables import import_parquet
+from polydom.features.readers.table_file import import_parquet
 from polydom.features.wording import listed
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import OnProgress

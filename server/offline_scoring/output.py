@@ -15,7 +15,7 @@ import msgspec
 
 from polydom.features.errors import BadInput
 from polydom.features.outputs import head_of, refuse_output
-from polydom.features.readers.tables import PARQUET, import_parquet
+from polydom.features.readers.table_file import PARQUET, import_parquet
 from polydom.indexer.index.safe_write import cannot_write, naming
 
 from .scored import Scored, arrow_batch, arrow_schema, columns_of

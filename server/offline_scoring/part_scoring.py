@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.features.readers.tables import import_parquet
+from polydom.features.readers.table_file import import_parquet
 from polydom.features.threads import one_thread
 from polydom.indexer.index.safe_write import naming
 

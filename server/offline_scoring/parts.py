@@ -17,7 +17,7 @@ from polydom.features.readers.json_lines import (
     divide_json_lines,
     read_json_lines,
 )
-from polydom.features.readers.tables import PARQUET, import_parquet
+from polydom.features.readers.table_file import PARQUET, import_parquet
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns

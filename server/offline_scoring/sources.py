@@ -11,6 +11,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind, Value
+from polydom.features.readers.encodings import decode_text
 from polydom.features.readers.folders import ENDINGS, FoundFiles, find_files, readable
 from polydom.features.readers.json_lines import (
     JSON_LINES,
@@ -18,8 +19,7 @@ from polydom.features.readers.json_lines import (
     count_json_lines,
     read_json_lines,
 )
-from polydom.features.readers.tables import PARQUET, Table, open_table
-from polydom.features.readers.texts import decode_text
+from polydom.features.readers.table_file import PARQUET, Table, open_table
 from polydom.features.tables.records import Decimal, trim
 from polydom.features.tables.written_numbers import (
     is_empty,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
-from polydom.features.tables.columns import Codes, Columns
+from polydom.features.tables.column_features import Codes, Columns
 from polydom.features.tables.exact_numbers import Shift
 from polydom.features.tables.text_columns import TextOf
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from polydom.features.errors import BadIndexFile, BadItem
-from polydom.features.items import Item, make_item
-from polydom.features.samples import sample_items
-from polydom.features.tables.columns import Columns
+from polydom.features.items import Item, make_item, sample_items
+from polydom.features.tables.column_features import Columns
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_planner
@@ -97,7 +96,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
         item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
         given = item.payload
         if isinstance(given, bytes):
-            from polydom.features.ready_made.picture import decode_small
+            from polydom.features.ready_made.image_pixels import decode_small
 
             decode_small(given)
         for feature in planner.extractor.features:

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
-from polydom.features.items import Item, ReadRecord, record_item, text_item
-from polydom.features.samples import sample_items
-from polydom.features.tables.columns import columns
+from polydom.features.items import (
+    Item,
+    ReadRecord,
+    record_item,
+    sample_items,
+    text_item,
+)
+from polydom.features.tables.column_features import columns
 from tests.support.oracles.extract import feature_value
 
 CALLS: list[str] = []  # names of the functions below, as they run

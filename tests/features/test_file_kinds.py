@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from polydom.features.file_kinds import IMAGES, cure_for, format_of, is_text
-from polydom.features.ready_made.picture import FORMATS
+from polydom.features.ready_made.image_header import FORMATS
 
 COLOURS = Image.new("RGB", (8, 8), (200, 30, 60))
 FTYP = b"\0\0\0\x18ftyp"

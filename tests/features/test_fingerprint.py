@@ -15,7 +15,7 @@ from polydom.features.feature import Feature, feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.loading import load_features, ready_made_features
 from polydom.features.ready_made.image import grey, half
-from polydom.features.tables.columns import Columns, columns
+from polydom.features.tables.column_features import Columns, columns
 from tests.support.own_features import MINE
 
 HEAD = "from polydom.features import feature\n"
@@ -24,7 +24,7 @@ PRINT = """
 import sys
 from pathlib import Path
 from polydom.features.fingerprint import fingerprint
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.features.loading import load_features, ready_made_features
 files = [Path(name) for name in sys.argv[1:]]
 group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]})
@@ -339,7 +339,7 @@ def test_a_fingerprint_names_no_module_of_polydoms(
     group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]}, declared={})
     source = """
     from polydom.features.errors import BadItem as V
-    from polydom.features.tables.columns import columns
+    from polydom.features.tables.column_features import columns
     K = columns("k", ["a"])
     """
     source = textwrap.dedent(source)

@@ -1,7 +1,7 @@
 """Decoders of records for features that no index was built with."""
 
 from polydom.features.extract import Extractor
-from polydom.features.tables.columns import Columns
+from polydom.features.tables.column_features import Columns
 from polydom.indexer.index.built_facts import BuiltGaps
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.server.runtime.known_columns import KnownColumns

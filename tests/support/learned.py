@@ -9,8 +9,7 @@ from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
-from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.features.term_scores import TermWeights
+from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
 from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
 from polydom.indexer.building.learned.term_table import (
     TermTable,

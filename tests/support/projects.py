@@ -41,7 +41,7 @@ def texts(folder: Path, count: int = 120, project: str = TEXTS) -> Path:
 
 # Work in proportion to an image's rows alone, and to its columns alone.
 SIDES = """\
-from polydom.features.ready_made.picture import open_picture
+from polydom.features.ready_made.image_header import open_picture
 from polydom.features.feature import feature
 
 

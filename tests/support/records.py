@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Value, record_item
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import (

@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.features.threads import one_thread
 from polydom.indexer.building.exits.plan_exits import exit_costs
 from polydom.indexer.index.index import Index

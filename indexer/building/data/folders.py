@@ -10,6 +10,7 @@ from typing import Any
 
 from polydom.features.errors import BadItem, BadProject
 from polydom.features.items import Kind
+from polydom.features.readers.encodings import decode_text
 from polydom.features.readers.folders import (
     ENDINGS,
     HIDDEN,
@@ -18,8 +19,7 @@ from polydom.features.readers.folders import (
     has_usual_ending,
     readable,
 )
-from polydom.features.readers.tables import Table, open_table
-from polydom.features.readers.texts import decode_text
+from polydom.features.readers.table_file import Table, open_table
 from polydom.features.wording import hint, listed
 
 from ..project import Data, Project

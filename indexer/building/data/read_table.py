@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.readers.csv_file import BadRow
-from polydom.features.readers.tables import (
+from polydom.features.readers.table_file import (
     NAMES_AGAIN,
     RawColumns,
     Table,

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
+from polydom.features.readers.encodings import decode_text
 from polydom.features.readers.folders import readable
-from polydom.features.readers.texts import decode_text
 
 from ...index.safe_write import replace_when_done
 from ..cache import Cache, digest

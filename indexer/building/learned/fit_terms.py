@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.term_scores import TermWeights
+from polydom.features.ready_made.learned_text import TermWeights
 
 from .term_table import TermTable, Vocabulary, choose_vocabulary, score, weigh
 

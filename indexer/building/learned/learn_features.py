@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Item
-from polydom.features.ready_made.learned_text import recipes_by_name
+from polydom.features.ready_made.learned_text import (
+    NOTHING,
+    Recipe,
+    TermWeights,
+    recipes_by_name,
+)
 from polydom.features.tables.records import take
-from polydom.features.term_scores import NOTHING, Recipe, TermWeights
 
 from ...cluster.workers import Workers
 from ...index.stored_features import StoredFeature, StoredTerms

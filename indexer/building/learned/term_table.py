@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.term_scores import Recipe, TermWeights
+from polydom.features.ready_made.learned_text import Recipe, TermWeights
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.extract import Extractor
-from polydom.features.tables.columns import Columns
+from polydom.features.tables.column_features import Columns
 
 from ..data.dataset import Rows
 

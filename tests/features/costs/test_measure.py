@@ -16,7 +16,7 @@ from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, feature, step
 from polydom.features.items import record_item, text_item
-from polydom.features.tables.columns import Columns, columns
+from polydom.features.tables.column_features import Columns, columns
 from tests.support.clock import Clock
 
 CLOCK = Clock(0.0)

@@ -19,7 +19,7 @@ from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item
 from polydom.features.ready_made import image
-from polydom.features.ready_made.picture import (
+from polydom.features.ready_made.image_pixels import (
     MIN_SIDE,
     decode_grey,
     decode_small,

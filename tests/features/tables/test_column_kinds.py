@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.features.readers.tables import open_table
+from polydom.features.readers.table_file import open_table
 from polydom.features.tables.column_kinds import (
     ColumnTerms,
     joined,

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.items import record_item
+from polydom.features.tables.column_features import Columns, columns
 from polydom.features.tables.column_kinds import ColumnTerms, read_column
-from polydom.features.tables.columns import Columns, columns
 from polydom.features.tables.exact_numbers import (
     FLOAT32_MAX,
     Learned,

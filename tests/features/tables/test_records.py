@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadItem
+from polydom.features.tables.column_features import Columns, learn_texts
 from polydom.features.tables.column_kinds import ColumnTerms, read_column
-from polydom.features.tables.columns import Columns, learn_texts
 from polydom.features.tables.dates import NO_DATE, PARTS, micros_of
 from polydom.features.tables.exact_numbers import FLOAT32_MAX, Shift
 from polydom.features.tables.records import Column, Records, column_names, take

@@ -18,7 +18,7 @@ from polydom.features.items import record_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.features.ready_made.text import FEATURES
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.features.tables.records import trim
 from polydom.features.tables.text_columns import TextOf, feature_on
 from tests.support.learned import learn

@@ -14,7 +14,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import make_item
 from polydom.features.loading import load_features
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
 from polydom.indexer.building.measure_costs import (

@@ -180,7 +180,7 @@ def test_many_columns_of_text_have_fewer_features_each(tmp_path: Path) -> None:
 
 
 def learned() -> Any:
-    from polydom.features.term_scores import NOTHING
+    from polydom.features.ready_made.learned_text import NOTHING
 
     return NOTHING
 

@@ -12,7 +12,7 @@ from polydom.features.errors import BadItem, PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import Gaps, Item, ReadRecord, record_item
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.features.tables.exact_numbers import Shift
 from tests.support.decoders import decoder_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import ReadRecord
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.server.http.headers import Headers
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.v1.batch_body import read_item

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from polydom.features.ready_made.picture import FORMATS
+from polydom.features.ready_made.image_header import FORMATS
 from polydom.server.app import describe_routes
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from polydom.features.extract import Extractor
-from polydom.features.tables.columns import columns
+from polydom.features.tables.column_features import columns
 from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.training.dull_columns import (

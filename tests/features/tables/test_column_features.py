@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
-from polydom.features.tables.columns import Columns, columns, learn_texts
+from polydom.features.tables.column_features import Columns, columns, learn_texts
 from polydom.features.tables.dates import Part
 
 JOBS = {"job": ["baker", "clerk"]}

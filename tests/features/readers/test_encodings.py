@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from polydom.features.readers.texts import decode_text
+from polydom.features.readers.encodings import decode_text
 
 TEXT = "kaufe Öl\r\nund Brot\rsofort"
 READ = "kaufe Öl\nund Brot\nsofort"

@@ -1,23 +1,15 @@
-"""Encoded images: their header, their pixels, and every way in which they are broken.
+"""The pixels of an encoded image, decoded: to grey, or to a few colours.
 
 Imported only where an image is handled, since it loads Pillow.
 """
 
-import io
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, WebPImagePlugin
+from PIL import Image
 from PIL.ImageFile import ImageFile
 
 from ..errors import BadItem
-from ..file_kinds import START, cure_for, format_of
-from .image_pieces import header_of, pixels_of
-from .orientation import SIDEWAYS
-
-Image.preinit()  # JPEG, PNG, GIF and BMP; Pillow would load them at the first image
-FORMATS = ("JPEG", "PNG", "GIF", "BMP") + ("WEBP",) * WebPImagePlugin.SUPPORTED
+from .image_header import describe, open_picture
 
 # By EXIF's number of how the pixels are stored.
 TURNS = {
@@ -32,76 +24,6 @@ TURNS = {
 
 MIN_SIDE = 16
 SMALL_SIDE = 64
-
-
-class Picture(NamedTuple):
-    """An encoded image whose header was read.
-
-    Attributes
-    ----------
-    file
-        As it is stored; loading it decodes its pixels.
-    orientation
-        How these are to be turned to be seen upright, 1 to 8 as in EXIF.
-    """
-
-    file: ImageFile
-    orientation: int
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height as it is seen."""
-        width, height = self.file.size
-        return (height, width) if self.orientation >= SIDEWAYS else (width, height)
-
-
-def read_header(data: bytes) -> tuple[Picture, float]:
-    """Read what an encoded image says of itself; it cannot be decoded from this.
-
-    Returns
-    -------
-    What was read, and how many times as long as usual a pixel takes, at least 1.
-
-    Raises
-    ------
-    BadItem
-        If the bytes are no image in one of FORMATS, ask for absurd dimensions, or have
-        more pieces than images have.
-    """
-    start, dearer, orientation = header_of(data)
-    return Picture(_opened(start, data), orientation), dearer
-
-
-def open_picture(data: bytes) -> Picture:
-    """Read the header of an encoded image that may be decoded next; as `read_header`.
-
-    What says nothing of its pixels is left out, such as comments.
-    """
-    kept, orientation = pixels_of(data)
-    return Picture(_opened(kept, data), orientation)
-
-
-def _opened(kept: bytes, data: bytes) -> ImageFile:
-    try:
-        return Image.open(io.BytesIO(kept), formats=FORMATS)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise BadItem(f"{describe(data)} ask for far too many pixels") from error
-    except Exception as error:  # broken headers raise nearly anything inside Pillow
-        names = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        cure = cure_for(format_of(data[:START]))
-        why = f"{describe(data)} are no {names} image{cure and f': {cure}'}"
-        raise BadItem(why) from error
-
-
-def bytes_of_pixel(picture: Picture, data: bytes) -> int:
-    """Read of an opened picture's header how many bytes a pixel is decoded from.
-
-    A PNG says so itself: of two bytes a channel Pillow keeps one, after as much work.
-    """
-    file = picture.file
-    if file.format == "PNG" and data[24:25] == b"\x10":
-        return 2 * {0: 1, 2: 3, 4: 2, 6: 4}.get(data[25], 4)
-    return len(file.getbands()) * (4 if file.mode in ("I", "F") else 1)
 
 
 def decode_grey(data: bytes) -> NDArray[np.uint8]:
@@ -181,8 +103,3 @@ def thickened(width: int, height: int) -> tuple[int, int]:
         min(max(width, MIN_SIDE), longest),
         min(max(height, MIN_SIDE), longest),
     )
-
-
-def describe(data: bytes) -> str:
-    """Name what came: how many bytes, and how they begin."""
-    return f"{len(data):,} bytes that begin {data[:8].hex(' ') or 'with nothing'}"

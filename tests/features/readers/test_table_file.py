@@ -6,7 +6,7 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.readers.folders import files_of
-from polydom.features.readers.tables import open_table
+from polydom.features.readers.table_file import open_table
 
 
 def test_only_the_columns_that_are_wanted_are_read(tmp_path: Path) -> None:
