@@ -5,34 +5,12 @@ import sys
 from collections.abc import Sequence
 
 from polydom.features.errors import PolydomError, Unfinished
-from polydom.indexer.commands.app import app
 from polydom.models.scoring.kernels.compiling import COMPILING
 
-from .cli.collecting import collect_seldom
-from .cli.compiling import CompilingNotice
-from .cli.evaluate import evaluate
-from .cli.inspect import inspect
-from .cli.plan import plan
-from .cli.predict import predict
-from .cli.score import score
-from .cli.serve import polydom, serve
-from .cli.top import top
-from .cli.warm import warm
+from .cli.app import app
+from .cli.process import CompilingNotice, collect_seldom
 
 UNFINISHED = 3
-
-app.callback()(polydom)
-for command, example in (
-    (serve, "serve my.pdx --budget-ms 20 --port 8000"),
-    (inspect, "inspect my.pdx --html report.html"),
-    (top, "top http://127.0.0.1:8000"),
-    (plan, "plan my.pdx --size 120000 --budget-ms 5"),
-    (predict, "predict my.pdx cat.jpg --budget-ms 5"),
-    (score, "score my.pdx photos/ -o labels.parquet -b 60s"),
-    (evaluate, "evaluate my.pdx test.jsonl --budgets 1,2,5,20"),
-    (warm, "warm my.pdx"),
-):
-    app.command(epilog=f"Example: polydom {example}")(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -43,7 +43,7 @@ REQUEST = (
     "server.http.reply",
 )
 BUILD = (
-    "indexer.commands.app",
+    "server.cli.build",
     "indexer.building.build",
     "indexer.building.project",
     "indexer.building.data.read_items",

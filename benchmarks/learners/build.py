@@ -27,8 +27,8 @@ from polydom.features.threads import one_thread
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
-from polydom.indexer.commands.progress_bars import StageTimes
 from polydom.indexer.progress import OnProgress
+from polydom.indexer.progress_bars import StageTimes
 from polydom.models.selection.learners import make_learner
 
 from .. import report

@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 from polydom.features.threads import one_thread
 from polydom.indexer import build
 from polydom.indexer.building.project import Project
-from polydom.indexer.commands.app import Start, init, prints_to_stderr
+from polydom.server.cli.init import Start, init
+from polydom.server.cli.process import prints_to_stderr
 from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.contenders import Contender, Said, WithinBudget
 from polydom.server.evaluation.contest import Contest

@@ -41,12 +41,12 @@ from ..building.learner_race import AUTO
 from ..building.project import Project
 from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
-from ..commands.progress_bars import ProgressBars
-from ..commands.report import mean_coefficients, skyline_facts
+from ..index.facts import mean_coefficients, skyline_facts
 from ..index.lookup import Lookup
 from ..index.package import Package
 from ..index.partial_lookup import PartialLookup
 from ..index.quality import Task
+from ..progress_bars import ProgressBars
 from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
 from .labels import Counted
 from .values import values_of, withheld_of

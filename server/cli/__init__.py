@@ -1,1 +1,1 @@
-"""The online commands: serve, plan, predict, score, evaluate."""
+"""Every command of `polydom`, a file each; `app.py` lists them."""

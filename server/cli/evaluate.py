@@ -11,9 +11,9 @@ import typer
 
 from polydom.features.errors import BadInput
 from polydom.features.readers.folders import readable
-from polydom.indexer.commands.app import AsJson, IndexFile, prints_to_stderr
 
-from .options import Encoding, Exact, FeatureFiles, Separator
+from .options import AsJson, Encoding, Exact, FeatureFiles, IndexFile, Separator
+from .process import prints_to_stderr
 
 if TYPE_CHECKING:
     from ..evaluation.facts import Evaluation
@@ -75,10 +75,6 @@ Chosen = Annotated[
         metavar="B", help="Budget whose mistakes are shown; else the largest."
     ),
 ]
-Plot = Annotated[
-    Path | None,
-    typer.Option(help="Draw quality and share in time to this .png, .svg or .pdf."),
-]
 Html = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write tables and pictures to this page, too."),
@@ -102,7 +98,6 @@ def evaluate(
     model: ModelName = None,
     token_file: TokenFile = None,
     confusion: Chosen = None,
-    plot: Plot = None,
     html: Html = None,
     as_json: AsJson = False,
 ) -> None:
@@ -112,10 +107,8 @@ def evaluate(
     time they take, and estimators of your own. All are asked item by item in turn.
     Interrupt with Ctrl-C at any time: what is done until then is shown.
     """
-    from polydom.indexer.commands.picture_file import refuse_picture
-    from polydom.indexer.commands.progress_bars import ProgressBars
+    from polydom.indexer.progress_bars import ProgressBars
 
-    from ..evaluation.figure import draw
     from ..evaluation.run import EvaluationRun
     from ..page.report import refuse_report, write_report
 
@@ -124,8 +117,6 @@ def evaluate(
     if chosen not in amounts:
         raise BadInput(f"--confusion {chosen:g} is none of --budgets {budgets}")
     server = read_server(url, model, token_file)
-    if plot is not None:
-        refuse_picture(plot)
     if html is not None:
         refuse_report(html)
     with prints_to_stderr():
@@ -149,8 +140,6 @@ def evaluate(
         complete = _carry_out(run)
         found = run.judge(chosen)
     _say(run.afterthoughts(found))
-    if plot is not None:
-        draw(found, plot)
     if html is not None:
         names = readable(index.name), readable(test.name)
         title = f"{names[0]} on {found.items:,} items of {names[1]}"

@@ -7,7 +7,8 @@ import typer
 
 from polydom.features.errors import printable
 from polydom.features.readers.folders import readable
-from polydom.indexer.commands.app import AsJson, IndexFile, Verbose, show_index
+
+from .options import AsJson, IndexFile, Verbose
 
 if TYPE_CHECKING:
     from polydom.indexer.index.index import Index
@@ -29,10 +30,12 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Say what an index holds: its data, how accurate it is, what budgets buy."""
-    from polydom.indexer.commands.report import facts_of
-    from polydom.indexer.commands.summary import columns_of
     from polydom.indexer.index.column_facts import column_lines
+    from polydom.indexer.index.facts import facts_of
     from polydom.indexer.index.index import Index
+
+    from .index_report import show_index
+    from .index_summary import columns_of
 
     if html is not None:
         from ..page.report import refuse_report
@@ -51,12 +54,11 @@ def inspect(
 
 def _write_html(loaded: "Index", facts: dict[str, Any], path: Path, html: Path) -> None:
     """Write what the page shows of an index, and what its summary says."""
-    from polydom.indexer.commands.summary import summary_lines
-
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_curves import describe_curves
     from ..runtime.describe_index import describe_index
+    from .index_summary import summary_lines
 
     package_of(loaded, path)
     name = readable(path.name)

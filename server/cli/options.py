@@ -1,10 +1,36 @@
-"""Options that several of the online commands have."""
+"""Arguments and options that several commands have, and amounts as they are typed."""
 
+import re
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polydom.features.errors import BadInput
+
+IndexFile = Annotated[Path, typer.Argument(metavar="INDEX", help="A .pdx file.")]
+ProjectFile = Annotated[Path, typer.Argument(help="The project file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Also how it was found: cost curves, what was tried, each size's choices.",
+    ),
+]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Keeps finished work, for build and select; default: .polydom-cache in "
+        "the project file's folder.",
+        show_default=False,
+    ),
+]
+OwnFeatures = Annotated[
+    list[Path] | None, typer.Option("--features", help="A file of your own.")
+]
 FeatureFiles = Annotated[
     list[Path],
     typer.Option(
@@ -16,6 +42,12 @@ FeatureFiles = Annotated[
 BudgetMs = Annotated[
     float | None, typer.Option(help="Milliseconds that one item may take.")
 ]
+Budget = Annotated[
+    float | None,
+    typer.Option(help="What one item may cost, for an index that counts no time."),
+]
+# The options that give a budget, for messages that name them.
+BUDGETS = ("--budget-ms", "--budget")
 Exact = Annotated[
     bool,
     typer.Option(
@@ -24,15 +56,46 @@ Exact = Annotated[
         "stops where it is sure.",
     ),
 ]
-Budget = Annotated[
-    float | None,
-    typer.Option(help="What one item may cost, for an index that counts no time."),
-]
-# By what names budgets are given to the commands.
-BUDGETS = ("--budget-ms", "--budget")
 Separator = Annotated[
     str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
 ]
 Encoding = Annotated[
     str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
 ]
+
+
+class OnError(Enum):
+    """What scoring does about an item that cannot be answered."""
+
+    SKIP = "skip"
+    STOP = "stop"
+
+
+OnErrorChoice = Annotated[
+    OnError, typer.Option(help="An item that cannot be answered: go on, or not.")
+]
+ItemsFile = Annotated[
+    Path, typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file.")
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on where the same command was interrupted."),
+]
+
+SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def read_amount(option: str, text: str, unit: str) -> float:
+    """Return the amount that an option's text names: seconds, or in another unit.
+
+    Raises
+    ------
+    BadInput
+        If the text is neither a time such as `60s` nor, for a `unit` that is not "s",
+        a bare number.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)?", text.strip())
+    if found is None or (found[2] is not None) != (unit == "s"):
+        wanted = "such as 500ms, 60s, 5m or 2h" if unit == "s" else f"in {unit}"
+        raise BadInput(f"{option} {text}: a number {wanted} is needed")
+    return float(found[1]) * SECONDS.get(found[2] or "", 1.0)

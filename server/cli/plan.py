@@ -9,10 +9,9 @@ from polydom.features.errors import BadInput, NothingFits, printable
 from polydom.features.figures import show_accuracy, show_cost, show_ms
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size, show_size
-from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
-from .options import BUDGETS, Budget, BudgetMs
+from .options import BUDGETS, AsJson, Budget, BudgetMs, IndexFile
 
 if TYPE_CHECKING:
     from polydom.indexer.index.index import Index

@@ -14,11 +14,18 @@ from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
 from polydom.features.figures import show_accuracy, show_ms, show_number
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
-from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
 from ..schema.predict import Answer, Reason, Terms
-from .options import BUDGETS, Budget, BudgetMs, Exact, FeatureFiles
+from .options import (
+    BUDGETS,
+    AsJson,
+    Budget,
+    BudgetMs,
+    Exact,
+    FeatureFiles,
+    IndexFile,
+)
 
 if TYPE_CHECKING:
     from polydom.indexer.index.package import Package

@@ -1,77 +1,153 @@
-"""`polydom score` into a folder, in parts, and what its total would buy."""
+"""The command that scores items in parts, on a cluster too: `polydom score-parts`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from polydom.features.errors import BadInput
 from polydom.features.figures import show_accuracy, show_cost
 from polydom.features.readers.folders import readable
-from polydom.indexer.cluster.connect import checked, connect, workers_of
-from polydom.indexer.commands.progress_bars import ProgressBars
 
-from ..batch.batch_plan import BatchPlan
-from ..offline_scoring.batch_run import BatchRun
-from .interrupts import resumable
+from .options import (
+    Exact,
+    FeatureFiles,
+    IndexFile,
+    ItemsFile,
+    OnError,
+    OnErrorChoice,
+    Resume,
+    read_amount,
+)
+from .process import interruptible
+from .score import RESUME
 
-# Of the total, beside which others are told.
-BESIDE = (0.5, 1.0, 2.0)
+if TYPE_CHECKING:
+    from ..batch.batch_plan import BatchPlan
+    from ..offline_scoring.batch_run import BatchRun
+
+# The multiples of the total for which --dry-run says what they buy.
+MULTIPLES = (0.5, 1.0, 2.0)
 
 
-def into_folder(
-    batch: BatchRun,
-    folder: Path,
-    total: float,
-    on: str,
-    resume: bool,
-    stops: bool,
+def score_parts(
+    index: IndexFile,
+    items: ItemsFile,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A folder, which gets a file a part."),
+    ] = None,
+    total_cpu: Annotated[
+        str | None,
+        typer.Option(
+            help="What all items may take of processors together: 90m, 500h; of such "
+            "as the index was measured on."
+        ),
+    ] = None,
+    total_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--total-budget",
+            "-b",
+            help="In place of --total-cpu, for an index that counts no time: a number.",
+        ),
+    ] = None,
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    on_error: OnErrorChoice = OnError.SKIP,
+    exact: Exact = False,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="Who computes: local:8 for 8 processes here, dask://HOST:PORT, "
+            "ray://auto or ray://HOST:PORT.",
+        ),
+    ] = "local:1",
+    keep: Annotated[
+        list[str],
+        typer.Option(help="A column of yours beside the answers."),
+    ] = [],  # noqa: B006
+    part_items: Annotated[
+        int | None, typer.Option(min=1, help="Items of each part, at most.")
+    ] = None,
+    resume: Resume = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what the total buys; score nothing."),
+    ] = False,
 ) -> None:
-    """Score a batch into a folder, and tell what it spent."""
-    workers = workers_of(connect(on))
-    _tell_remarks(batch)
-    with (
-        resumable(),
-        ProgressBars(Console(stderr=True)).stage("scoring", batch.count) as progress,
-    ):
+    """Classify many items under one budget for all, in parts, into a folder.
+
+    Workers of this machine or of a cluster write a file for each part. Interrupt with
+    Ctrl-C at any time, and go on with --resume, under the same budget for all items.
+    """
+    from polydom.indexer.cluster.connect import checked, connect, workers_of
+    from polydom.indexer.progress_bars import ProgressBars
+
+    from ..offline_scoring.batch_run import BatchRun
+
+    if output is None and not dry_run:
+        raise BadInput("say where answers go: --output, a folder")
+    batch = BatchRun(index, items, features, keep, exact, part_items)
+    total = _read_total(batch.unit, total_budget, total_cpu)
+    workers = None if dry_run else workers_of(connect(on))
+    for remark in batch.remarks():
+        typer.echo(remark, err=True)
+    if output is None or workers is None:
+        typer.echo(_foretell(batch, total))
+        return
+    with interruptible(RESUME), ProgressBars().stage("scoring", batch.count) as told:
         batch.carry_out(
-            folder,
+            output,
             total,
-            checked(workers, [batch.index, *batch.features], folder),
+            checked(workers, [batch.index, *batch.features], output),
             resume=resume,
-            stops=stops,
-            on_progress=progress,
+            stops=on_error is OnError.STOP,
+            on_progress=told,
         )
-    typer.echo(_told(batch, folder, total))
+    typer.echo(_summarize(batch, output, total))
 
 
-def tell_ahead(batch: BatchRun, total: float) -> None:
+def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> float:
+    """Return what all parts may spend: processor seconds, or an index's own unit.
+
+    Raises
+    ------
+    BadInput
+        If the amount is missing, or not in the index's unit.
+    """
+    if unit != "s":
+        if total_cpu is not None or total_budget is None:
+            raise BadInput(f"this index counts costs in {unit}: give --total-budget")
+        return read_amount("--total-budget", total_budget, unit)
+    if total_budget is not None or total_cpu is None:
+        raise BadInput(
+            "say with --total-cpu what parts may take of processors together; the "
+            "clock's time is no budget where workers come and go"
+        )
+    return read_amount("--total-cpu", total_cpu, unit)
+
+
+def _foretell(batch: "BatchRun", total: float) -> str:
     """Say what a total buys, and half of it and twice as much."""
-    _tell_remarks(batch)
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
-    for part in BESIDE:
-        plan = batch.foresee(part * total)
+    for multiple in MULTIPLES:
+        plan = batch.foresee(multiple * total)
         lines.append(
-            f"{_show(part * total, batch.unit):>12}  "
+            f"{_show_sum(multiple * total, batch.unit):>12}  "
             f"{show_cost(plan.expected_cost, plan.unit):>12}  "
             f"{_show_price(plan):>10}  {show_accuracy(plan.expected_quality)}"
         )
-    typer.echo("\n".join(lines))
-    typer.echo(
-        f"{batch.count:,} items in {len(batch.parts):,} parts; nothing is scored"
-    )
+    number = f"{batch.count:,} items in {len(batch.parts):,} parts"
+    return "\n".join([*lines, f"{number}; nothing is scored"])
 
 
-def _tell_remarks(batch: BatchRun) -> None:
-    for remark in batch.remarks():
-        typer.echo(remark, err=True)
-
-
-def _show_price(plan: BatchPlan) -> str:
+def _show_price(plan: "BatchPlan") -> str:
     return "no step" if plan.price is None else f"{plan.price:.4g}"
 
 
-def _show(amount: float, unit: str) -> str:
-    """Write a sum of costs: hours, minutes or seconds, or an amount."""
+def _show_sum(amount: float, unit: str) -> str:
+    """Write a sum of costs: in hours, minutes or seconds, or in another unit."""
     if unit != "s":
         return show_cost(amount, unit)
     for seconds, name in ((3600, "h"), (60, "min")):
@@ -80,18 +156,20 @@ def _show(amount: float, unit: str) -> str:
     return f"{amount:.4g} s"
 
 
-def _told(batch: BatchRun, folder: Path, total: float) -> str:
+def _summarize(batch: "BatchRun", folder: Path, total: float) -> str:
+    """Say how many rows were written, what they cost, and how good they should be."""
     scored, unit = batch.scored, batch.unit
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)
     spent = sum(one.spent for one in scored)
     text = (
         f"wrote {readable(folder)}: {rows:,} rows in {len(scored):,} parts, "
-        f"{errors:,} of them errors\nspent {_show(spent, unit)} of {_show(total, unit)}"
+        f"{errors:,} of them errors\n"
+        f"spent {_show_sum(spent, unit)} of {_show_sum(total, unit)}"
     )
     if rows > errors:
         quality = sum(one.quality for one in scored) / (rows - errors)
         text += f" for an expected quality of {show_accuracy(quality)}"
     if unit == "s":
         measured_s = sum(one.measured_s for one in scored)
-        text += f"; {_show(measured_s, unit)} of these processors"
+        text += f"; {_show_sum(measured_s, unit)} of these processors"
     return text

@@ -1,7 +1,6 @@
 """The command that answers over HTTP: `polydom serve`."""
 
 import math
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,31 +8,11 @@ import typer
 
 from polydom.features.errors import BadInput
 
-from .collecting import collect_as_usual
 from .options import FeatureFiles
+from .process import collect_as_usual
 
 if TYPE_CHECKING:
     from ..settings import Shown
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"polydom {version('polydom')}")
-        raise typer.Exit
-
-
-def polydom(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
-            help="Say which version this is.",
-        ),
-    ] = False,
-) -> None:
-    """Take the options that go before a command."""
 
 
 # Where it answers,

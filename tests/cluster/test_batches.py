@@ -66,7 +66,8 @@ def money(tmp_path: Path) -> Path:
 def command(index: Path, on: str, *more: str) -> list[str]:
     folder = index.parent
     own = ["--features", str(FEATURES_FILE), "--keep", "id", "--on", on]
-    start = ["score", str(index), str(folder / "x.jsonl"), "-o", f"{folder / 'out'}/"]
+    start = ["score-parts", str(index), str(folder / "x.jsonl")]
+    start += ["-o", str(folder / "out")]
     return ["polydom", *start, "-b", str(TOTAL_USD), *own, *more]
 
 

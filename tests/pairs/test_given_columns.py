@@ -308,7 +308,9 @@ def test_a_table_that_lacks_columns_is_scored_by_what_it_has(
         items = [*score_items(scene.path, records, total_budget=each * count)]
         out = tmp_path / f"out-{each}"
         total = "--total-budget", each * count
-        code, _, err = run(capsys, "score", scene.path, table, "-o", f"{out}/", *total)
+        code, _, err = run(
+            capsys, "score-parts", scene.path, table, "-o", f"{out}/", *total
+        )
         assert code == 0
         assert err.count("in no row looked at") == 1
         assert lacking[0] in err

@@ -23,7 +23,7 @@ from polydom.indexer.building.exits.checkpoints import (
     fit_exits,
 )
 from polydom.indexer.building.project import Project
-from polydom.indexer.commands.report import facts_of
+from polydom.indexer.index.facts import facts_of
 from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from tests.support import projects

@@ -12,7 +12,7 @@ from polydom.features.errors import BadFeature, BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.remeasure import carried_items, remeasure
-from polydom.indexer.commands.report import facts_of
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.pdx_file import read_file
 from polydom.indexer.progress import Silence
 from polydom.server.app import create_app

@@ -13,7 +13,7 @@ from polydom.features.errors import BadFeature, BadRow, NothingFits, PolydomErro
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item, record_item, text_item
 from polydom.features.sizes import Size
-from polydom.indexer.commands.report import facts_of
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.models.lattices.lattices import Lattices

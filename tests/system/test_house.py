@@ -114,7 +114,7 @@ def test_room_is_light_to_import(room: str) -> None:
 
 
 def test_no_engine_of_clusters_is_loaded_unasked() -> None:
-    loaded = loaded_by("import polydom.server.__main__, polydom.indexer.commands.app")
+    loaded = loaded_by("import polydom.server.__main__")
     assert not loaded & ENGINES
 
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from polydom.features.errors import BadIndexFile, BadRow, PolydomError
-from polydom.indexer.commands.report import facts_of, show
-from polydom.indexer.commands.summary import show_summary
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx_file import read_file
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
+from polydom.server.cli.index_report import show
+from polydom.server.cli.index_summary import show_summary
 from polydom.server.runtime.describe_curves import describe_curves
 from polydom.server.runtime.describe_index import describe_index
 from tests.support import told

@@ -3,17 +3,14 @@
 import inspect
 from collections.abc import Iterator
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
-from polydom.indexer.commands.app import app
+from polydom.server.cli.app import app
 from tools.generated_parts import table
-
-import_module("polydom.server.__main__")  # which adds the online commands
 
 # In the order in which one needs them.
 ORDER = (
@@ -28,8 +25,8 @@ ORDER = (
     "predict",
     "evaluate",
     "score",
+    "score_parts",
     "serve",
-    "top",
     "warm",
 )
 

@@ -16,11 +16,13 @@ from rich.console import Console
 from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
-from polydom.indexer.commands.report import facts_of, plot_race, show
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.machine_speed import MachineFactors, MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
+from polydom.server.cli.index_report import show
+from polydom.server.cli.select import plot_race
 from tests.support import projects, servers
 from tests.support.oracles.costs import feature_seconds
 from tests.support.progresses import Stages

@@ -12,10 +12,10 @@ from sklearn.datasets import load_breast_cancer
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.learner_race import LearnerChoice, choose_learner
 from polydom.indexer.building.training.quality import Judge
-from polydom.indexer.commands.report import show_race
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
 from polydom.models.selection.race import Race
+from polydom.server.cli.select import show_race
 
 X, y = load_breast_cancer(return_X_y=True)
 HASTY: Setting = {"name": "logistic", "max_iter": 1}

@@ -1,4 +1,4 @@
-"""`polydom score` as it is typed, and interrupted."""
+"""`polydom score` and `polydom score-parts` as they are typed, and interrupted."""
 
 import csv
 import json
@@ -123,9 +123,11 @@ def test_a_file_name_that_is_no_utf_8_is_one_row(index: Path, output: str) -> No
     (texts / "deeper").mkdir(parents=True)
     for name in (b"a.txt", b"b\xff.txt", b"c\nd.txt", b"deeper/\xe9\xc3\xa9.txt"):
         (texts / os.fsdecode(name)).write_text(HAM)
-    budget = ["--total-cpu" if output == "out" else "-b", "9s"]
-    command = ["score", str(index), str(texts), "-o", str(out), *OWN, *budget]
-    assert main(command) == 0
+    command, budget = "score", "-b"
+    if output == "out":
+        command, budget = "score-parts", "--total-cpu"
+    arguments = [str(index), str(texts), "-o", str(out), *OWN, budget, "9s"]
+    assert main([command, *arguments]) == 0
     if out.suffix == ".jsonl":
         found = [row["item"] for row in rows(index)]
     elif out.suffix == ".csv":
@@ -145,12 +147,15 @@ def test_a_folder_whose_name_is_no_utf_8_holds_answers_or_says_why_not(
     folder, items = index.parent / os.fsdecode(b"f\xff"), index.parent / "texts.jsonl"
     folder.mkdir()
     items.write_text(lines([HAM]))
-    start = ["score", str(index), str(items), *OWN, "-o"]
-    assert main([*start, str(folder / "o.jsonl"), "-b", "9s"]) == 0
+    start = [str(index), str(items), *OWN, "-o"]
+    assert main(["score", *start, str(folder / "o.jsonl"), "-b", "9s"]) == 0
     assert (folder / "o.jsonl").exists()
-    for more in (["o.parquet", "-b", "9s"], ["parts", "--total-cpu", "9s"]):
+    for command, output, budget in (
+        ("score", "o.parquet", "-b"),
+        ("score-parts", "parts", "--total-cpu"),
+    ):
         capsys.readouterr()
-        assert main([*start, str(folder / more[0]), *more[1:]]) == 1
+        assert main([command, *start, str(folder / output), budget, "9s"]) == 1
         error = capsys.readouterr().err.splitlines()[-1]
         assert "pyarrow opens no path that is not in UTF-8; rename it" in error
 
@@ -176,9 +181,11 @@ def test_score_replaces_nothing_but_answers(
     (folder / "link.jsonl").symlink_to("none")
     os.mkfifo(folder / "pipe.csv")
     before = sorted(folder.iterdir()), (folder / "texts.jsonl").read_bytes()
-    command = ["score", index, folder / "texts.jsonl", "-o", folder / output, *OWN]
-    budget = ["--total-cpu" if output == "file" else "-b", "9s"]
-    assert main([str(option) for option in [*command, *budget]]) == 1
+    command, budget = "score", "-b"
+    if output == "file":
+        command, budget = "score-parts", "--total-cpu"
+    items, out = folder / "texts.jsonl", folder / output
+    assert main([command, str(index), str(items), "-o", str(out), *OWN, budget, "9s"])
     assert message in capsys.readouterr().err
     assert (sorted(folder.iterdir()), (folder / "texts.jsonl").read_bytes()) == before
 
@@ -191,11 +198,12 @@ def test_score_replaces_nothing_but_answers(
         (("-b", "1s", "--label", "spam"), "--label needs --top: "),
         (("-b", "1s", "--label", "x", "--top", 1, "--resume"), "no rows before"),
         (("-b", "1s", "--label", "x", "--top", 1), "no class 'x'"),
-        (("-b", "1s", "--on", "dask://127.0.0.1:1"), "a cluster scores into a folder"),
+        (
+            ("-b", "1s", "--on", "dask://127.0.0.1:1"),
+            "`polydom score-parts` writes",
+        ),
         (("-b", "1s", "--on", "elsewhere"), "'elsewhere' is no place for workers"),
-        (("--total-cpu", "1s"), "--total-cpu is for scoring into a folder"),
-        (("-b", "1s", "--keep", "id"), "--keep is for scoring into a folder"),
-        ((), "say with --total-budget"),
+        (("-b", "1s", "-o", "out/"), "-o out: a file is needed; "),
     ],
 )
 def test_score_says_in_one_line_what_is_wrong(
@@ -220,7 +228,7 @@ def test_score_counts_money_where_the_index_does(tmp_path: Path) -> None:
 def into_folder(index: Path, *options: object) -> int:
     """Score the texts in parts."""
     items, output = index.parent / "texts.jsonl", f"{index.parent / 'out'}/"
-    start = ["score", index, items, "-o", output, *OWN]
+    start = ["score-parts", index, items, "-o", output, *OWN]
     return main([str(option) for option in [*start, *options]])
 
 
@@ -243,7 +251,7 @@ def test_score_says_what_a_total_buys_and_scores_nothing(
 ) -> None:
     index = save_index(tmp_path, unit="usd")
     (tmp_path / "texts.jsonl").write_text(lines([HAM, SPAM] * 60))
-    command = ["score", str(index), str(tmp_path / "texts.jsonl"), *OWN]
+    command = ["score-parts", str(index), str(tmp_path / "texts.jsonl"), *OWN]
     assert main([*command, "-b", "0.4", "--dry-run"]) == 0
     head, half, whole, double, last = capsys.readouterr().out.splitlines()
     assert head.split() == ["total", "an", "item", "price", "quality"]
@@ -259,7 +267,6 @@ def test_score_says_what_a_total_buys_and_scores_nothing(
     [
         (("-b", "60s"), "say with --total-cpu"),
         (("--total-cpu", "soon"), "such as 500ms, 60s, 5m or 2h"),
-        (("--total-cpu", "1s", "--top", 1), "--top is for scoring into a file"),
         (("--total-cpu", "1s", "--on", "ftp://x"), "is no place for workers"),
         (("--total-cpu", "1s", "--keep", "label"), "one of the answers' too"),
     ],

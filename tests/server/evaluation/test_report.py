@@ -1,11 +1,8 @@
 """What people see of an evaluation: tables, lines and a picture."""
 
 import io
-import re
-from pathlib import Path
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from polydom.server.evaluation.facts import (
@@ -16,7 +13,6 @@ from polydom.server.evaluation.facts import (
     Evaluation,
     Pair,
 )
-from polydom.server.evaluation.figure import draw
 from polydom.server.evaluation.report import show
 
 JUDGED: dict[str, Any] = {
@@ -139,19 +135,3 @@ def test_money_has_its_own_column() -> None:
     row = "polydom, 2 usd 0.750 ± 0.013 0.700 50.0% 25.0% 0.375 0.125 2.500"
     assert row in lines
     assert "[red]$m$.py:make - -" in lines
-
-
-@pytest.mark.parametrize("unit", ["s", "usd"])
-def test_a_picture_is_drawn(tmp_path: Path, unit: str) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "figure.svg"
-    draw(evaluation(unit), path)
-    texts = re.findall("<!-- (.*?) -->", path.read_text().replace(r"\$", "$"))
-    of, what = ("ms", "median time") if unit == "s" else ("usd", "mean cost")
-    own = f"[red]$m$.py:make, at its own {what}" if unit == "s" else "[red]$m$.py:make"
-    largest = f"largest plan, at its own {what}"
-    legend = ["polydom, within the budget", "prior", own, largest]
-    assert sorted(set(texts) & set(legend), key=texts.index)[0] == legend[0]
-    assert {*legend, f"budget of one item, {of}", "accuracy", "0.5", "2", "100%"} <= {
-        *texts
-    }

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import typer
 
-from polydom.indexer.commands.app import app
+from polydom.server.cli.app import app
 from tests.support.places import DOCS, ROOT
 
 PAGES = [
@@ -16,7 +15,6 @@ PAGES = [
     *sorted((ROOT / "benchmarks").rglob("*.md")),
     *sorted(DOCS.rglob("*.md")),
 ]
-import_module("polydom.server.__main__")  # which adds the online commands
 GROUP = typer.main.get_command(app)
 OPTIONS = {
     name: {"--help", *(o for p in command.params for o in (*p.opts, *p.secondary_opts))}

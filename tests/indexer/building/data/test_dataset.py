@@ -28,7 +28,7 @@ from polydom.indexer.building.data.dataset import (
     treat_rare_classes,
 )
 from polydom.indexer.building.project import Data, Project
-from polydom.indexer.commands.app import app
+from polydom.server.cli.app import app
 from tests.support.oracles.building import divide_groups_slowly
 from tests.support.progresses import Stages
 

@@ -22,7 +22,7 @@ from polydom.indexer.building.exits.plan_exits import (
 )
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
-from polydom.indexer.commands.report import facts_of
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence

@@ -13,10 +13,11 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.plan_exits import AnswerTimes
 from polydom.indexer.building.exits.schedules import ScheduleFitter, can_stop
 from polydom.indexer.building.project import ExitGoal
-from polydom.indexer.commands.report import build_lines, facts_of
+from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.scoring.prior import Prior
+from polydom.server.cli.index_report import build_lines
 from tests.support.stopping_records import draw_rows, label_rows
 
 PROJECT = """\

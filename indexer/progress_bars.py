@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -15,16 +16,15 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
-from polydom.models.selection.race import Race
+from .progress import OnProgress
 
-from ..progress import OnProgress
+if TYPE_CHECKING:
+    from polydom.models.selection.race import Race
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 REDRAW_S = 0.2  # between two pictures of a bar that no thread draws
-SHOWN = 0.01  # share of the time of which one line is worth it
 
 
 class StageTimes:
@@ -59,19 +59,6 @@ class StageTimes:
         """Seconds by stage, with those of no stage as "other"."""
         other = self._now() - self._began - sum(self.seconds.values())
         return {**self.seconds, "other": max(other, 0.0)}
-
-
-def show_times(seconds: Mapping[str, float], console: Console) -> None:
-    """Write a table of where the time went, but for what took hardly any."""
-    whole = sum(seconds.values())
-    table = Table("where the time went", "seconds", "share", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, took in seconds.items():
-        if took >= SHOWN * whole:
-            table.add_row(name, f"{took:,.1f}", f"{took / whole:.0%}")
-    table.add_row("in all", f"{whole:,.1f}", "")
-    console.print(table)
 
 
 class ProgressBars:
@@ -135,7 +122,7 @@ class ProgressBars:
             finally:
                 self._shown, bars.note = None, ""
 
-    def follow(self, race: Race) -> None:
+    def follow(self, race: "Race") -> None:
         """Say below the bar what a race's latest training showed."""
         if self._shown is not None:
             self._shown.note = latest(race)
@@ -154,7 +141,7 @@ class BarsWithNote(Progress):
             yield Text(self.note, no_wrap=True, overflow="ellipsis")
 
 
-def latest(race: Race) -> str:
+def latest(race: "Race") -> str:
     """Write who was trained last, on what, with what score and bound; the time left."""
     line = race.log[-1]
     if line.score is None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from polydom.indexer.commands.budget_table import (
+from polydom.server.cli.budget_table import (
     LADDERS,
     ROWS,
     budget_rows,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.indexer.commands.picture_file import import_figure, refuse_picture
+from polydom.server.cli.select import import_figure, refuse_picture
 
 pytest.importorskip("matplotlib")
 

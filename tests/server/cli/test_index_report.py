@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.report import build_lines, facts_of, show_schedules
+from polydom.indexer.index.facts import facts_of
+from polydom.server.cli.index_report import build_lines, show_schedules
 from tests.support import served
 
 SEARCH = {

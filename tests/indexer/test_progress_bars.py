@@ -7,11 +7,10 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.progress_bars import (
+from polydom.indexer.progress_bars import (
     ProgressBars,
     StageTimes,
     latest,
-    show_times,
 )
 from polydom.models.selection.race import Race, TrainingOutcome
 
@@ -117,7 +116,7 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
 def test_bar_without_a_thread_is_drawn_by_who_takes_the_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("polydom.indexer.commands.progress_bars.REDRAW_S", 0.0)
+    monkeypatch.setattr("polydom.indexer.progress_bars.REDRAW_S", 0.0)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     before = threading.active_count()
     with ProgressBars(console, threaded=False).stage("a", 3) as on_progress:
@@ -167,8 +166,3 @@ def test_times_of_stages_leave_out_those_within() -> None:
         raise KeyError
     seconds = times.facts()
     assert seconds == {"outer": 5, "inner": 7, "other": 8}
-    console = Console(file=io.StringIO(), width=60)
-    show_times({**seconds, "soon": 0.01, "reading": 1980.0}, console)
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
-    assert lines[1:] == [["reading", "1,980.0", "99%"], ["in", "all", "2,000.0"]]

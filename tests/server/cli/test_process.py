@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polydom.models.scoring.kernels.cached_njit import DECLARED
-from polydom.server.cli.compiling import EVERY_S, CompilingNotice
+from polydom.server.cli.process import EVERY_S, CompilingNotice
 from tests.support.clock import Clock
 from tests.support.commands import run
 from tests.support.served import FEATURES_FILE, save_index

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.report import facts_of, show
-from polydom.indexer.commands.summary import show_summary
+from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.index import Index
+from polydom.server.cli.index_report import show
+from polydom.server.cli.index_summary import show_summary
 from tests.support import numbers, served
 
 SEARCH = {"sets": 8, "expanded": 8, "complete": True, "alpha": 1.05, "tolerance": 0.0}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polydom.features.figures import show_accuracy, show_cost
+from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality, task_of
 
-from ..index.quality import WITHOUT_FEATURES, name_quality, task_of
-from .report import quality_columns
+from .index_report import quality_columns
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,6 +1,7 @@
 """`polydom init`, `build` and others; their answers apart from what libraries print."""
 
 import copy
+import io
 import json
 import math
 import subprocess
@@ -11,13 +12,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import RECIPES
-from polydom.indexer.commands.app import prints_to_stderr
-from polydom.indexer.commands.report import build_lines, skyline_facts
+from polydom.indexer.index.facts import skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
+from polydom.server.cli.build import show_times
+from polydom.server.cli.index_report import build_lines
+from polydom.server.cli.process import prints_to_stderr
 from tests.support import projects, served, told
 
 STAGES = {"reading items", "computing features", "training sets", "other"}
@@ -98,6 +102,18 @@ def test_build_writes_an_index_and_tells_its_facts(
     assert "16 possible" in detailed
     assert "what a budget buys" in detailed
     assert [word for word in words if word in detailed] == [*words]
+
+
+def test_a_build_shows_which_stages_took_the_time() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    show_times({"soon": 0.01, "reading": 1980.0, "other": 30.0}, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert lines[1:] == [
+        ["reading", "1,980.0", "99%"],
+        ["other", "30.0", "1%"],
+        ["in", "all", "2,010.0"],
+    ]
 
 
 def test_build_and_select_keep_their_work_beside_the_project(

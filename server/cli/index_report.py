@@ -1,119 +1,61 @@
-"""All there is to know of an index: plain facts, and the tables that show them."""
+"""An index on a terminal: in plain words first, all of its facts if asked."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+import typer
 
-from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import printable
 from polydom.features.figures import show_accuracy, show_cost, show_ms
-from polydom.features.sizes import Size, read_size, show_size
-
-from ..index.index import Index
-from ..index.mean_costs import mean_costs
-from ..index.quality import name_quality, task_of
-from .picture_file import import_figure
+from polydom.features.sizes import show_size
+from polydom.indexer.index.quality import name_quality, task_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-SKYLINE_SIZES = 4
-NAMED = 8  # learners that a plot of a race names; the others are grey
+    from polydom.indexer.index.index import Index
 
 
-def facts_of(index: Index) -> dict[str, Any]:
-    """Describe an index as plain data, the same facts that `show` prints."""
-    low, high = index.sizes
-    means = mean_coefficients(index)
-    facts: dict[str, Any] = {
-        "version": index.version,
-        "sizes": [low, high],
-        "candidates": len(index.qualities),
-        "task": task_of(measure_of(index)),
-        "measure": measure_of(index),
-        **index.lookup.facts(),
-        "skylines": [
-            skyline_facts(index, means, n)
-            for n in sizes_between(low, high, SKYLINE_SIZES)
-        ],
-    }
-    if index.package is not None:
-        package = index.package
-        facts |= {
-            "kind": package.kind,
-            "labels": list(package.labels),
-            "coverage": package.coverage,
-            "features": [feature.name for feature in package.features],
-            "learned": {
-                feature.name: msgspec.structs.asdict(feature.learned)
-                for feature in package.features
-                if feature.learned is not msgspec.UNSET
-            },
-            "sets": [list(package.names(row)) for row in range(len(package.masks))],
-            "overhead_us": package.overhead_s * 1e6,
-            "build": _shortened(package.meta),
-        }
-    return facts
+def show_index(
+    index: "Index", facts: dict[str, Any], as_json: bool, verbose: bool
+) -> None:
+    """Print the facts of an index: as one JSON object, or in words and tables."""
+    from rich.console import Console
+
+    from .index_summary import show_summary
+
+    if as_json:
+        _print_json(facts)
+        return
+    show_summary(index, facts, Console())
+    if verbose:
+        typer.echo()
+        show(facts, Console())
 
 
-def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
-    """Leave out items, and every single time that was measured."""
-    short = {key: value for key, value in meta.items() if key != "samples"}
-    if "curves" in meta:
-        short["curves"] = [_without_times(curve) for curve in meta["curves"]]
-    return short
+def show_costs(facts: dict[str, Any], as_json: bool, verbose: bool) -> None:
+    """Print what each feature takes by item size, as `polydom measure` does."""
+    from rich.console import Console
+
+    if as_json:
+        _print_json(facts)
+        return
+    write = show_curves if verbose else show_times_of
+    write(escaped(facts["build"]["curves"]), Console())
 
 
-def _without_times(curve: dict[str, Any]) -> dict[str, Any]:
-    """Leave out a curve's measured times."""
-    return {key: value for key, value in curve.items() if key != "measured"}
+def _print_json(facts: dict[str, Any]) -> None:
+    # JSON has no NaN and no infinity: both are written as null
+    typer.echo(msgspec.json.encode(facts).decode())
 
 
-def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Cost curves of what candidates take on average, early exits counted."""
-    if index.package is None:
-        return index.coefficients
-    return mean_costs(index.package, index.coefficients)
-
-
-def measure_of(index: Index) -> str:
-    """Return what quality is."""
-    return index.package.measure if index.package else "accuracy"
-
-
-def unit_of(index: Index) -> tuple[float, str]:
-    """Return the factor and the name to show costs in: seconds as microseconds."""
-    unit = str(index.package.meta.get("unit", "s")) if index.package else "s"
-    return (1e6, "us") if unit == "s" else (1.0, unit)
-
-
-def skyline_facts(
-    index: Index, means: NDArray[np.float64], size: Size
-) -> dict[str, Any]:
-    """List what is worth buying at one size, by ascending cost; `means` on average."""
-    rows = index.skyline(size).tolist()
-    package = index.package
-    factor, unit = unit_of(index)
-    return {
-        "size": size,
-        "unit": unit,
-        "measure": measure_of(index),
-        "skyline": [
-            {
-                "row": row,
-                "cost": index.cost_s(row, size) * factor,
-                "mean_cost": cost_at(means[row].tolist(), size) * factor,
-                "quality": float(index.qualities[row]),
-                "accuracy": index.accuracy(row),
-                "features": list(package.names(row)) if package else [],
-            }
-            for row in rows
-        ],
-    }
+def warn_if_busy(facts: dict[str, Any]) -> None:
+    """Say on standard error that costs were measured on a busy machine, if so."""
+    measured = facts["build"].get("measured")
+    if measured and measured["busy"]:
+        typer.echo(f"polydom: {busy_words(measured)}", err=True)
 
 
 def show(facts: dict[str, Any], console: "Console") -> None:
@@ -385,11 +327,10 @@ def show_schedules(facts: dict[str, Any], console: "Console") -> None:
         console.print(table)
 
 
-def show_times_of(facts: dict[str, Any], console: "Console") -> None:
+def show_times_of(curves: list[dict[str, Any]], console: "Console") -> None:
     """Print what each feature takes, by item size."""
     from rich.table import Table
 
-    curves = escaped(facts["build"]["curves"])
     table = Table(
         title="what features and the work they share take, by item size", box=None
     )
@@ -400,11 +341,6 @@ def show_times_of(facts: dict[str, Any], console: "Console") -> None:
         times = [show_ms(points[-1] * 1e3) for points in curve["points"]]
         table.add_row(str(curve["name"]), *times)
     console.print(table)
-
-
-def show_measured(facts: dict[str, Any], console: "Console") -> None:
-    """Print the cost curves that the facts of an index hold."""
-    show_curves(escaped(facts["build"]["curves"]), console)
 
 
 def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
@@ -469,77 +405,6 @@ def quality_columns(at: dict[str, Any]) -> dict[str, str]:
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"
     return columns
-
-
-def show_race(race: dict[str, Any], console: "Console") -> None:
-    """Print a race between learners: who got how much, who won."""
-    from rich.table import Table
-
-    table = Table(title=f"race by {race['strategy']}", box=None)
-    table.add_column("learner", no_wrap=True)
-    for name in ("trainings", "most examples", "last score", "CPU s"):
-        table.add_column(name, justify="right")
-    for learner, curve in sorted(race["curves"].items(), key=_standing):
-        spent_s = sum(seconds for _, _, seconds in curve)
-        most, score, _ = curve[-1]
-        won = "*" if learner == race["learner"] else " "
-        table.add_row(
-            f"{won} {learner}",
-            str(len(curve)),
-            str(most),
-            f"{score:.4f}",
-            f"{spent_s:.2f}",
-        )
-    console.print(table)
-    for learner, why in race["failed"].items():
-        console.print(f"{learner} failed: {why}", markup=False)
-    for learner, texts in race.get("warnings", {}).items():
-        console.print(f"{learner} warned: {texts[0].splitlines()[0]}", markup=False)
-    console.print(
-        f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
-        f"CPU s; training all would have taken about {race['full_s']:.1f}"
-    )
-
-
-def plot_race(race: dict[str, Any], path: Path) -> None:
-    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
-    figure = import_figure()(figsize=(11, 6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    ranked = sorted(race["curves"].items(), key=_standing)
-    best = sorted(race["curves"], key=lambda learner: -race["curves"][learner][-1][1])
-    lows = []
-    for learner, curve in sorted(ranked, key=lambda entry: best.index(entry[0])):
-        amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
-        if learner in best[:NAMED]:
-            left.plot(amounts, scores, marker=".", label=learner)
-            lows.append(min(scores))
-        else:
-            left.plot(amounts, scores, marker=".", color="0.85", zorder=1)
-    high = left.get_ylim()[1]
-    # A curve far below the best may leave the picture; it would flatten all others.
-    left.set_ylim(min(lows) - 0.1 * (high - min(lows)), high)
-    left.legend(fontsize=7)
-    left.set(xscale="log", xlabel="examples", ylabel="validation score")
-    names = [learner for learner, _ in reversed(ranked)]
-    given = [sum(line[0] for line in curve) for _, curve in reversed(ranked)]
-    right.barh(names, given)
-    right.set(xlabel="examples given in all")
-    right.tick_params(axis="y", labelsize=6)
-    left.set_title(f"race by {race['strategy']}")
-    figure.savefig(path, dpi=120)
-
-
-def _standing(entry: tuple[str, Any]) -> tuple[float, float]:
-    """Sort learners by most examples, then by last score, best first."""
-    _, curve = entry
-    return -curve[-1][0], -curve[-1][1]
-
-
-def sizes_between(low: Size, high: Size, count: int) -> list[Size]:
-    """Return a few sizes that show how the skyline changes, each once."""
-    if low == high:
-        return [low]
-    return [read_size(n) for n in np.geomspace(low, high, count).tolist()]
 
 
 def rounded(size: Any) -> str:

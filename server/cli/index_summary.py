@@ -10,20 +10,22 @@ from polydom.features.figures import show_accuracy, show_cost, show_number
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size
 from polydom.features.wording import listed
+from polydom.indexer.index.column_facts import ColumnFacts, column_lines
+from polydom.indexer.index.facts import (
+    mean_coefficients,
+    sizes_between,
+    skyline_facts,
+)
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.quality import name_quality
 
-from ..index.column_facts import ColumnFacts, column_lines
-from ..index.index import Index
-from ..index.quality import name_quality
 from .budget_table import show_budgets
-from .report import (
+from .index_report import (
     best_of,
     busy_words,
     doubt_of,
     escaped,
-    mean_coefficients,
     rounded,
-    sizes_between,
-    skyline_facts,
     tested_items,
     where_words,
 )

@@ -1,1 +1,0 @@
-"""The offline commands: init, build, measure, select, features."""

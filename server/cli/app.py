@@ -1,0 +1,73 @@
+"""The `polydom` command: every command with its example, in the order of its help."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from .build import build
+from .check import check
+from .evaluate import evaluate
+from .features import features
+from .init import init
+from .inspect import inspect
+from .measure import measure
+from .plan import plan
+from .predict import predict
+from .score import score
+from .score_parts import score_parts
+from .select import select
+from .serve import serve
+from .warm import warm
+
+# Whatever only one command needs is imported within that command's function: `serve`
+# must not wait for learners, nor `build` for the HTTP framework.
+COMMANDS = (
+    (init, "init PROJECT.toml"),
+    (check, "check PROJECT.toml"),
+    (build, "build PROJECT.toml -o my.pdx"),
+    (select, "select PROJECT.toml --plot race.png"),
+    (measure, "measure my.pdx -o here.pdx --data PROJECT.toml"),
+    (features, "features --kind image"),
+    (serve, "serve my.pdx --budget-ms 20 --port 8000"),
+    (inspect, "inspect my.pdx --html report.html"),
+    (plan, "plan my.pdx --size 120000 --budget-ms 5"),
+    (predict, "predict my.pdx cat.jpg --budget-ms 5"),
+    (score, "score my.pdx photos/ -o labels.parquet -b 60s"),
+    (score_parts, "score-parts my.pdx items.parquet -o out/ --total-cpu 90m"),
+    (evaluate, "evaluate my.pdx test.jsonl --budgets 1,2,5,20"),
+    (warm, "warm my.pdx"),
+)
+
+app = typer.Typer(
+    name="polydom",
+    help="Answer predictions inside a time budget, with the most accurate model "
+    "that fits.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command, example in COMMANDS:
+    app.command(epilog=f"Example: polydom {example}")(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"polydom {version('polydom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def polydom(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Say which version this is.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""

@@ -1,0 +1,135 @@
+"""The command that makes an index out of a project: `polydom build`."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from polydom.features.errors import Unfinished
+
+from .options import AsJson, CacheFolder, ProjectFile, Verbose
+from .process import interruptible, prints_to_stderr
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# What to say of a build or a race that was interrupted.
+SAME_AGAIN = "the same command goes on where it stopped"
+SHOWN = 0.01  # least share of the whole time of a stage that has a line of its own
+
+
+def build(
+    project: ProjectFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the index goes.")
+    ],
+    cache: CacheFolder = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Who does the work: local:8 for 8 processes here, dask://HOST:PORT, "
+            "ray://auto or ray://HOST:PORT; default: the project's.",
+            show_default=False,
+        ),
+    ] = None,
+    shared: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder that all workers see, in place of --cache; default: the "
+            "project's.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find which features are worth their time, and write that with models as an index.
+
+    Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
+    With [costs] measured = "later" it stops with exit code 3 where it needs times that
+    `polydom measure PROJECT.toml` has not taken yet.
+    """
+    from rich.console import Console
+
+    from polydom.indexer.building.build import build as build_index
+    from polydom.indexer.building.project import Project
+    from polydom.indexer.index.facts import facts_of
+    from polydom.indexer.progress_bars import ProgressBars
+
+    from .index_report import show_index, warn_if_busy
+
+    plan = Project.load(project)
+    places = {"on": on, "shared": None if shared is None else str(shared.absolute())}
+    named = {key: place for key, place in places.items() if place is not None}
+    cluster = msgspec.structs.replace(plan.cluster, **named)
+    plan = msgspec.structs.replace(plan, cluster=cluster)
+    bars = ProgressBars()
+    with (
+        interruptible(SAME_AGAIN),
+        tells_what_lacks(as_json),
+        prints_to_stderr(),
+        _shows_data(),
+    ):
+        index = build_index(
+            plan, output=output, cache=cache, progress=bars, watch=bars.follow
+        )
+    facts, times = facts_of(index), bars.times.facts()
+    if as_json:
+        warn_if_busy(facts)
+        facts = {**facts, "stages_s": times}
+    show_index(index, facts, as_json, verbose)
+    if not as_json:
+        show_times(times, Console())
+        own = "".join(f" --features {file}" for file in plan.features.files)
+        typer.echo(
+            f"wrote {output}; next: polydom serve {output}{own}\n"
+            f"how good it is on other labelled items: polydom evaluate {output}{own} "
+            f"TEST --budgets 1,5,20"
+        )
+
+
+@contextmanager
+def tells_what_lacks(as_json: bool) -> Iterator[None]:
+    """Print, where JSON is wanted, the work that another machine has to do first."""
+    try:
+        yield
+    except Unfinished as error:
+        if as_json:
+            typer.echo(json.dumps({"code": error.code, "message": str(error)}))
+        raise
+
+
+@contextmanager
+def _shows_data() -> Iterator[None]:
+    """Print on standard error how the data were understood, once they are read."""
+    log, handler = logging.getLogger("polydom.data"), logging.StreamHandler()
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
+
+
+def show_times(seconds: Mapping[str, float], console: "Console") -> None:
+    """Print the seconds of the longer stages, and of all together."""
+    from rich.table import Table
+
+    whole = sum(seconds.values())
+    table = Table("where the time went", "seconds", "share", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, took in seconds.items():
+        if took >= SHOWN * whole:
+            table.add_row(name, f"{took:,.1f}", f"{took / whole:.0%}")
+    table.add_row("in all", f"{whole:,.1f}", "")
+    console.print(table)

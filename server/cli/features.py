@@ -1,0 +1,64 @@
+"""The command that lists features: `polydom features`."""
+
+import json
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import AsJson, OwnFeatures
+from .process import prints_to_stderr
+
+if TYPE_CHECKING:
+    from polydom.features.feature import Feature
+
+
+class ItemKind(Enum):
+    """What an item can be."""
+
+    IMAGE = "image"
+    TEXT = "text"
+    RECORD = "record"
+
+
+def features(
+    kind: Annotated[
+        ItemKind | None, typer.Option(help="Only those for items of this kind.")
+    ] = None,
+    files: OwnFeatures = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the features a project may name, and the steps they share."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from polydom.features.loading import load_features, ready_made_features
+    from polydom.features.ready_made.learned_text import RECIPES
+
+    with prints_to_stderr():
+        own = load_features([], files or [])
+    rows: list[dict[str, str]] = [
+        {"name": name, "kind": of, "steps": ", ".join(steps), "what": what}
+        for name, of, steps, what in [
+            *map(_describe, ready_made_features()),
+            *((r.name, r.terms.kind, [r.terms.name], r.what) for r in RECIPES),
+            *map(_describe, own),
+        ]
+        if kind is None or of == kind.value
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    if kind is ItemKind.RECORD and not rows:
+        typer.echo("a record's features are its columns: see [[features.columns]]")
+        return
+    table = Table("name", "kind", "shared steps", "what", box=None)
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table)
+
+
+def _describe(feature: "Feature") -> tuple[str, str, list[str], str]:
+    """Return a feature's name, its items' kind, its steps, and its first sentence."""
+    what = (feature.function.__doc__ or "").strip().split("\n")[0]
+    return feature.name, feature.kind, [step.name for step in feature.needs], what

@@ -1,0 +1,44 @@
+"""The command that writes a project file to start from: `polydom init`."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polydom.features.errors import BadProject
+from polydom.features.outputs import refuse_place
+
+
+class Start(Enum):
+    """What the items of a new project are."""
+
+    IMAGES = "images"
+    TEXTS = "texts"
+    TABLE = "table"
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(
+        "PROJECT.toml"
+    ),
+    kind: Annotated[
+        Start, typer.Option(help="What the items are: decides which lines are live.")
+    ] = Start.IMAGES,
+) -> None:
+    """Write a commented project file to start from."""
+    from polydom.indexer.building.template import template
+
+    refuse_place(path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template(kind.value))
+    except FileExistsError as error:
+        what = f"is a folder; name a file: {path / 'PROJECT.toml'}"
+        raise BadProject(
+            f"{path} {what if path.is_dir() else 'exists; it is not overwritten'}"
+        ) from error
+    typer.echo(
+        f"wrote {path}; let [data] in it name your items, then: "
+        f"polydom build {path} -o my.pdx"
+    )

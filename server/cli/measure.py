@@ -1,0 +1,159 @@
+"""The command that measures costs on this machine: `polydom measure`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .build import SAME_AGAIN, tells_what_lacks
+from .options import AsJson, OwnFeatures, Verbose
+from .process import interruptible, prints_to_stderr
+
+
+def measure(
+    what: Annotated[
+        Path,
+        typer.Argument(metavar="INDEX|PROJECT.toml", help="A .pdx file, or a project."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where the new index goes, which may be INDEX."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROJECT.toml",
+            help="Measure INDEX on this project's items, not on the few it carries.",
+        ),
+    ] = None,
+    files: OwnFeatures = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            "--shared",
+            help="Where the build of PROJECT.toml keeps its work; default: the "
+            "project's shared folder, or .polydom-cache beside it.",
+            show_default=False,
+        ),
+    ] = None,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Of PROJECT.toml: take all times again, not just missing ones.",
+        ),
+    ] = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure on this machine what everything costs: of an index, or amid a build.
+
+    polydom measure INDEX -o NEW writes the index with what it costs here. Sets, models
+    and exits stay. What the build dropped, since other sets were as good and cheaper
+    there, stays dropped: only building again brings it back.
+
+    polydom measure PROJECT.toml -o INDEX takes the times that a build elsewhere left
+    open, for [costs] measured = "later". The index is written when nothing else lacks;
+    else the exit code is 3, and `polydom build` is to go on.
+    """
+    if not _is_index(what):
+        _refuse_options({"--data": data, "--features": files}, "INDEX")
+        return _measure_project(what, output, cache, anew, verbose, as_json)
+    _refuse_options({"--cache": cache, "--anew": anew}, "PROJECT.toml")
+    if output is None:
+        hint = "--output / -o"
+        raise typer.BadParameter("say where the new index goes", param_hint=hint)
+    return _measure_index(what, output, data, files, verbose, as_json)
+
+
+def _is_index(path: Path) -> bool:
+    """Tell an index from a project by how the file begins, or else by its name."""
+    from polydom.indexer.index.pdx_file import is_index
+
+    if path.suffix == ".pdx" or not path.is_file():
+        return path.suffix != ".toml"
+    return is_index(path)
+
+
+def _refuse_options(given: dict[str, Any], of: str) -> None:
+    """Refuse options that belong to the other kind of file."""
+    for name, value in given.items():
+        if value:
+            raise typer.BadParameter(f"this is for {of}", param_hint=name)
+
+
+def _measure_project(
+    project: Path,
+    output: Path | None,
+    cache: Path | None,
+    anew: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Take the times that a build lacks; show the index once nothing else lacks."""
+    from polydom.indexer.building.measure_project import measure_project
+    from polydom.indexer.index.facts import facts_of
+    from polydom.indexer.progress_bars import ProgressBars
+
+    from .index_report import show_index, warn_if_busy
+
+    with interruptible(SAME_AGAIN), tells_what_lacks(as_json), prints_to_stderr():
+        index = measure_project(
+            project, output=output, cache=cache, anew=anew, progress=ProgressBars()
+        )
+    facts = facts_of(index)
+    if as_json:
+        warn_if_busy(facts)
+    show_index(index, facts, as_json, verbose)
+    if not as_json:
+        done = (
+            f"wrote {output}" if output else "nothing is missing; -o writes the index"
+        )
+        typer.echo(done)
+
+
+def _measure_index(
+    index: Path,
+    output: Path,
+    data: Path | None,
+    files: list[Path] | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Write an index again, with the costs that its parts have here."""
+    from polydom.indexer.building.project import Project
+    from polydom.indexer.building.remeasure import (
+        carried_items,
+        project_items,
+        remeasure,
+    )
+    from polydom.indexer.index.facts import facts_of
+    from polydom.indexer.index.index import Index
+    from polydom.indexer.index.pdx_file import refuse_index
+    from polydom.indexer.progress_bars import ProgressBars
+
+    from .index_report import show_costs, warn_if_busy
+
+    refuse_index(output)
+    loaded = Index.load(index)
+    plan = None if data is None else Project.load(data)
+    with prints_to_stderr():
+        items = project_items(loaded, plan) if plan else carried_items(loaded)
+        remeasure(
+            loaded,
+            items,
+            ProgressBars(),
+            files=[*(files or []), *(plan.feature_files if plan else [])],
+            repeats=plan.costs.repeats if plan else None,
+        ).save(output)
+    facts = facts_of(Index.load(output))
+    warn_if_busy(facts)
+    show_costs(facts, as_json, verbose)
+    if not as_json:
+        typer.echo(
+            f"wrote {output}: the {facts['candidates']} feature sets of {index}, "
+            f"measured on {len(items)} items; sets that the build dropped stay dropped"
+        )

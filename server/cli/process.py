@@ -1,0 +1,98 @@
+"""What commands do to their own process: its output, Ctrl-C, garbage, compiling."""
+
+import ctypes
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+
+import typer
+
+# Seconds between two lines about compiling.
+EVERY_S = 3.0
+PYTHONS_OWN = gc.get_threshold()
+
+
+def collect_seldom() -> None:
+    """Collect garbage seldom while a command starts.
+
+    Imports and loading make a million objects, nearly all of which stay in use.
+    """
+    gc.set_threshold(20_000, 50, 100)
+
+
+def collect_as_usual() -> None:
+    """Collect garbage as often as Python does, now that requests make garbage."""
+    gc.set_threshold(*PYTHONS_OWN)
+
+
+@contextmanager
+def interruptible(how_to_go_on: str) -> Iterator[None]:
+    """End the command with code 130 on Ctrl-C, after a line on how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\ninterrupted; {how_to_go_on}", err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def prints_to_stderr() -> Iterator[None]:
+    """Send to standard error whatever Python or compiled code prints meanwhile.
+
+    The processes that start meanwhile do the same. Standard output then holds only the
+    command's own answer, which a script may read.
+    """
+    _flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # the caller closed standard output
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush() -> None:
+    """Write out the buffers of Python and of the C library."""
+    for stream in (sys.stdout, sys.__stdout__):
+        if stream is not None:
+            stream.flush()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).fflush(None)
+
+
+class CompilingNotice:
+    """Says on standard error that kernels are compiled: at the first, then at times.
+
+    It writes whole lines, so that progress bars and logs stay readable between them.
+    `now` is the monotonic clock.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._count = 0
+        self._said_s = 0.0
+
+    def __call__(self, kernel: str) -> None:
+        """Count a kernel whose compilation begins."""
+        now_s = self._now()
+        if not self._count:
+            self._said_s = now_s
+            self._say("compiling for this processor, once; it takes 5 to 15 s")
+        elif now_s - self._said_s >= EVERY_S:
+            self._said_s = now_s
+            self._say(f"compiling still: {self._count} kernels are done")
+        self._count += 1
+
+    def _say(self, what: str) -> None:
+        print(f"polydom: {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,159 @@
+"""The command that races learners, and the race as a table: `polydom select`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from polydom.features.errors import BadInput
+from polydom.features.outputs import head_of, refuse_output
+
+from .build import SAME_AGAIN
+from .options import AsJson, CacheFolder, ProjectFile
+from .process import interruptible, prints_to_stderr
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ENDINGS = (".png", ".svg", ".pdf")
+# In the beginning of what matplotlib writes; of a PDF a comment that it alone has.
+OWN_MARKS = (b"Matplotlib", b"%\xac\xdc \xab\xba")
+NAMED = 8  # learners that a picture names; the others are grey
+
+
+def select(
+    project: ProjectFile,
+    strategy: Annotated[
+        str,
+        typer.Option(help="gain-per-second, daub, all, uniform or halving."),
+    ] = "gain-per-second",
+    cache: CacheFolder = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw curves and allocations to this PNG.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race learners on all of the project's features; name the one to use.
+
+    Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
+    """
+    from rich.console import Console
+
+    from polydom.indexer.building.build import Builder, open_cluster
+    from polydom.indexer.building.project import Project
+    from polydom.indexer.progress_bars import ProgressBars
+    from polydom.models.selection.select import find_strategy
+
+    find_strategy(strategy)
+    if plot is not None:
+        refuse_picture(plot)
+    bars = ProgressBars()
+    plan = Project.load(project)
+    with interruptible(SAME_AGAIN), prints_to_stderr():
+        workers, kept = open_cluster(plan, cache=cache)
+        builder = Builder(plan, kept, bars, bars.follow, strategy, workers=workers)
+        race = builder.choice.facts
+    if plot is not None:
+        plot_race(race, plot)
+    if as_json:
+        # JSON has no NaN and no infinity: both are written as null
+        typer.echo(msgspec.json.encode(race).decode())
+    else:
+        show_race(race, Console())
+
+
+def show_race(race: dict[str, Any], console: "Console") -> None:
+    """Print how much each learner got, its last score, and which one wins."""
+    from rich.table import Table
+
+    table = Table(title=f"race by {race['strategy']}", box=None)
+    table.add_column("learner", no_wrap=True)
+    for name in ("trainings", "most examples", "last score", "CPU s"):
+        table.add_column(name, justify="right")
+    for learner, curve in sorted(race["curves"].items(), key=_most_examples_first):
+        spent_s = sum(seconds for _, _, seconds in curve)
+        most, score, _ = curve[-1]
+        won = "*" if learner == race["learner"] else " "
+        table.add_row(
+            f"{won} {learner}",
+            str(len(curve)),
+            str(most),
+            f"{score:.4f}",
+            f"{spent_s:.2f}",
+        )
+    console.print(table)
+    for learner, why in race["failed"].items():
+        console.print(f"{learner} failed: {why}", markup=False)
+    for learner, texts in race.get("warnings", {}).items():
+        console.print(f"{learner} warned: {texts[0].splitlines()[0]}", markup=False)
+    console.print(
+        f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
+        f"CPU s; training all would have taken about {race['full_s']:.1f}"
+    )
+
+
+def plot_race(race: dict[str, Any], path: Path) -> None:
+    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
+    figure = import_figure()(figsize=(11, 6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    ranked = sorted(race["curves"].items(), key=_most_examples_first)
+    best = sorted(race["curves"], key=lambda learner: -race["curves"][learner][-1][1])
+    lows = []
+    for learner, curve in sorted(ranked, key=lambda entry: best.index(entry[0])):
+        amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
+        if learner in best[:NAMED]:
+            left.plot(amounts, scores, marker=".", label=learner)
+            lows.append(min(scores))
+        else:
+            left.plot(amounts, scores, marker=".", color="0.85", zorder=1)
+    high = left.get_ylim()[1]
+    # A curve far below the best may leave the picture; it would flatten all others.
+    left.set_ylim(min(lows) - 0.1 * (high - min(lows)), high)
+    left.legend(fontsize=7)
+    left.set(xscale="log", xlabel="examples", ylabel="validation score")
+    names = [learner for learner, _ in reversed(ranked)]
+    given = [sum(line[0] for line in curve) for _, curve in reversed(ranked)]
+    right.barh(names, given)
+    right.set(xlabel="examples given in all")
+    right.tick_params(axis="y", labelsize=6)
+    left.set_title(f"race by {race['strategy']}")
+    figure.savefig(path, dpi=120)
+
+
+def refuse_picture(path: Path) -> None:
+    """Refuse a picture that could not be drawn, before anything is computed for it.
+
+    Raises
+    ------
+    BadInput
+        If the name's ending is unknown, matplotlib is not installed, or
+        `refuse_output` refuses the path. A picture that matplotlib drew may be
+        replaced.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise BadInput(f"--plot {path}: one of {', '.join(ENDINGS)} is needed")
+    refuse_output(path, "a figure", _is_own, example="figure.png", option="--plot")
+    import_figure()
+
+
+def import_figure() -> Any:
+    """Return matplotlib's class of figures; BadInput where it is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BadInput(
+            "drawing needs matplotlib: pip install 'polydom[plot]'"
+        ) from error
+    return Figure
+
+
+def _is_own(path: Path) -> bool:
+    head = head_of(path)
+    return any(mark in head for mark in OWN_MARKS)
+
+
+def _most_examples_first(entry: tuple[str, Any]) -> tuple[float, float]:
+    """Sort learners by most examples, then by last score, best first."""
+    _, curve = entry
+    return -curve[-1][0], -curve[-1][1]
