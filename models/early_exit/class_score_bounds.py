@@ -1,7 +1,7 @@
-"""Class scores of a row from its sums, and what they can come to where it stopped."""
+"""Bounds of class scores, for rows that stopped before all base models were added."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
 from ..scoring.scorer import BaseModels, SumOfTerms
 
-Bounds = list[tuple[float, float]]  # of each class: least and most
+Bounds = list[tuple[float, float]]  # least and largest score, one pair per class
 Scores = list[float]
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -26,10 +26,13 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Least and most (T, R) that base models after each position of an order add.
+    """Bound the sum that base models after each position of an order can still add.
 
-    Rounding is in them: of sums in this order, in another, and of their difference.
-    None where base models have no bounds.
+    Returns
+    -------
+    Least and largest sums, (T, R) each, or None for base models without bounds. The
+    bounds include the rounding of sums in this order, of sums in any other order, and
+    of their difference.
     """
     try:
         least, most = terms.bounds()
@@ -42,9 +45,10 @@ def bound_sums(
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """By how much bounds of class scores are widened, and between what they lie: (3,).
+    """Return how bounds of class scores are rounded outwards: (width, least, largest).
 
-    Raw scores' own rounding is not in it.
+    `width` is added on either side; then both sides are cut to [least, largest]. The
+    rounding of raw scores is not included.
     """
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
@@ -56,35 +60,37 @@ def rounding_of(classifier: Classifier) -> Floats:
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
-    """Find how class scores (2,) follow from the difference of two raw scores.
+    """Return the function from the difference of two raw scores to class scores (2,).
 
-    One raw score is such a difference itself. None where they do not follow from it.
+    A classifier with one raw score has that score as its difference. None for a
+    classifier that has no such function.
     """
     head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
     if head.inputs == 1 and head.link != LOGISTIC:
         return head.scores_by
     if head.link == LOGISTIC and head.inputs == 1:
 
-        def scores(apart: float) -> Scores:
-            share = logistic(gain * apart)
+        def scores(difference: float) -> Scores:
+            share = logistic(gain * difference)
             return [1.0 - share, share]
 
         return scores
     if head.link == SOFTMAX:
-        return lambda apart: [logistic(-gain * apart), logistic(gain * apart)]
+        return lambda d: [logistic(-gain * d), logistic(gain * d)]
     if head.link == MARGIN and isinstance(scorer, SumOfTerms) and scorer.gives_shares():
-        return lambda apart: [0.5 - 0.5 * apart, 0.5 + 0.5 * apart]
+        return lambda d: [0.5 - 0.5 * d, 0.5 + 0.5 * d]
     return None
 
 
 def bound_by_difference(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> Callable[[int, float], Bounds] | None:
-    """Find how two classes' scores are bounded, where that can be said.
+    """Return the function that bounds the class scores of a two-class ensemble.
 
     Returns
     -------
-    A function of how many base models were used, at least 1, and of their sum.
+    A function of the number of base models used, >= 1, and of their sum; None for base
+    models without bounds and for scores that do not follow from one difference.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
@@ -94,7 +100,7 @@ def bound_by_difference(
     if classifier.head.link in (LOGISTIC, SOFTMAX):
         return _bound_logistic(least, most, classifier.head.gain, wide)
 
-    # Class scores ascend, and descend, with the difference.
+    # The first class's score falls as the difference grows, the second's rises.
     def bounds(used: int, total: float) -> Bounds:
         high, low = scores(total + least[used - 1])
         other, top = scores(total + most[used - 1])
@@ -109,7 +115,7 @@ def bound_by_difference(
 def _bound_logistic(
     least: Scores, most: Scores, gain: float, wide: float
 ) -> Callable[[int, float], Bounds]:
-    """Bound shares of two classes, which are logistic functions of their difference."""
+    """Bound the scores of two classes by the logistic function of their difference."""
 
     def bounds(used: int, total: float) -> Bounds:
         low = logistic(gain * (total + least[used - 1])) - wide
@@ -128,26 +134,23 @@ class ClassBounds:
     Attributes
     ----------
     least, most : (T, K)
-        What the base models after each position can add, rounding included.
+        Bounds of the sums that base models after each position add (`bound_sums`).
     head
-        Makes class scores of whole sums.
+        Head of the classifier: turns whole sums into class scores.
     rounding : (3,)
-        As `rounding_of` gives it.
+        Rounding outwards (`rounding_of`).
     bound
-        Compiled function that bounds scores.
+        Compiled `bound_scores`.
     """
 
     least: Floats
     most: Floats
     head: Head
     rounding: Floats
-    bound: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", entry(bound_scores))
+    bound: Any
 
     def of(self, used: int, totals: Floats) -> Bounds:
-        """Bounds of each class after `used` >= 1 base models."""
+        """Bound the score of each class after `used` >= 1 base models."""
         out, head = np.empty(2 * len(totals)), self.head
         sums = totals, self.least, self.most
         self.bound(*sums, used - 1, head.link, head.gain, self.rounding, out)
@@ -158,9 +161,10 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Bound what the scores of K > 2 classes can come to, where that can be said."""
+    """Return the bounds of K > 2 class scores; None for base models without bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None
     least, most = (np.ascontiguousarray(ends) for ends in sums)
-    return ClassBounds(least, most, classifier.head, rounding_of(classifier))
+    rounding = rounding_of(classifier)
+    return ClassBounds(least, most, classifier.head, rounding, entry(bound_scores))

@@ -1,7 +1,7 @@
-"""Ensembles that stop where a schedule says so."""
+"""Ensembles that stop early: after each base model a schedule says stop or go on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -29,11 +29,11 @@ from .class_score_bounds import (
     scores_by_difference,
 )
 
-NO_WIDTH = 2**62  # of rows for a kernel that there is not
+NO_WIDTH = 2**62  # wider than any row: no row is sent to a kernel that does not exist
 
 
 class EarlyAnswer(NamedTuple):
-    """What an ensemble that may stop early says of one row.
+    """The answer of an ensemble that may stop early, for one row.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class EarlyAnswer(NamedTuple):
     used
         Base models evaluated, 1 to T.
     scores
-        (K,) class scores where all T were evaluated: the classifier's own, but for the
-        last bits. Else None.
+        (K,) class scores of a row that took all T base models: the classifier's own
+        scores, but for the last bits. None for a row that stopped early.
     bounds
-        Where it stopped before: for each class the least and the most that its score
-        would come to, whatever the other base models say. None if they have no bounds,
-        as linear terms do.
+        Of a row that stopped early: for each class the least and the largest score
+        that the remaining base models could have led to. None for base models without
+        bounds, such as linear terms.
     """
 
     code: int
@@ -61,20 +61,16 @@ make_answer: Callable[[tuple[int, int, Scores | None, Bounds | None]], EarlyAnsw
 make_answer = partial(tuple.__new__, EarlyAnswer)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class _Evaluator:
-    """What stops by limits and what stops by margins have in common."""
+    """The common part of `EarlyExit` and `MarginExit`; `make_evaluator` makes both."""
 
-    classifier: Classifier  # decides where neither the schedule nor a clear sum does
+    classifier: Classifier  # decides rows whose whole sum is too near to a tie
     terms: BaseModels
     schedule: Schedule | MarginSchedule
-    stops: Limits | Margins  # the schedule's rule, for kernels
-    packed: PackedTerms | None  # the terms for kernels, where there are any
-    start: Floats = field(init=False)  # (R,) sums before the first base model
-
-    def __post_init__(self) -> None:
-        start = self.stops.start(self.terms.base_bias())
-        object.__setattr__(self, "start", start)
+    stops: Limits | Margins  # the schedule's rule, as kernels take it
+    packed: PackedTerms | None  # the base models as kernels take them; None: no kernel
+    start: Floats  # (R,) sums before the first base model
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_evaluator, (self.classifier, self.terms, self.schedule)
@@ -85,31 +81,32 @@ class _Evaluator:
         return self.terms.size
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this again."""
+        """Name the arrays from which `load_early_exit` makes this evaluator again."""
         return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """(N,) labels."""
+        """Labels (N,) of rows (N, width)."""
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """(N,) positions of the chosen classes, and base models used for each."""
+        """Positions of the chosen classes (N,), and the base models used (N,)."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         totals, codes = self._follow(X)
         chosen = self._chosen(totals, codes)
-        open_ = (codes & 3 == UNDECIDED) & ~self.stops.clear(totals)
-        if open_.any():
+        near_tie = (codes & 3 == UNDECIDED) & ~self.stops.clear(totals)
+        if near_tie.any():
             try:
-                chosen[open_] = self._exact(X[open_])
+                chosen[near_tie] = self._exact(X[near_tie])
             except BadRow:
-                self.classifier.scorer.raw(X)  # which names the row by its place in X
+                # The error must name the row by its place in X, not among near ties.
+                self.classifier.scorer.raw(X)
                 raise
         return chosen, codes >> 2
 
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of rows X; NaN totals decide nothing."""
+        """Totals (N, R) and codes (N,) of rows X; a NaN total decides nothing."""
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
             return packed.follow(np.ascontiguousarray(X))
@@ -117,55 +114,40 @@ class _Evaluator:
             scores = self.terms.base_scores(X)[:, self.schedule.order]
             scores[:, 0] += self.start
             totals, codes = self.stops.follow(scores.cumsum(axis=1))
-        # Terms may be too large for another order of adding, or no finite numbers.
+        # Sums of very large or infinite terms depend on the order of adding.
         open_ = (codes & 3 == UNDECIDED) | ~np.isfinite(totals).all(axis=1)
         totals[open_], codes[open_] = np.nan, 4 * self.size + UNDECIDED
         return totals, codes
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """(N,) classes, except where whole sums are near a tie."""
+        """Classes (N,); of whole sums near a tie they are not final."""
         return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
-        """Choices by whole sums, added in the order that rounds as it should."""
+        """Choices (N,) by whole sums, added in the original library's order."""
         return self.classifier.head.choose(self.classifier.scorer.raw(X))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class EarlyExit(_Evaluator):
-    """An ensemble for two classes that stops where a schedule says so.
+    """An ensemble for two classes that stops each row where its schedule says so.
 
-    At the ensemble's own threshold whole sums decide as the original's `predict`, at
-    another operating point as `Schedule.evaluate` does. Immutable; safe to share
-    between threads.
+    A row that takes all base models is decided as the original's `predict` decides at
+    the ensemble's own threshold, and as `Schedule.evaluate` decides at another
+    threshold. Immutable; safe to share between threads.
     """
 
     stops: Limits
-    # What `choose` and `answer` would else ask of others for each row.
-    width: int = field(init=False)
-    enter: Any = field(init=False)
-    follow_one: Any = field(init=False)
-    at: int = field(init=False)
-    bias: float = field(init=False)
-    count: int = field(init=False)
-    scores: Callable[[float], Scores] | None = field(init=False)
-    bounds: Callable[[int, float], Bounds] | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        _Evaluator.__post_init__(self)
-        packed, terms = self.packed, (self.classifier, self.terms, self.schedule.order)
-        asked = {
-            "width": packed.width if packed else NO_WIDTH,
-            "enter": packed and packed.enter,
-            "follow_one": packed and packed.follow_one,
-            "at": packed.at if packed else 0,
-            "bias": float(self.terms.base_bias()[0]),
-            "count": self.terms.size,
-            "scores": scores_by_difference(self.classifier),
-            "bounds": bound_by_difference(*terms),
-        }
-        for name, value in asked.items():
-            object.__setattr__(self, name, value)
+    # Copies of attributes of others: looking these up for each row would cost as much
+    # as some trees.
+    width: int
+    enter: Any
+    follow_one: Any
+    at: int
+    bias: float
+    count: int
+    scores: Callable[[float], Scores] | None
+    bounds: Callable[[int, float], Bounds] | None
 
     def __repr__(self) -> str:
         return (
@@ -175,12 +157,12 @@ class EarlyExit(_Evaluator):
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
-        # What `takes` says, here where a call would cost as much as some trees.
+        # As `PackedTerms.takes`, inlined: a call would cost as much as some trees.
         try:
             fits = (
                 row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
             )
-        except AttributeError:  # no array, which is asked for here at no cost
+        except AttributeError:  # not an array
             fits = False
         if fits:
             answer: int = self.enter(row, self.at)
@@ -190,12 +172,12 @@ class EarlyExit(_Evaluator):
         return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Evaluate one full row (width,) once: what `choose` gives, and its scores.
+        """Choose as `choose` does, and tell the scores, in one evaluation.
 
         Raises
         ------
         BadRow
-            If a linear term that it came to is no finite number.
+            If a linear term that was evaluated is not a finite number.
         """
         try:
             fits = (
@@ -220,39 +202,32 @@ class EarlyExit(_Evaluator):
         return make_answer((answer, used, self.classifier.scores(row).tolist(), None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
-        """Code and sum of one row that no kernel takes, as a kernel gives them."""
+        """Code and sum of one row without a kernel, as a kernel returns them."""
         (total,), (code,) = self._follow(row[None])
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
         return int(code), float(total[0])
 
     def _exact(self, X: Rows) -> Codes:
-        """Choices by whole sums, added in the order that rounds as it should."""
         threshold = self.stops.threshold
         if threshold == -float(self.terms.base_bias()[0]):
             return _Evaluator._exact(self, X)
         sums = whole_sums(self.terms.base_scores(X)[:, :, 0])
         if not np.isfinite(sums).all():
-            self.classifier.scorer.raw(X)  # refuses what has a gap
+            self.classifier.scorer.raw(X)  # raises BadRow for a missing value
         return (sums >= threshold).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class MarginExit(_Evaluator):
-    """An ensemble for K > 2 classes that stops where a schedule says so.
+    """An ensemble for K > 2 classes that stops each row where its schedule says so.
 
     Immutable; safe to share between threads.
     """
 
     stops: Margins
-    bounds: ClassBounds | None = field(init=False)
-    choose_whole: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        _Evaluator.__post_init__(self)
-        bounds = bound_by_class(self.classifier, self.terms, self.schedule.order)
-        object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "choose_whole", entry(choose_whole))
+    bounds: ClassBounds | None
+    choose_whole: Any  # compiled: class and scores of whole sums
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -269,12 +244,12 @@ class MarginExit(_Evaluator):
         return chosen if chosen >= 0 else self.classifier.choose(row)
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Evaluate one full row (width,) once: what `choose` gives, and its scores.
+        """Choose as `choose` does, and tell the scores, in one evaluation.
 
         Raises
         ------
         BadRow
-            If a linear term that it came to is no finite number.
+            If a linear term that was evaluated is not a finite number.
         """
         packed = self.packed
         if packed is not None and packed.takes(row):
@@ -298,7 +273,7 @@ class MarginExit(_Evaluator):
         return make_answer((chosen, used, whole, None))
 
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
-        """Class of whole sums (K,), below 0 near a tie, and else their scores (K,)."""
+        """Class of whole sums (K,) and class scores (K,); class -1 near a tie."""
         head, scores = self.classifier.head, np.empty(len(totals))
         chosen = self.choose_whole(totals, head.link, head.rule, head.gain, scores)
         return chosen, scores
@@ -316,23 +291,45 @@ def make_evaluator(
     """Make the evaluator that follows a schedule for these base models."""
     if isinstance(schedule, MarginSchedule):
         margins = Margins(schedule.margin)
-        packed = terms.pack(schedule.order, margins)
-        return MarginExit(classifier, terms, schedule, margins, packed)
+        return MarginExit(
+            classifier=classifier,
+            terms=terms,
+            schedule=schedule,
+            stops=margins,
+            packed=terms.pack(schedule.order, margins),
+            start=margins.start(terms.base_bias()),
+            bounds=bound_by_class(classifier, terms, schedule.order),
+            choose_whole=entry(choose_whole),
+        )
     limits = Limits(schedule.lower, schedule.upper, schedule.threshold)
     packed = terms.pack(schedule.order, limits)
-    return EarlyExit(classifier, terms, schedule, limits, packed)
+    return EarlyExit(
+        classifier=classifier,
+        terms=terms,
+        schedule=schedule,
+        stops=limits,
+        packed=packed,
+        start=limits.start(terms.base_bias()),
+        width=packed.width if packed else NO_WIDTH,
+        enter=packed and packed.enter,
+        follow_one=packed and packed.follow_one,
+        at=packed.at if packed else 0,
+        bias=float(terms.base_bias()[0]),
+        count=terms.size,
+        scores=scores_by_difference(classifier),
+        bounds=bound_by_difference(classifier, terms, schedule.order),
+    )
 
 
 def digest_model(model: Model) -> NDArray[np.uint8]:
-    """Hash the arrays of a model, with their names, types and shapes: (8,)."""
-    made = blake2b(digest_size=8)
+    """Hash the names, types, shapes and contents of a model's arrays: (8,) bytes.
+
+    A stored schedule holds the digest, so that it is not read for another model.
+    """
+    digest = blake2b(digest_size=8)
     for name, array in sorted(model.arrays().items()):
-        made.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        made.update(_bytes(array))
-    return np.frombuffer(made.digest(), np.uint8)
-
-
-def _bytes(array: NDArray[Any]) -> Any:
-    if array.dtype.hasobject:  # labels, of which the array only has addresses
-        return repr(array.tolist()).encode()
-    return np.ascontiguousarray(array).tobytes()
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        # An array of objects, such as labels, holds addresses only.
+        objects = array.dtype.hasobject
+        digest.update(repr(array.tolist()).encode() if objects else array.tobytes())
+    return np.frombuffer(digest.digest(), np.uint8)
