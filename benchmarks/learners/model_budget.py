@@ -77,9 +77,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
                 if name == "grid":
                     chosen = choose_nested(race, classes, quanta=quanta, slack=0.5)
                 else:
-                    chosen = choose_class(
-                        race, classes, quanta=quanta, deviation=0.5
-                    ).chosen
+                    chosen = choose_class(race, classes, quanta=quanta, deviation=0.5)
                 found[name].append(excess(classes, risks, chosen, quanta))
         line = math.sqrt(CLASSES * math.log(quanta) / quanta)
         means = {name: statistics.fmean(values) for name, values in found.items()}

@@ -1,15 +1,15 @@
-"""Choosing among model classes under a budget of computation (OBMS).
+"""OBMS: choose a model class under a budget of computation.
 
-A quantum of computation trains class i on n_i more examples, the more the simpler the
-class. The aim is the class that would be best if it had the whole budget: least risk
-plus penalty at T n_i examples. Risks are training losses, so a race needs arms that
-report training scores.
+A class is a family of models, such as trees up to a depth. One quantum of computation
+trains class i on n_i more examples; simple classes get more examples for a quantum. The
+best class is the one with the least risk plus penalty if the whole budget of T quanta
+were spent on that class. Risks are training losses, so arms must report training
+scores. A penalty bounds the distance between a class's empirical risk and its true
+risk: a function of the examples seen, falling to 0. The penalties here are for losses
+in [0, 1], and are known up to the constant `scale` (OBMS, section 2.1).
 
-A penalty is how far a class's empirical risk may be from its true one: a function of
-the examples seen, falling to 0. Those here are for losses in [0, 1] and known up to the
-constant `scale`, as in section 2.1.
-
-`select` takes either algorithm for a strategy, once the classes are described:
+`choose_class` (Algorithm 1) is for unrelated classes, `choose_nested` (the coarse grid)
+for nested ones. Both are strategies of `select`, once the classes are described:
 
 >>> from functools import partial
 >>> from sklearn.datasets import load_breast_cancer
@@ -24,19 +24,18 @@ constant `scale`, as in section 2.1.
 >>> nested = partial(choose_nested, classes=classes, quanta=4)
 >>> select(trees, X, y, strategy=nested, scored=None).name
 '4'
->>> def unrelated(race):
-...     return choose_class(race, classes, quanta=6).chosen
+>>> unrelated = partial(choose_class, classes=classes, quanta=6)
 >>> select(trees, X, y, strategy=unrelated, scored=None).name
 '4'
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from polydom.features.errors import BadInput
 
-from ..scoring.model import Floats
 from .race import Race
 
 Penalty = Callable[[float], float]
@@ -44,38 +43,18 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """What is known of one class before it is trained.
+    """The description of a class before any training.
 
     Attributes
     ----------
     rows
-        The paper's n_i, examples that one quantum trains it on.
+        Examples that one quantum trains the class on: the paper's n_i.
     penalty
-        The paper's gamma_i.
+        Penalty as a function of the examples seen: the paper's gamma_i.
     """
 
     rows: int
     penalty: Penalty
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ClassChoice:
-    """What Algorithm 1 came to.
-
-    Attributes
-    ----------
-    chosen
-        The class most often queried.
-    quanta
-        How often each was.
-    average
-        The mean of the models after each query, where they were asked for: its risk is
-        near the oracle's where risks are convex (Theorem 2).
-    """
-
-    chosen: str
-    quanta: Mapping[str, int]
-    average: Floats | None
 
 
 def choose_class(
@@ -84,21 +63,20 @@ def choose_class(
     *,
     quanta: int,
     deviation: float = 1.0,
-    model: Callable[[str], Floats] | None = None,
-) -> ClassChoice:
+) -> str:
     """Spend a budget on unrelated classes by upper confidence (OBMS, Algorithm 1).
+
+    Every class gets one quantum; each further quantum goes to the class with the best
+    bound. The answer is the class that got most quanta.
 
     Parameters
     ----------
     race
-        Arms named as `classes`, given examples.
+        Arms with the same names as `classes`, given examples.
     quanta
-        The paper's T, at least one per class.
+        Budget, at least one quantum per class: the paper's T.
     deviation
-        The paper's kappa_2, the range of the losses.
-    model
-        Gives a class's current model as a vector, in a space where models of different
-        classes may be added.
+        Range of the losses: the paper's kappa_2.
 
     Raises
     ------
@@ -109,9 +87,8 @@ def choose_class(
     _need_same(race, classes)
     if quanta < len(classes):
         raise BadInput(f"{quanta} quanta for {len(classes)} classes; 1 each is needed")
-    counts = dict.fromkeys(classes, 0)
+    spent: Counter[str] = Counter()
     log_classes = math.log(len(classes))
-    total: Floats | None = None
 
     def optimistic(name: str, step: int) -> float:
         known, seen = classes[name], race.had(name)
@@ -124,25 +101,22 @@ def choose_class(
         )
 
     for step in range(1, quanta + 1):
-        name = next((n for n in race.active if not counts[n]), "") or min(
+        name = next((n for n in race.active if not spent[n]), "") or min(
             race.active, key=lambda name: optimistic(name, step)
         )
         race.train(name, race.had(name) + classes[name].rows)
-        counts[name] += 1
-        if model is not None and name not in race.failed:
-            total = model(name) + (0.0 if total is None else total)
-    average = None if total is None else total / quanta
-    return ClassChoice(max(race.active, key=counts.__getitem__), counts, average)
+        spent[name] += 1
+    return max(race.active, key=spent.__getitem__)
 
 
 def coarse_grid(
     classes: Mapping[str, ModelClass], *, quanta: float, slack: float = 0.5
 ) -> tuple[str, ...]:
-    """Pick the few of the nested classes that stand for all (OBMS, Definition 1).
+    """Pick a few nested classes that represent all of them (OBMS, Definition 1).
 
-    A smallest set S such that every class i has a j in S with
+    The grid is a smallest set S such that every class i has a class j in S with
     g_i <= g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S|
-    examples. Its size is logarithmic in the number of classes when penalties grow
+    examples. |S| is logarithmic in the number of classes if penalties grow
     polynomially.
 
     Raises
@@ -160,22 +134,23 @@ def coarse_grid(
         values = [c.penalty(quanta * c.rows / size) for c in classes.values()]
         cover = smallest_cover(values, slack)
         if len(cover) <= size:
-            # Further members break nothing, and |S| must be the size assumed.
+            # The penalties assume |S| = size, and more members do no harm.
             spare = [k for k in range(len(names)) if k not in cover]
             return tuple(names[k] for k in sorted(cover + spare[: size - len(cover)]))
     raise AssertionError("all classes together always cover themselves")
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Pick positions such that each value v has a picked one in [v, (1 + slack) v].
+    """Pick the fewest positions so that [v, (1 + slack) v] has a pick for each value v.
 
-    From the least uncovered value up, the largest still in reach covers the most.
+    Going up from the least uncovered value, the largest value within its interval
+    covers the most.
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
     while order:
-        reach = (1 + slack) * values[order[0]]
-        within = [k for k in order if values[k] <= reach]
+        most = (1 + slack) * values[order[0]]
+        within = [k for k in order if values[k] <= most]
         picked.append(within[-1])
         order = order[len(within) :]
     return picked
@@ -190,17 +165,24 @@ def choose_nested(
 ) -> str:
     """Choose among nested classes on a coarse grid (OBMS, equation 12).
 
-    The budget is shared equally by the grid's classes; the least sum of training loss
-    and penalty wins.
+    The classes of the grid share the budget equally. The class with the least sum of
+    training loss and penalty wins.
 
     Parameters
     ----------
-    race, classes
-        As for `choose_class`; the classes from the smallest up.
+    race
+        Arms with the same names as `classes`, given examples.
+    classes
+        Descriptions of the classes, from the smallest class to the largest.
     quanta
-        The paper's T, at least one per class of the grid.
+        Budget, at least one quantum per class of the grid: the paper's T.
     slack
-        The paper's lambda.
+        Width of the grid, > 0: the paper's lambda.
+
+    Raises
+    ------
+    BadInput
+        As `choose_class` and `coarse_grid`.
     """
     _need_same(race, classes)
     grid = coarse_grid(classes, quanta=quanta, slack=slack)
@@ -235,24 +217,24 @@ def _need_same(race: Race, classes: Mapping[str, ModelClass]) -> None:
 
 
 def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
-    """Penalise by the VC dimension d: scale * sqrt(d / n) (OBMS, equation 4)."""
+    """Return the penalty scale * sqrt(d / n) of a VC dimension d (OBMS, equation 4)."""
     if not (dimension > 0 and scale > 0):
         raise BadInput(f"dimension {dimension}, scale {scale}; both must be above 0")
     return lambda n: scale * math.sqrt(dimension / n)
 
 
 def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
-    """Penalise binary trees by their size: a VC dimension of order L log2(L D)."""
+    """Return the penalty of binary trees: a VC dimension of order L log2(L D)."""
     return vc_penalty(tree_dimension(leaves, features), scale=scale)
 
 
 def boosting_penalty(
     rounds: int, leaves: int, features: int, *, scale: float = 1.0
 ) -> Penalty:
-    """Penalise weighted votes of T trees of VC dimension d.
+    """Return the penalty of weighted votes of T trees of VC dimension d.
 
-    Their dimension is at most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and Schapire,
-    1997, theorem 8).
+    The dimension of the votes is at most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and
+    Schapire, 1997, theorem 8).
     """
     dimension = tree_dimension(leaves, features)
     votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))
