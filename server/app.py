@@ -23,23 +23,24 @@ from polydom.features.wording import nearest
 
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.bearer_tokens import Access, TokenGate, path_in_app
-from .http.openapi import document
+from .http.openapi_parts import document
 from .http.reply import RawReplies, error_reply
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import ROOT as OIP
 from .oip.rest import routes_of
 from .oip.service import InferenceService
 from .page.routes import DOCS, page_routes
-from .runtime.admission import Admission
-from .runtime.held_bytes import HeldBytes
+from .runtime.admission import Admission, HeldBytes
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
 from .settings import UNREAD_LIMIT, GrpcAt, Settings
-from .v1.admin import RELOAD, Admin
 from .v1.batch import BATCH, BatchEndpoint
-from .v1.info import (
+from .v1.openapi import V1_STRUCTS, describe_v1
+from .v1.operator_routes import (
     LIVEZ,
     READYZ,
+    RELOAD,
+    Admin,
     direct_probes,
     livez,
     readyz,
@@ -49,7 +50,6 @@ from .v1.info import (
     show_models,
     show_sample,
 )
-from .v1.openapi import V1_STRUCTS, describe_v1
 from .v1.predict import PREDICT, Predict
 
 # Longest time that the computing thread may keep the interpreter from the one that

@@ -41,9 +41,9 @@ from polydom.server.engine.loading import load_index
 from polydom.server.evaluation.contenders import Contender, Said, WithinBudget
 from polydom.server.evaluation.contest import Contest
 from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
-from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
-from polydom.server.schema.predict import Terms
+from polydom.server.schema.wire import Terms
 
 from .. import report
 from .baselines import BASELINES, Answer

@@ -112,8 +112,8 @@ def serve(application: Any, port: int) -> None:
 def polydom(port: int, folder: Path, metered: bool = True) -> None:
     """The server under test."""
     from polydom.server.app import create_app
+    from polydom.server.metrics.counts import Metrics
     from polydom.server.ops.server import listen, run
-    from polydom.server.runtime.metrics import Metrics
 
     if not metered:
         Metrics.answered = lambda *arguments: None  # type: ignore[method-assign]

@@ -28,7 +28,7 @@ from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.errors import Overloaded
-from polydom.server.schema.batch import Totals
+from polydom.server.schema.wire import Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 

@@ -31,13 +31,13 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import HttpProtocol
-from polydom.server.runtime.metrics import Metrics, Timed, timed
+from polydom.server.metrics.counts import Metrics, Timed, timed
 from polydom.server.runtime.record_decoder import record_of
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Answer, encode
+from polydom.server.schema.wire import Answer, encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_request
 

@@ -14,7 +14,7 @@ from ..engine.execution import PlanExecution
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
-from ..schema.batch import Totals
+from ..schema.wire import Totals
 from .knapsack import Menu, Menus, Shape, solve
 from .menu_costs import menu_costs
 from .stream_budget import StreamBudget

@@ -16,7 +16,7 @@ from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality
 
-from ..schema.predict import Answer, Reason, Terms
+from ..schema.wire import Answer, Reason, Terms
 from .options import (
     BUDGETS,
     AsJson,
@@ -100,7 +100,7 @@ def answer_files(
     BadInput
         As `Translator.request`.
     """
-    from ..runtime.at_once import AtOnce
+    from ..runtime.translator import AtOnce
 
     at_once = AtOnce(translator)
     for path in items:

@@ -21,7 +21,7 @@ from typing import Protocol, Self
 
 from polydom.features.errors import BadInput
 
-from ..schema.predict import Answer
+from ..schema.wire import Answer
 from .items import AnyItem, packer_of
 from .messages import (
     AHEAD_BYTES,

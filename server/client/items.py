@@ -12,8 +12,8 @@ import msgspec
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.wording import without_mark
 
-from ..schema.predict import MSGPACK
 from ..schema.streams import JSON, JSON_LINES
+from ..schema.wire import MSGPACK
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 _BYTES = (bytes, bytearray, memoryview)

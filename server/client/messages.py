@@ -14,9 +14,8 @@ from polydom.features.errors import BadInput, PolydomError
 
 from .. import errors as server_errors
 from ..errors import Failure
-from ..schema.batch import Entry, ErrorEntry, Totals
-from ..schema.predict import MSGPACK, Answer
 from ..schema.streams import JsonLines, MsgpackStream, Stream
+from ..schema.wire import MSGPACK, Answer, Entry, ErrorEntry, Totals
 from .items import AnyItem, body_of
 
 FromBatch = Entry | ErrorEntry | Totals

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Self, TypeVar
 
-from ..schema.predict import Answer
+from ..schema.wire import Answer
 from .aio import AsyncClient, broken, silent
 from .items import AnyItem
 from .messages import GRACE_S, READ_BYTES, FromBatch

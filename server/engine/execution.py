@@ -17,7 +17,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
 
 from ..errors import Abandoned
-from ..schema.predict import Reason
+from ..schema.wire import Reason
 from .cost_drift import LEAST_S
 from .outcome import Outcome
 from .plan import Plan

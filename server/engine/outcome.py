@@ -2,7 +2,7 @@
 
 import msgspec
 
-from ..schema.predict import Reason
+from ..schema.wire import Reason
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..errors import TooLittleLeft
-from ..schema.predict import Reason
+from ..schema.wire import Reason
 from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .plan import Plan, make_plans

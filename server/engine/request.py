@@ -6,7 +6,7 @@ import msgspec
 
 from polydom.features.items import Item
 
-from ..schema.predict import OnInfeasible
+from ..schema.wire import OnInfeasible
 from .budget import Budget
 from .send_time import SendTime
 

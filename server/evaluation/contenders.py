@@ -14,9 +14,8 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..client.sync import Client
-from ..runtime.at_once import AtOnce
-from ..runtime.translator import Translator
-from ..schema.predict import Answer, Terms
+from ..runtime.translator import AtOnce, Translator
+from ..schema.wire import Answer, Terms
 from .labelled_items import LabelledItem
 
 

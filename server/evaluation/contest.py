@@ -10,7 +10,7 @@ import numpy as np
 from polydom.features.errors import PolydomError
 from polydom.indexer.progress import OnProgress
 
-from ..schema.predict import Answer
+from ..schema.wire import Answer
 from .contenders import Contender, Said
 from .labelled_items import LabelledItem
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.models import measures
 
-from ..schema.predict import Answer
+from ..schema.wire import Answer
 from .contenders import Contender
 from .contest import Contest, Reply
 from .facts import AtBudget, Beside, Bought, Confusion, Pair

@@ -12,9 +12,9 @@ from polydom.indexer.progress import Progress, Silence
 
 from ..client.sync import Client
 from ..engine.loading import load_index
-from ..runtime.at_once import AtOnce
+from ..runtime.translator import AtOnce
 from ..runtime.warm_up import open_translator
-from ..schema.predict import Answer, Terms
+from ..schema.wire import Answer, Terms
 from .contenders import (
     Contender,
     Prior,

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
-from ..runtime.held_bytes import HeldBody
+from ..runtime.admission import HeldBody
 from .headers import Headers
 
 # With a gzip header. And with that of zlib, which is deflate by RFC 9110, 8.4.1, or

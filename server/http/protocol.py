@@ -14,8 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..engine.request import Caller
 from ..errors import Failure, Overloaded
-from ..runtime.admission import Admission
-from ..runtime.held_bytes import HeldBytes
+from ..runtime.admission import Admission, HeldBytes
 from .loop_turn import turn_of
 from .raw_request import (
     END,

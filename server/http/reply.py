@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ..engine.request import Caller
 from ..errors import Failure
-from ..schema.predict import encode
+from ..schema.wire import encode
 
 JSON = b"application/json"
 # Seconds after which whoever was refused may ask again.

@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput, PolydomError
 
 from ..engine.request import Caller
 from ..http.headers import Headers
-from ..runtime.threads import run_off_loop
+from ..runtime.work_queue import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
 from .grpc_health import HEALTH, GrpcHealth

@@ -15,8 +15,8 @@ from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
 from ..schema.bounds import LARGE, USUAL_COLUMNS, check_record
-from ..schema.predict import Answer, PredictRequest
 from ..schema.record import decode_record
+from ..schema.wire import Answer, PredictRequest
 from .metadata import TensorFacts
 from .tensors import BYTES, Tensor
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from ..http.openapi import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
+from ..http.openapi_parts import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
 from .metadata import Live, ModelIndex, ModelMetadata, ModelReady, Ready, ServerFacts
 from .rest_body import InferAnswer, InferBody
 from .statistics import ModelsStatistics

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, nearest
 
 from ..engine.budget import Allowance, Deadline, read_amount
-from ..schema.predict import PredictRequest
+from ..schema.wire import PredictRequest
 from ..settings import Settings
 
 Parameter = bool | int | float | str

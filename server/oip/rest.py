@@ -14,8 +14,8 @@ from polydom.features.wording import describe_decode_error, without_mark
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, error_reply, json_reply, send_and_count
-from ..runtime.held_bytes import HeldBody
-from ..runtime.threads import run_off_loop
+from ..runtime.admission import HeldBody
+from ..runtime.work_queue import run_off_loop
 from .metadata import Live, ModelReady, Ready, config_of, server_facts
 from .rest_body import decode_infer
 from .service import InferenceService

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, without_mark
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
-from ..schema.predict import encode
+from ..schema.wire import encode
 from .items import MAX_ITEMS, Requested
 from .service import InferRequest, InferResponse
 from .tensors import Declared, Tensor, to_raw

@@ -20,9 +20,9 @@ from ..http.headers import Headers
 from ..runtime.admission import Admission
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
-from ..runtime.threads import run_off_loop
+from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE
-from ..schema.predict import Answer
+from ..schema.wire import Answer
 from .items import Items, Requested
 from .metadata import PLATFORM, ModelIndex, ModelMetadata
 from .parameters import Parameter, Parameters

@@ -10,7 +10,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 
-from ..runtime.threads import run_in_thread
+from ..runtime.work_queue import run_in_thread
 
 # Bytes of requests after which it is worth while, and seconds between two looks.
 WORTH, LOOK_S = 16 << 20, 0.5

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from ..runtime.metrics import Histogram, Metrics
+from ..metrics.counts import Histogram, Metrics
 
 
 class Duration(msgspec.Struct):

@@ -20,7 +20,7 @@ from ..errors import ReloadFailed
 from ..http.protocol import HttpProtocol
 from ..runtime.admission import ACCEPTED, waiting_at
 from ..runtime.repository import Repository
-from ..runtime.threads import run_in_thread
+from ..runtime.work_queue import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
 from .file_watch import POLL_S, Watch
 from .signal_socket import survive_strays

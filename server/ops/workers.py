@@ -24,12 +24,12 @@ from fastapi import FastAPI
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
 
-from ..http.prometheus import samples_of
+from ..metrics.across_workers import WorkerMetrics
+from ..metrics.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
 from .server import ReloadingServer, ServeOptions, run
 from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
-from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0
@@ -71,7 +71,7 @@ class Workers:
     dies of them, or does not end, nobody else opens them.
 
     The files are watched by this process alone; the workers' sockets are in `folder`
-    (worker_metrics.py).
+    (metrics/across_workers.py).
     """
 
     def __init__(

@@ -11,8 +11,8 @@ from polydom.features.items import Gaps
 
 from ..engine.cost_drift import LEAST_S
 from ..engine.send_time import HEAVY, SendTime
-from ..schema.predict import Answer, Terms, encode
-from .metrics import Timed
+from ..metrics.counts import Timed
+from ..schema.wire import Answer, Terms, encode
 from .translator import Translator
 
 SIZE = 1.0  # every record's

@@ -20,7 +20,7 @@ from polydom.features.tables.column_features import Codes, Columns
 from polydom.features.tables.exact_numbers import Shift
 from polydom.features.tables.text_columns import TextOf
 
-from ..schema.predict import Terms
+from ..schema.wire import Terms
 from .known_columns import KnownColumns
 
 NAN = math.nan

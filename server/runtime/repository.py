@@ -14,16 +14,15 @@ from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printab
 
 from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
+from ..metrics.counts import Metrics
 from ..schema.bounds import USUAL_COLUMNS
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .held_bytes import HeldBytes
-from .metrics import Metrics
+from .admission import HeldBytes
 from .model_names import AnyPath, name_paths
 from .served_model import ServedModel
-from .threads import run_in_thread
 from .translator import Translator
-from .work_queue import WorkQueue
+from .work_queue import WorkQueue, run_in_thread
 
 # Longest that opening a file may take; one that takes longer is left alone.
 LOAD_S = 120.0

@@ -17,17 +17,16 @@ from ..engine.planner import Choice
 from ..engine.request import Caller, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
+from ..metrics.counts import Metrics, Timed, timed
 from ..schema.facts import CurvesFacts, IndexFacts
-from ..schema.predict import PredictRequest, Terms, encode
+from ..schema.wire import PredictRequest, Terms, encode
 from .describe_curves import describe_curves
 from .describe_index import describe_index
 from .job import Job
-from .metrics import Metrics, Timed, timed
 from .record_answerer import RecordAnswerer
-from .threads import run_off_loop
 from .translator import Translator
 from .warm_up import WarmUp
-from .work_queue import WorkQueue
+from .work_queue import WorkQueue, run_off_loop
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no

@@ -9,14 +9,17 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Gaps, Item, make_item
 
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
+from ..engine.execution import execute
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
-from ..schema.predict import Answer, BestNext, PredictRequest, Terms
+from ..schema.wire import Answer, BestNext, PredictRequest, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
+
+AFTER_S = 1e-5  # what making an answer takes, until that is known
 
 
 class Translator:
@@ -233,3 +236,38 @@ def _tell_stop(answer: Answer, outcome: Outcome) -> None:
     answer.base_models_used, answer.base_models = used, count
     if outcome.score_bounds is not None:
         answer.score_bounds = outcome.score_bounds
+
+
+class AtOnce:
+    """Answers in the caller's own thread, which must be one.
+
+    What it takes to make an answer of an outcome is kept of every budget, as a server
+    keeps what sending takes.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._after = SendTime(usual=AFTER_S)
+
+    def answer(self, terms: Terms, payload: object) -> Answer:
+        """Answer for bytes, a string or a mapping; its budget starts with this call.
+
+        Raises
+        ------
+        BadInput
+            If the terms cannot be used.
+        BadItem, BadFeature
+            If it is no item of the index's kind, or a feature cannot be computed on it.
+        """
+        translator = self._translator
+        planner = translator.planner
+        arrived_s = planner.now()
+        item = translator.read(payload)
+        request = translator.request(terms, item, arrived_s, Caller(), self._after)
+        request = translator.weighed(request)
+        outcome = execute(planner, request)
+        at_once = replace(request, read_s=outcome.started_s)
+        answer = translator.answer(at_once, outcome)
+        now_s = planner.now()
+        self._after.add(now_s - outcome.finished_s, now_s)
+        return answer

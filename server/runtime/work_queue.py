@@ -7,10 +7,12 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
+
+from ..schema.bounds import LARGE
 
 T = TypeVar("T")
 Work = Callable[[], None]
@@ -19,6 +21,10 @@ _Entry = tuple[float, int, Work]
 # What late work gets of the thread's time while other work waits; never more, and it
 # never has to wait for ever.
 LATE_SHARE = 0.2
+
+
+# One: several would leave the loop a part of the interpreter each, and be no faster.
+_reader = ThreadPoolExecutor(1, "polydom-read")
 
 
 class WorkQueue:
@@ -133,3 +139,24 @@ def settle(done: "Future[T]", work: Callable[[], T]) -> None:
         done.set_result(work())
     except BaseException as error:  # whatever it is, the waiting task gets it
         done.set_exception(error)
+
+
+async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
+    """Call `read`; where there are many bytes not on the loop, and in short pieces."""
+    if size <= LARGE:
+        return read(*arguments)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_reader, read, *arguments)
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Do some work in a thread that ends with the process; give or raise its result.
+
+    The event loop's own threads would keep a process from stopping.
+    """
+    done: Future[T] = Future()
+    thread = threading.Thread(
+        target=settle, args=(done, work), name="polydom-load", daemon=True
+    )
+    thread.start()
+    return await asyncio.wrap_future(done)

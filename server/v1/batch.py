@@ -20,10 +20,10 @@ from ..batch.top_k import make_top_k
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
-from ..runtime.metrics import AnswerKind
+from ..metrics.counts import AnswerKind
 from ..runtime.repository import Repository
-from ..schema.batch import BatchTerms
 from ..schema.bounds import USUAL_COLUMNS
+from ..schema.wire import BatchTerms
 from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 

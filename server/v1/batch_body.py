@@ -19,15 +19,13 @@ from ..batch.ledger import CHUNK
 from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.held_bytes import HeldBody
-from ..runtime.threads import run_off_loop
-from ..schema.batch import BatchBody, BatchItem, BatchTerms
+from ..runtime.admission import HeldBody
+from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE, USUAL_COLUMNS, check_body, items_in
-from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.record import refuse_record
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
-from . import misplaced
-from .decode import UNSAID
+from ..schema.wire import MSGPACK, BatchBody, BatchItem, BatchTerms, PredictRequest
+from .decode import UNSAID, hint_of_many, hint_of_one
 
 # Items of one object; of a stream there may be any number.
 MOST_ITEMS = 1 << 16
@@ -240,7 +238,7 @@ def read_object(body: bytes) -> BatchBody:
             **{name: getattr(outer, name) for name in BatchTerms.__struct_fields__},
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        said = misplaced.of_many(error)
+        said = hint_of_many(error)
         said = said or describe_decode_error(error, BatchBody, body)
         raise BadInput(f"body: {said}") from error
 
@@ -277,7 +275,7 @@ def read_item(
         return (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(raw, packed=packed, error=error)
-        said = misplaced.of_one(error, raw, kind, packed=packed)
+        said = hint_of_one(error, raw, kind, packed=packed)
         document = b"" if packed else bytes(raw)
         said = said or describe_decode_error(error, BatchItem, document)
         raise BadInput(f"item: {said}") from error

@@ -7,9 +7,16 @@ from starlette.types import Message, Send
 from polydom.features.errors import PolydomError
 
 from ..errors import TooLarge, describe
-from ..schema.batch import Entry, ErrorEntry, Totals
-from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
 from ..schema.streams import JSON
+from ..schema.wire import (
+    MSGPACK,
+    Answer,
+    Entry,
+    ErrorEntry,
+    Totals,
+    encode,
+    encode_msgpack,
+)
 
 # Bytes of an answer to a caller of HTTP/1.0, which knows none in pieces.
 MOST_AT_ONCE = 64 << 20

@@ -1,20 +1,26 @@
 """Requests of `POST /v1/predict` read: bytes to an item and its terms."""
 
+import json
 import math
+import re
 from typing import Any
 
 import msgspec
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
-from polydom.features.wording import describe_decode_error, without_mark
+from polydom.features.wording import (
+    SHOWN,
+    describe_decode_error,
+    nearest,
+    without_mark,
+)
 
 from ..http.headers import Headers, read_query, type_and_budget_in
-from ..schema.bounds import USUAL_COLUMNS, check_body
-from ..schema.predict import MSGPACK, PredictRequest, Terms
+from ..schema.bounds import LARGE, USUAL_COLUMNS, check_body
 from ..schema.record import refuse_record
 from ..schema.streams import JSON
-from . import misplaced
+from ..schema.wire import MSGPACK, BatchItem, PredictRequest, Terms
 
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
@@ -24,6 +30,17 @@ _OWN = ("text/plain", "application/octet-stream")
 _DEFAULTS = {
     name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
 }
+_KEYS = PredictRequest.__struct_fields__
+_ITEMS = BatchItem.__struct_fields__
+# A key of the outermost object: a decoder names the place of any other.
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.S)
+_A_LIST = "Expected `object`, got `array`"
+_MORE = "trailing characters"
+# What other servers, and /v1/batch, call items of which there may be many.
+_MANY = ("items", "instances", "inputs")
+_SEVERAL = 'several items go to /v1/batch, as {"items": [...]} or one a line'
+# Characters of a column's value that are shown.
+_LONGEST_VALUE = 20
 _decode_json = msgspec.json.Decoder(PredictRequest).decode
 _decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
 
@@ -126,8 +143,8 @@ def _decode_object(
         return (_decode_msgpack if packed else _decode_json)(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         refuse_record(body, packed=packed, error=error)
-        said = misplaced.of_request(error)
-        said = said or misplaced.of_one(error, body, kind, packed=packed)
+        said = hint_of_request(error)
+        said = said or hint_of_one(error, body, kind, packed=packed)
         document = b"" if packed else body
         said = said or describe_decode_error(error, PredictRequest, document)
         raise BadInput(f"body: {said}") from error
@@ -167,3 +184,76 @@ def _read_header(given: str) -> float:
             "more, is needed"
         )
     return amount
+
+
+def hint_of_one(
+    error: Exception, body: bytes | msgspec.Raw, kind: Kind | None, *, packed: bool
+) -> str | None:
+    """Say where an item belongs that came alone; None where that is not what is wrong.
+
+    Parameters
+    ----------
+    error
+        What a decoder said of the body.
+    body
+        An object in JSON, or a map in msgpack where it is `packed`.
+    kind
+        What the index classifies; None where nobody knows.
+    """
+    if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
+        return None
+    wire: Any = msgspec.msgpack if packed else msgspec.json
+    try:
+        given = wire.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    field = "image_base64" if kind == "image" else kind
+    strange = {name: value for name, value in given.items() if name not in _KEYS}
+    name, value = next(iter(strange.items()), ("", None))
+    if field is None or field in given or nearest(name, _KEYS, 0.7):
+        return None
+    if isinstance(value, str) and kind != "record":
+        return f"{name[:SHOWN]!r} is unknown; give the {kind} as {field!r}"
+    if isinstance(value, dict):
+        return f"{name[:SHOWN]!r} is unknown; give the columns as 'record'"
+    if isinstance(value, list) or not (kind == "record" or "model" in given):
+        return None
+    shown = json.dumps({name[:SHOWN]: _shown(value)}, ensure_ascii=False)
+    more = ", ..." if len(strange) > 1 else ""
+    return f'no "record": put the columns in it: {{"record": {shown[:-1]}{more}}}}}'
+
+
+def hint_of_request(error: Exception) -> str | None:
+    """Say where several items belong that came as a request for one; None as above."""
+    said = str(error)
+    unknown = _UNKNOWN.fullmatch(said)
+    if said == _A_LIST:
+        return f"a list came; {_SEVERAL}"
+    if unknown is not None and unknown[1] in _MANY:
+        protocol = "; /v2/models/NAME/infer takes inputs" * (unknown[1] == "inputs")
+        return f"{unknown[1]!r} is unknown; {_SEVERAL}{protocol}"
+    return f"more came behind the first object; {_SEVERAL}" if _MORE in said else None
+
+
+def _shown(value: Any) -> Any:
+    is_long = isinstance(value, str) and len(value) > _LONGEST_VALUE
+    return value[:_LONGEST_VALUE] + "..." if is_long else value
+
+
+def hint_of_many(error: Exception) -> str | None:
+    """Say where the items of a batch belong that came as JSON; None as above."""
+    said = str(error)
+    unknown = _UNKNOWN.fullmatch(said)
+    if said == _A_LIST:
+        return 'a list came; put the items in an object: {"items": [...]}'
+    if unknown is not None and unknown[1] in _ITEMS:
+        return (
+            f'no "items": put each item in a list, {{"items": [{{"{unknown[1]}": '
+            "...}]}, or send one a line as application/jsonl"
+        )
+    if _MORE in said:
+        return (
+            "more came behind the first object; one a line is application/jsonl, which "
+            "curl sends by --data-binary"
+        )
+    return None

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..errors import Failure
-from ..http.openapi import (
+from ..http.openapi_parts import (
     ANY_OBJECT,
     MEANINGS,
     RAW,
@@ -13,10 +13,19 @@ from ..http.openapi import (
     in_query,
     ref,
 )
-from ..schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
 from ..schema.facts import CurvesFacts, Health, IndexFacts, ModelsFacts
-from ..schema.predict import MSGPACK, Answer, PredictRequest
 from ..schema.streams import JSON_LINES
+from ..schema.wire import (
+    MSGPACK,
+    Answer,
+    BatchBody,
+    BatchItem,
+    BatchTerms,
+    Entry,
+    ErrorEntry,
+    PredictRequest,
+    Totals,
+)
 
 _TERMS = {
     "model": "Name of the model that is asked; without one, the first that is served.",

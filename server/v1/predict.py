@@ -17,12 +17,12 @@ from ..http.body import arrival, coding_of, read_body
 from ..http.headers import model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
-from ..runtime.held_bytes import HeldBody
+from ..runtime.admission import HeldBody
 from ..runtime.record_decoder import RecordDecoder, record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
-from ..runtime.threads import run_off_loop
-from ..schema.predict import MSGPACK, Terms, encode, encode_msgpack
+from ..runtime.work_queue import run_off_loop
+from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
 from .decode import decode_request
 
 PREDICT = "/v1/predict"

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from polydom.server.errors import Overloaded
-from polydom.server.schema.predict import Reason
+from polydom.server.schema.wire import Reason
 from tests.support.exposed_metrics import exposed_labels
 from tests.support.manifests import CHART, DEPLOY
 

@@ -18,7 +18,7 @@ from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTime
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Answer, PredictRequest
+from polydom.server.schema.wire import Answer, PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
 from tests.support.oracles.engine import right_in_time

@@ -33,7 +33,7 @@ from polydom.server.engine.request import Caller, Request
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.ops.server import free_port
 from polydom.server.runtime.translator import Translator
-from polydom.server.schema.predict import encode
+from polydom.server.schema.wire import encode
 from polydom.server.settings import GrpcAt, Settings
 from tests.support.clock import Clock
 from tests.support.servers import ask, serving

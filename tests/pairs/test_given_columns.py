@@ -24,10 +24,9 @@ from polydom.indexer import BudgetClassifier, Index
 from polydom.server import Client, Scorer, score_items
 from polydom.server.batch.batch_plan import BatchPlan
 from polydom.server.cli.predict import line_of
-from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
-from polydom.server.schema.batch import Entry
-from polydom.server.schema.predict import Answer, Terms
+from polydom.server.schema.wire import Answer, Entry, Terms
 from tests.support.commands import run
 from tests.support.oracles.given import Drawn, best_with_one_more
 from tests.support.servers import ask, serving

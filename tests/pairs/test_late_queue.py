@@ -21,7 +21,7 @@ from polydom.server.runtime.job import Job
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
-from polydom.server.schema.predict import PredictRequest
+from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
 from tests.support.oracles.engine import queue_order

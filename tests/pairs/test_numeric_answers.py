@@ -21,7 +21,7 @@ from polydom.server.engine.execution import AnytimeExecution, begin, execute
 from polydom.server.engine.request import Caller, Request
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.translator import Translator
-from polydom.server.schema.predict import Answer, PredictRequest, encode
+from polydom.server.schema.wire import Answer, PredictRequest, encode
 from polydom.server.settings import Settings
 from tests.support import numbers, served
 from tests.support.commands import run

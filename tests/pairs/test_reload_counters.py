@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
-from polydom.server.http.prometheus import render
-from polydom.server.runtime.metrics import PlannerCounts, PlannerTotals
+from polydom.server.metrics.counts import PlannerCounts, PlannerTotals
+from polydom.server.metrics.prometheus import render
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import PredictRequest
+from polydom.server.schema.wire import PredictRequest
 from tests.support.repositories import run, started
 from tests.support.served import FEATURES_FILE, HAM, save
 from tests.support.servers import ask, serving

@@ -28,7 +28,7 @@ from polydom.server.errors import (
     describe,
 )
 from polydom.server.oip.grpc_calls import CODES
-from polydom.server.schema.predict import encode
+from polydom.server.schema.wire import encode
 
 ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
     (BadInput("x"), 400, "bad_input", "INVALID_ARGUMENT"),

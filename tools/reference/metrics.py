@@ -2,8 +2,16 @@
 
 from collections.abc import Iterator
 
-from polydom.server.http import cpu_throttling
-from polydom.server.http.prometheus import COUNTER, FAMILIES, GAUGE, HELP, HISTOGRAM
+from polydom.server.metrics.prometheus import (
+    COUNTER,
+    FAMILIES,
+    GAUGE,
+    HISTOGRAM,
+    THROTTLED,
+    THROTTLED_HELP,
+    WAITING,
+    WAITING_HELP,
+)
 from tools.generated_parts import table
 
 KINDS = {HISTOGRAM: "histogram", COUNTER: "counter", GAUGE: "gauge"}
@@ -21,8 +29,6 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         kind = KINDS.get(family.kind, "info")
         labels = ("version",) if kind == "info" else family.labels
         shown = ", ".join(f"`{label}`" for label in ("model", *labels))
-        name = f"{family.name}{ENDS.get(kind, '')}"
-        yield f"`{name}`", kind, shown, HELP[family.name]
-    waiting = "polydom_waiting"
-    yield f"`{waiting}`", "gauge", "", HELP[waiting]
-    yield f"`{cpu_throttling.NAME}_total`", "counter", "", cpu_throttling.HELP
+        yield f"`{family.name}{ENDS.get(kind, '')}`", kind, shown, family.help
+    yield f"`{WAITING}`", "gauge", "", WAITING_HELP
+    yield f"`{THROTTLED}_total`", "counter", "", THROTTLED_HELP

@@ -9,9 +9,9 @@ import pytest
 
 from polydom.indexer import Index, build
 from polydom.indexer.index.built_facts import gaps_of
-from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
-from polydom.server.schema.predict import Answer, Terms
+from polydom.server.schema.wire import Answer, Terms
 
 pytestmark = pytest.mark.jit
 

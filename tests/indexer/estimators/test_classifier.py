@@ -42,7 +42,7 @@ from polydom.indexer import BudgetClassifier, Index, build
 from polydom.indexer.building.project import Project
 from polydom.server.cli.predict import answer_files
 from polydom.server.runtime.warm_up import open_translator
-from polydom.server.schema.predict import Answer, Terms
+from polydom.server.schema.wire import Answer, Terms
 from tests.support import projects
 
 ROWS = 400

@@ -9,7 +9,7 @@ import pytest
 from polydom.server.cli.predict import answer_files
 from polydom.server.evaluation.contest import WARM_UP
 from polydom.server.runtime.warm_up import open_translator
-from polydom.server.schema.predict import Answer, Terms
+from polydom.server.schema.wire import Answer, Terms
 from tests.support import servers
 from tests.support.commands import run
 from tests.support.free_records import save_records

@@ -12,7 +12,7 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.request import Request
 from polydom.server.runtime.translator import Translator
-from polydom.server.schema.predict import Reason
+from polydom.server.schema.wire import Reason
 from polydom.server.settings import Settings
 from tests.support.commands import run
 from tests.support.free_records import save_records

@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 from polydom.server import AsyncClient
 from polydom.server.client.aio import StreamConnection
 from polydom.server.client.messages import NoAnswer
-from polydom.server.schema.batch import Entry, Totals
+from polydom.server.schema.wire import Entry, Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 

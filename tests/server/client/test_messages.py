@@ -22,7 +22,7 @@ from polydom.server.client.messages import (
     error_of,
 )
 from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
-from polydom.server.schema.batch import Entry, ErrorEntry, Totals
+from polydom.server.schema.wire import Entry, ErrorEntry, Totals
 
 ADDRESS = Address("http://x:1", None)
 TOTALS = {

@@ -16,7 +16,7 @@ from polydom.server import AsyncClient, Client
 from polydom.server.client.messages import FromBatch, NoAnswer
 from polydom.server.client.sync import SocketConnection
 from polydom.server.errors import Unauthorized
-from polydom.server.schema.batch import Entry, ErrorEntry, Totals
+from polydom.server.schema.wire import Entry, ErrorEntry, Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import POLYDOM, serving
 

@@ -16,10 +16,10 @@ import numpy as np
 from polydom.models.scoring.kernels.cached_njit import DECLARED, Kernel
 from polydom.server.engine.loading import load_planner
 from polydom.server.offline_scoring.score_items import score_items
-from polydom.server.runtime.at_once import AtOnce
+from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp
-from polydom.server.schema.predict import Terms
+from polydom.server.schema.wire import Terms
 from polydom.server.settings import Settings
 from tests.support import served
 from tests.support.exercise import item_of, sizes_of

@@ -14,7 +14,7 @@ from polydom.server.evaluation.contenders import Contender, Said
 from polydom.server.evaluation.contest import Contest, Reply, Round
 from polydom.server.evaluation.judgement import ClassJudge
 from polydom.server.evaluation.labelled_items import LabelledItem
-from polydom.server.schema.predict import Answer
+from polydom.server.schema.wire import Answer
 from tests.support.oracles import evaluation as oracle
 
 KNOWN = ["ham", "spam", "eggs"]

@@ -20,8 +20,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import PIECE, HttpProtocol
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.http.reply import RawReplies
-from polydom.server.runtime.admission import Admission
-from polydom.server.runtime.held_bytes import HeldBytes
+from polydom.server.runtime.admission import Admission, HeldBytes
 from tests.support.examples import few
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"

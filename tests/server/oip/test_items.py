@@ -12,7 +12,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.server.oip.items import MAX_ITEMS, Items, Requested
 from polydom.server.oip.tensors import BYTES, Tensor
-from polydom.server.schema.predict import Answer
+from polydom.server.schema.wire import Answer
 from tests.support.three_kinds import picture, save_three
 
 Indexes = dict[str, Items]

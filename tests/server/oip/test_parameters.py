@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.oip.parameters import KEPT_MAX_S, Parameters, SharedBudget
-from polydom.server.schema.predict import PredictRequest
+from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 
 SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)

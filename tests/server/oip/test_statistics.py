@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from polydom.server.metrics.counts import Metrics, Timed
 from polydom.server.oip.statistics import Duration, statistics_of
-from polydom.server.runtime.metrics import Metrics, Timed
 
 
 def test_nothing_was_counted_yet() -> None:

@@ -21,12 +21,12 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import HEAVY, LEAST, SendTime, SendTimes
-from polydom.server.runtime.metrics import BOUNDS
+from polydom.server.metrics.counts import BOUNDS
 from polydom.server.runtime.record_decoder import Row, record_of
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Terms, encode
+from polydom.server.schema.wire import Terms, encode
 from polydom.server.settings import Settings
 from tests.support import records, stopping_records
 from tests.support.clock import Clock

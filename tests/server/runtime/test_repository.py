@@ -12,7 +12,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import Answer, PredictRequest
+from polydom.server.schema.wire import Answer, PredictRequest
 from tests.support.repositories import OWN, run, started
 from tests.support.served import save
 

@@ -22,7 +22,7 @@ from polydom.server.runtime.job import Job
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import PredictRequest
+from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.repositories import WAIT_S, run
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.client.messages import NoAnswer
 from polydom.server.client.sync import Client
-from polydom.server.schema.batch import Entry, Totals
+from polydom.server.schema.wire import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
 from tests.support.planners import BUILT, index_that_says
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index

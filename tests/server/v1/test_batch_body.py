@@ -11,9 +11,9 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.server.batch.ledger import CHUNK
 from polydom.server.errors import ReceiveTimeout, TooLarge, UnsupportedEncoding
-from polydom.server.runtime.held_bytes import HeldBytes
-from polydom.server.schema.batch import BatchTerms
+from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.streams import JsonLines
+from polydom.server.schema.wire import BatchTerms
 from polydom.server.v1 import batch_body
 from polydom.server.v1.batch_body import (
     BatchReader,

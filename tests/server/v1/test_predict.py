@@ -25,7 +25,7 @@ from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import encode
+from polydom.server.schema.wire import encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_request
 from polydom.server.v1.predict import LONGEST_BODY, Predict

@@ -12,9 +12,14 @@ import pytest
 
 from polydom.features.ready_made.image_header import FORMATS
 from polydom.server.app import describe_routes
-from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
-from polydom.server.schema.predict import Answer, PredictRequest
+from polydom.server.schema.wire import (
+    Answer,
+    BatchTerms,
+    ErrorEntry,
+    PredictRequest,
+    Totals,
+)
 from tests.support.pages import blocks, read, run_python
 from tests.support.served import FEATURES_FILE
 from tests.support.servers import ADMIN, serving

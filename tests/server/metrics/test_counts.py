@@ -16,11 +16,11 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
-from polydom.server.runtime.metrics import AT_ONCE, BOUNDS, SECONDS, Histogram
+from polydom.server.metrics.counts import AT_ONCE, BOUNDS, SECONDS, Histogram
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import PredictRequest
+from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
 from tests.support.planners import extractor_of

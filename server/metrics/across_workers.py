@@ -1,9 +1,9 @@
-"""What the workers of one server tell each other: their counts, when one is scraped.
+"""Samples of all workers of one server, collected by the worker that is scraped.
 
 Each worker listens at a socket file in a folder that only its user may enter, and sends
-whoever connects the samples that it has at that moment. So a scrape that reaches any of
-them shows all, each with its own `worker` label, and no count ever falls but when a
-worker was started anew. One that does not answer in time is left out of that scrape.
+its current samples to whoever connects. So a scrape that reaches any worker shows the
+samples of all, each with its own `worker` label; a count falls only when a worker was
+started anew. A worker that does not answer in time is left out of that scrape.
 """
 
 import asyncio
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..runtime.metrics import Samples
+from .counts import Samples
 
+# Longest wait for another worker's samples.
 ANSWER_S = 1.0
 
 _decode = msgspec.msgpack.Decoder(Samples).decode
@@ -22,9 +23,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerMetrics:
-    """One worker's way to the others: the `number`th of `count`, from 0.
+    """Sends one worker's samples to the others, and asks the others for theirs.
 
-    Their sockets are in one folder.
+    Parameters
+    ----------
+    folder
+        The folder of all workers' sockets.
+    number, count
+        This worker's number, from 0, and the number of workers.
     """
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
@@ -34,7 +40,7 @@ class WorkerMetrics:
 
     @contextlib.asynccontextmanager
     async def telling(self, samples: Callable[[], Samples]) -> AsyncIterator[None]:
-        """Send whoever asks what `samples` returns then, while the block lasts."""
+        """While the block runs, send `samples()` to each worker that asks."""
 
         async def tell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError):
@@ -43,7 +49,7 @@ class WorkerMetrics:
             writer.close()
 
         path = self._path(self.number)
-        path.unlink(missing_ok=True)  # of the one that had this number before
+        path.unlink(missing_ok=True)  # a worker that died left its socket
         server = await asyncio.start_unix_server(tell, path)
         async with server:
             yield

@@ -1,19 +1,22 @@
 """What the server says of itself: probes, models, an index, metrics."""
 
 import asyncio
+from collections.abc import Callable
 
 from fastapi import Request, Response
 from starlette.datastructures import State
 
 from ..errors import NotReady, UnknownSample, describe, not_ready
+from ..http.bearer_tokens import Tokens
 from ..http.headers import host_in, is_this_machine, only_model_in
 from ..http.raw_request import Direct
 from ..http.reply import Reply, error_reply, json_reply
 from ..runtime.repository import Repository
 from ..schema.facts import Health
-from ..schema.predict import encode
+from ..schema.wire import encode
 
 LIVEZ, READYZ = "/livez", "/readyz"
+RELOAD = "/v1/admin/reload"
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
@@ -109,8 +112,30 @@ async def show_metrics(request: Request) -> Response:
 
 
 async def _render_metrics(state: State) -> bytes:
-    from ..http.prometheus import render
+    from ..metrics.prometheus import render
 
     state.metrics_due = None  # who asks from now on may have seen more
     others = {} if state.others is None else await state.others()
     return render(state.repository, state.worker, others)
+
+
+class Admin:
+    """Reloads at the request of whoever has one of the tokens.
+
+    Attributes
+    ----------
+    notify_others
+        Called after a reload that went well; makes other processes follow.
+    """
+
+    def __init__(self, repository: Repository, tokens: Tokens) -> None:
+        self._repository = repository
+        self._tokens = tokens
+        self.notify_others: Callable[[], object] = bool
+
+    async def reload(self, request: Request) -> Response:
+        """Load one model's file again, or all; say then what is served."""
+        self._tokens.check(request.headers.raw)
+        await self._repository.reload(only_model_in(request.scope["query_string"]))
+        self.notify_others()
+        return json_reply(self._repository.facts())

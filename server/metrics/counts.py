@@ -1,6 +1,7 @@
-"""What a server counts, on the event loop; http/prometheus.py shows it to Prometheus.
+"""Counts of each model's requests: answers, errors, times of their stages, reloads.
 
-Requests only add to plain numbers, without the locks of the Prometheus library's own.
+The event loop alone adds to these plain numbers, so they need none of the locks that
+the Prometheus library's own metrics have. `prometheus.py` exposes the counts.
 """
 
 import logging
@@ -24,20 +25,21 @@ from ..engine.planner import Planner
 from ..engine.request import Request
 from ..engine.send_time import SendTime
 from ..errors import UNEXPECTED, Failure, describe
-from ..schema.predict import Reason
+from ..schema.wire import Reason
 
-# 10 us to 10 s, in steps of 1, 2 and 5
+# Seconds: 10 us to 10 s, in steps of 1, 2 and 5.
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
-# Of each metric by name: names, labels and values of its samples.
+# By a metric's name, its samples: name, labels and value of each.
 Samples = dict[str, list[tuple[str, dict[str, str], float]]]
-# features, why it is not the best or "", and whether the budget was met
+# Features of an answer, its reason or "", and whether its budget was met.
 AnswerKind = tuple[tuple[str, ...], str, bool]
-# So many values are counted together.
+# Answers that are noted before they go into the histograms together.
 AT_ONCE = 1024
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
-# What is counted of every answer, in seconds: first byte to answer written, request
-# read to work begun, features and model, plan's end to answer written. Then actual over
-# predicted time of the plan, where costs are times.
+# Upper bounds of the histograms. Each answer adds to all of them: the seconds from its
+# first byte until it was written, from the request read until work on it began, of
+# features and model, and from the plan's end until the answer was written; and the
+# plan's actual over its predicted time, where costs are times.
 BOUNDS = {
     "request": SECONDS,
     "queue": SECONDS,
@@ -51,13 +53,14 @@ log = logging.getLogger("polydom")
 
 
 class Histogram:
-    """Counts values by the first of its ascending bounds that is not below them.
+    """Counts values in buckets.
 
     Attributes
     ----------
     bounds : (B,)
+        Upper bounds of the buckets, ascending.
     counts : (B + 1,)
-        The last of values above all bounds.
+        Values in each bucket; the last bucket has the values above all bounds.
     total
         Sum of all values.
     """
@@ -71,30 +74,28 @@ class Histogram:
         self.total = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        """Count values: of many at once each takes a tenth of the time of one."""
+        """Count many values; each takes a tenth of the time that it would alone."""
         places = np.searchsorted(self._edges, values)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.total += float(values.sum())
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """When the stages of one answer were, on the planner's clock, and of what kind.
+    """The kind of one answer, and the times of its stages on the planner's clock.
 
     Attributes
     ----------
     features
-        Of the set that answered.
-    reason
-        As in `Outcome`.
-    predicted
-        As in `Outcome`.
+        Names of the features that answered.
+    reason, predicted
+        Fields of `Outcome`.
     arrived_s, read_s, started_s, finished_s
-        As in `Request` and `Outcome`.
+        Fields of `Request` and `Outcome`.
     due_s
-        When it had to be out. Where time does not count: infinity if it cost no more
-        than it might, else minus infinity.
+        Time by which the answer had to be written. For an index that counts money:
+        infinity if the plan cost no more than the budget, else minus infinity.
     send_time
-        What is kept of budgets like its own; None where nothing is.
+        The estimate of sending times that learns from this answer, or None.
     """
 
     features: tuple[str, ...]
@@ -109,7 +110,7 @@ class Timed(msgspec.Struct, frozen=True, gc=False):
 
 
 def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Timed:
-    """Say when what came of a request did, for it to be counted."""
+    """Return what is counted of a request and its outcome."""
     due_s = request.budget.due_s
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
@@ -127,7 +128,7 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 class PlannerTotals(NamedTuple):
-    """Sums of what `CostDrift` and `ExitAudit` count."""
+    """Sums of the counts of `CostDrift` and `ExitAudit`."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -138,9 +139,10 @@ class PlannerTotals(NamedTuple):
 
 
 class PlannerCounts:
-    """Sums what planners count, over all that ever answered for one model.
+    """Sums the counts of all planners that ever answered for one model.
 
-    One that was replaced goes on counting until it is gone; then its counts stay.
+    A planner that a reload replaced goes on counting until it is deleted; its last
+    counts are kept.
     """
 
     def __init__(self) -> None:
@@ -148,16 +150,16 @@ class PlannerCounts:
         self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
-        """Count what a planner counts, too."""
-        self.totals()  # forget those that are gone
+        """Add a planner, whose counts are zero so far."""
+        self.totals()  # drops planners that were deleted
         self._known.append((ref(planner), planner.drift, planner.audit))
 
     def totals(self) -> PlannerTotals:
-        """Sum up to now."""
+        """Return the sums up to now."""
         total, known = self._gone, []
         for one in self._known:
             planner, drift, audit = one
-            gone = planner() is None  # and if so, it counts no more
+            gone = planner() is None  # before its counts are read: then they are final
             own = PlannerTotals(
                 drift.bound_hits,
                 audit.exits,
@@ -180,30 +182,30 @@ def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
 
 
 class Metrics:
-    """What became of one model's requests; for the event loop alone.
+    """Counts of one model's requests; for the event loop alone.
 
-    It outlives the versions of the model, so that no count ever falls.
+    A model keeps its counts when its index is reloaded, so no count ever falls.
 
     Attributes
     ----------
     answers
-        How often each (features, reason, budget met) came.
+        Number of answers by (features, reason, budget met).
     errors
-        How often each error's code came.
+        Number of errors by code.
     failed_s
-        Seconds that requests took which got an error, from their first byte.
+        Sum of seconds, from first byte to error, of the requests that got an error.
     answered_s
-        When the last answer was written, on the monotonic clock; 0 before the first.
+        Monotonic time at which the last answer was written; 0 before the first.
     reloads
-        How often an index was to be loaded while serving: "ok", "failed".
+        Number of reloads by result, "ok" or "failed".
     planners
-        What the planners of all its versions counted themselves.
+        Sums of the counts that the planners of all versions keep.
     """
 
     def __init__(self) -> None:
         self._histograms = tuple(map(Histogram, BOUNDS.values()))
         self._pack = Struct(f"{len(BOUNDS)}d").pack_into
-        # what was noted, and is not counted yet
+        # answers that are not in the histograms yet, one a row
         self._latest = np.empty((AT_ONCE, len(BOUNDS)))
         self._bytes = self._latest.data.cast("B")
         self._end = 0
@@ -217,7 +219,7 @@ class Metrics:
     def answered(self, answers: Iterable[Timed], sent_s: float) -> None:
         """Count answers whose last bytes were written at `sent_s`.
 
-        Where time counts, that decides whether the budget was met.
+        A budget of time was met if the answer was written by its `due_s`.
         """
         counts, pack, buffer, end = self.answers, self._pack, self._bytes, self._end
         for one in answers:
@@ -238,11 +240,11 @@ class Metrics:
 
     @property
     def pending(self) -> int:
-        """How many answers were noted and are not in the histograms yet."""
+        """Number of answers that are not in the histograms yet."""
         return self._end // ROW_BYTES
 
     def histogram(self, name: str) -> Histogram:
-        """Return what one of `BOUNDS` came to, with all that was noted."""
+        """Return a histogram by its name in `BOUNDS`, with all answers so far."""
         self._count()
         return self._histograms[[*BOUNDS].index(name)]
 
@@ -255,9 +257,10 @@ class Metrics:
     def failed(
         self, error: Exception, what: str = "a request failed"
     ) -> tuple[int, Failure]:
-        """Count an error; HTTP's status and body. What nobody expected is logged.
+        """Count an error, and return its HTTP status and body.
 
-        Nothing of the request stays with the error, wherever that is kept.
+        An error that is no `PolydomError` is logged as `what`. The error's frames are
+        removed, as they would keep the request alive for as long as the error.
         """
         status, failure = describe(error)
         self.errors[failure.code] += 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from polydom.server.http.cpu_throttling import NAME, CpuThrottling, read_throttled_s
+from polydom.server.metrics.prometheus import THROTTLED, CpuThrottling, read_throttled_s
 
 COUNTED = ("usage_usec", "user_usec", "system_usec", "nr_periods", "nr_throttled")
 GROUPS = "0::/kubepods.slice/pod7/cri-containerd-3f.scope\n"
@@ -45,7 +45,7 @@ def test_prometheus_gets_one_counter_without_labels(tmp_path: Path) -> None:
     root = draw_machine(tmp_path, GROUPS, "usage_usec 9\nthrottled_usec 2500000\n")
     registry = CollectorRegistry()
     registry.register(CpuThrottling(root))
-    assert f"\n{NAME}_total 2.5\n" in generate_latest(registry).decode()
+    assert f"\n{THROTTLED}_total 2.5\n" in generate_latest(registry).decode()
 
 
 @pytest.mark.parametrize(

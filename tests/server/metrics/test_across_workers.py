@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from polydom.server.ops import worker_metrics
-from polydom.server.ops.worker_metrics import WorkerMetrics
-from polydom.server.runtime.metrics import Samples
+from polydom.server.metrics import across_workers
+from polydom.server.metrics.across_workers import WorkerMetrics
+from polydom.server.metrics.counts import Samples
 
 pytestmark = pytest.mark.skipif(
     not hasattr(asyncio, "start_unix_server"), reason="needs Unix sockets"
@@ -43,7 +43,7 @@ def test_peers_hear_what_the_others_count_at_that_moment(tmp_path: Path) -> None
 def test_peers_leave_out_who_is_silent_or_talks_nonsense(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_metrics, "ANSWER_S", 0.05)
+    monkeypatch.setattr(across_workers, "ANSWER_S", 0.05)
 
     async def main() -> None:
         never = asyncio.Event()

@@ -1,0 +1,354 @@
+"""Every metric of the server, in one table, and its exposition to Prometheus."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
+from .counts import Histogram, Metrics, Samples
+
+# The values of a sample's labels after `model`, and the sample's value.
+Value = tuple[tuple[str, ...], Any]
+
+
+class Model(NamedTuple):
+    """A model's name, its counts, and what serves it; `served` is None until ready."""
+
+    name: str
+    metrics: Metrics
+    served: ServedModel | None
+
+
+Values = Callable[[Model], Iterable[Value]]
+
+
+class Family(NamedTuple):
+    """One metric that every model has.
+
+    Attributes
+    ----------
+    name, kind, help
+        Prometheus's name, metric class and help text.
+    values
+        Returns the samples of one model.
+    labels
+        Names of the labels after `model`.
+    of_none
+        Whether requests that reached no model are exposed, too, with `model=""`.
+    """
+
+    name: str
+    kind: Any
+    help: str
+    values: Values
+    labels: tuple[str, ...] = ()
+    of_none: bool = False
+
+
+def _histogram(name: str) -> Values:
+    return lambda model: [((), _buckets(model.metrics.histogram(name)))]
+
+
+def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    """Return cumulative counts by upper bound, and the sum of all values."""
+    bounds = [*map(str, histogram.bounds), "+Inf"]
+    counts = map(float, itertools.accumulate(histogram.counts.tolist()))
+    return list(zip(bounds, counts, strict=True)), histogram.total
+
+
+def _counted(attribute: str) -> Values:
+    return lambda model: [
+        ((key,), count) for key, count in getattr(model.metrics, attribute).items()
+    ]
+
+
+def _total(attribute: str) -> Values:
+    """Read a field of `PlannerTotals`."""
+    return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
+
+
+def _base_models(model: Model) -> Iterator[Value]:
+    totals = model.metrics.planners.totals()
+    yield ("true",), totals.used
+    yield ("false",), totals.left
+
+
+def _served(read: Callable[[ServedModel], Any]) -> Values:
+    """Read a value of a model that is ready; a model that is not has no sample."""
+    return lambda model: [((), read(model.served))] if model.served else []
+
+
+def _answers(model: Model) -> Iterator[Value]:
+    for (features, reason, met), count in model.metrics.answers.items():
+        yield (" ".join(features), reason, str(met).lower()), count
+
+
+def _ready(model: Model) -> Iterator[Value]:
+    yield (), float(model.served is not None)
+
+
+def _rescale(model: Model) -> Iterator[Value]:
+    if model.served is not None:
+        for part in model.served.warm_up.rescaling.parts():
+            yield (part.part, part.name), part.factor
+
+
+def _drift(served: ServedModel) -> float:
+    planner = served.planner
+    return planner.drift.at(planner.now())
+
+
+def _version(served: ServedModel) -> dict[str, str]:
+    return {"version": served.version}
+
+
+def _alarm(served: ServedModel) -> float:
+    return float(served.planner.audit.alarm)
+
+
+COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
+HISTOGRAM, INFO = HistogramMetricFamily, InfoMetricFamily
+FAMILIES = (
+    Family(
+        "polydom_request_seconds",
+        HISTOGRAM,
+        "From a request's first byte to its answer written.",
+        _histogram("request"),
+    ),
+    Family(
+        "polydom_queue_seconds",
+        HISTOGRAM,
+        "From a request read to work on it begun.",
+        _histogram("queue"),
+    ),
+    Family(
+        "polydom_plan_seconds",
+        HISTOGRAM,
+        "Features and model of one answer.",
+        _histogram("plan"),
+    ),
+    Family(
+        "polydom_encode_seconds",
+        HISTOGRAM,
+        "From a plan's end to its answer written.",
+        _histogram("encode"),
+    ),
+    Family(
+        "polydom_plan_ratio",
+        HISTOGRAM,
+        "Actual over predicted time of a plan.",
+        _histogram("ratio"),
+    ),
+    Family(
+        "polydom_answers",
+        COUNTER,
+        "Answers by feature set, why not the best, and budget met.",
+        _answers,
+        ("features", "reason", "budget_met"),
+    ),
+    Family(
+        "polydom_errors",
+        COUNTER,
+        "Requests that got an error, by its code.",
+        _counted("errors"),
+        ("code",),
+        of_none=True,
+    ),
+    Family(
+        "polydom_reloads",
+        COUNTER,
+        "Indexes loaded while serving, or refused then.",
+        _counted("reloads"),
+        ("result",),
+    ),
+    Family("polydom_ready", GAUGE, "Whether the model's index is warm.", _ready),
+    Family("polydom_index", INFO, "The index that is served.", _served(_version)),
+    Family(
+        "polydom_rescale_factor",
+        GAUGE,
+        "Time here over time where the index was built.",
+        _rescale,
+        ("part", "name"),
+    ),
+    Family(
+        "polydom_drift_factor",
+        GAUGE,
+        "What predicted times are multiplied with at present.",
+        _served(_drift),
+    ),
+    Family(
+        "polydom_drift_bound_hits",
+        COUNTER,
+        "How often that would have risen over its bound.",
+        _total("bound_hits"),
+    ),
+    Family(
+        "polydom_exits",
+        COUNTER,
+        "Plans that were sure before their last features or base models.",
+        _total("exits"),
+    ),
+    Family(
+        "polydom_exits_audited",
+        COUNTER,
+        "Those of them that were computed whole all the same.",
+        _total("audited"),
+    ),
+    Family(
+        "polydom_exits_changed",
+        COUNTER,
+        "Those of these whose answer that changed.",
+        _total("changed"),
+    ),
+    Family(
+        "polydom_exits_alarm",
+        GAUGE,
+        "1 once more change than the index promises.",
+        _served(_alarm),
+    ),
+    Family(
+        "polydom_base_models",
+        COUNTER,
+        "Base models of schedules that answered, or were left out.",
+        _base_models,
+        ("used",),
+    ),
+)
+# Two metrics belong to no model: a gauge and a counter without labels of their own.
+WAITING = "polydom_waiting"
+WAITING_HELP = "Requests that wait for the computing thread or are in it."
+THROTTLED = "polydom_cpu_throttled_seconds"
+THROTTLED_HELP = "Time that a CPU quota kept the container's processes from running."
+
+
+def render(
+    repository: Repository,
+    worker: int | None = None,
+    others: Mapping[int, Samples] = MappingProxyType({}),
+) -> bytes:
+    """Write all metrics in Prometheus's text format.
+
+    Parameters
+    ----------
+    repository
+        The models of this process.
+    worker
+        Number of this worker process; None where there is one process.
+    others
+        Samples of the other workers, by their numbers.
+    """
+    registry = CollectorRegistry()
+    registry.register(Families(repository, worker, others))
+    registry.register(CpuThrottling())
+    return generate_latest(registry)
+
+
+def samples_of(repository: Repository) -> Samples:
+    """Return this worker's samples, for another worker to `render`."""
+    metrics = Families(repository).collect()
+    return {metric.name: _samples(metric) for metric in metrics}
+
+
+def _samples(metric: Metric) -> list[tuple[str, dict[str, str], float]]:
+    return [(sample.name, sample.labels, sample.value) for sample in metric.samples]
+
+
+class Families(Collector):
+    """Collects `FAMILIES` of every model; parameters as for `render`."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        worker: int | None = None,
+        others: Mapping[int, Samples] = MappingProxyType({}),
+    ) -> None:
+        self._repository = repository
+        self._worker = worker
+        self._others = others
+        self._models = [_model(repository, name) for name in repository.names()]
+
+    def collect(self) -> Iterator[Metric]:
+        """Return every metric once, with the samples of all workers."""
+        yield from map(self._of_all_workers, self._own())
+
+    def _of_all_workers(self, metric: Metric) -> Metric:
+        """Label our samples with the worker's number, and add those of the others."""
+        if self._worker is None:
+            return metric
+        ours = {metric.name: _samples(metric)}
+        metric.samples = []
+        for worker, samples in sorted({**self._others, self._worker: ours}.items()):
+            for name, labels, value in samples.get(metric.name, ()):
+                metric.add_sample(name, {**labels, "worker": str(worker)}, value)
+        return metric
+
+    def _own(self) -> Iterator[Metric]:
+        waiting = self._repository.queue.waiting
+        yield GaugeMetricFamily(WAITING, WAITING_HELP, waiting)
+        none = Model("", self._repository.no_model, None)
+        for family in FAMILIES:
+            labels = ["model", *family.labels]
+            metric = family.kind(family.name, family.help, labels=labels)
+            for model in (*self._models, none) if family.of_none else self._models:
+                for values, value in family.values(model):
+                    # a histogram's value is its buckets and its sum
+                    counted = value if isinstance(value, tuple) else (value,)
+                    metric.add_metric([model.name, *values], *counted)
+            yield metric
+
+
+def _model(repository: Repository, name: str) -> Model:
+    ready = repository.state(name).state == "READY"
+    served = repository.get(name) if ready else None
+    return Model(name, repository.metrics(name), served)
+
+
+class CpuThrottling(Collector):
+    """Collects the time that the kernel kept this process's control group waiting.
+
+    The counter covers all workers, as they share a control group. There is no counter
+    without control groups of version 2, or where they do not control processors.
+
+    Parameters
+    ----------
+    root
+        The folder that holds `proc` and `sys`.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the counter, or nothing; the kernel is asked at each scrape."""
+        throttled_s = read_throttled_s(self._root)
+        if throttled_s is not None:
+            yield CounterMetricFamily(THROTTLED, THROTTLED_HELP, value=throttled_s)
+
+
+def read_throttled_s(root: Path) -> float | None:
+    """Return the seconds since the group was made; None where the kernel counts none.
+
+    `throttled_usec` of `cpu.stat` (Linux, Documentation/admin-guide/cgroup-v2.rst)
+    sums the waits of all processors.
+    """
+    try:
+        groups = (root / "proc/self/cgroup").read_text()
+        (group,) = (line[4:] for line in groups.split("\n") if line.startswith("0::/"))
+        stat = (root / "sys/fs/cgroup" / group / "cpu.stat").read_text()
+        counts = dict(line.split() for line in stat.splitlines())
+        return int(counts["throttled_usec"]) / 1e6
+    except (OSError, ValueError, KeyError):
+        return None
