@@ -25,16 +25,16 @@ from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
-    """What a budget buys.
+    """The candidate that a budget buys.
 
     Attributes
     ----------
     row
-        Of the index.
+        Row of the candidate in the index.
     cost_s
-        What it costs at this size: seconds, or an amount in the index's unit.
+        Cost at the size that was asked for: seconds, or an amount in the index's unit.
     quality
-        How good it is expected to be, in [0, 1].
+        Expected quality, in [0, 1].
     """
 
     row: int
@@ -44,26 +44,27 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Index:
-    """The skylines for all sizes, and with `package` all that serving needs.
+    """The skylines of all sizes and, with `package`, all data that a server needs.
 
-    Sizes are of one number, or of two where an index is made with such. Immutable;
-    safe to share between threads and, once saved, between processes.
+    A size is one number or two numbers, the same for the whole index. An index is
+    immutable; threads may share it and, once saved, processes.
 
     Attributes
     ----------
     coefficients : (C, T) float64
-        Cost polynomial of each candidate, constant first (`polynomials.py`), seconds.
+        Cost polynomial of each candidate in seconds, constant first
+        (`features/costs/polynomials.py`).
     qualities : (C,) float64
-        Expected quality of each candidate, in [0, 1], larger being better: accuracy,
-        or what else the package says that it measures.
+        Expected quality of each candidate, in [0, 1], larger is better: the accuracy,
+        or the measure that the package names.
     sizes
-        The range of item sizes, `(low, high)`, for which the choice is the best.
+        Smallest and largest item size, `(low, high)`, for which choices are optimal.
     lookup
-        The structure that is searched.
+        Structure that finds the best candidate.
     package
-        Features, models and orders; None in an index made of bare candidates.
+        Features, models and orders; None in an index of bare candidates.
     version
-        Checksum of the file the index was loaded from, hex; "" before it is saved.
+        Checksum in hex of the file that the index was loaded from, else "".
     """
 
     coefficients: NDArray[np.float64]
@@ -74,7 +75,7 @@ class Index:
     version: str = ""
 
     def __post_init__(self) -> None:
-        # Not the look-up's: calling its kernel takes longer with read-only arrays.
+        # the look-up's arrays stay writable: kernels take longer to call otherwise
         for array in (self.coefficients, self.qualities):
             array.setflags(write=False)
 
@@ -105,7 +106,7 @@ class Index:
         qualities : (C,)
             In [0, 1].
         sizes
-            Smallest and largest item size to choose for, each one number or a pair.
+            Smallest and largest item size, each one number or a pair.
 
         Raises
         ------
@@ -141,28 +142,27 @@ class Index:
 
     @property
     def pairs(self) -> bool:
-        """Whether sizes are of two numbers."""
+        """True where a size is two numbers."""
         return self.lookup.variables == 2
 
     def best(self, size: Size, budget_s: float) -> Candidate:
-        """Most accurate candidate that costs at most `budget_s` at this size.
+        """Find the best candidate that costs at most `budget_s` at a size.
 
-        Solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a size
-        outside `sizes` the budget still holds; the choice may not be the best.
+        This solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a
+        size outside `sizes` the budget holds, too, but a better candidate may exist.
 
         Parameters
         ----------
         size
-            Item size, of numbers greater than 0, in the units the cost curves were
-            fitted in.
+            Item size, greater than 0, in the units of the cost curves.
         budget_s
-            Seconds allowed for features and model together; infinity is allowed.
+            Seconds for features and model together; may be infinite.
 
         Raises
         ------
         BadInput
-            If `size` is not a finite number above 0, or two where the index has sizes
-            of two, or `budget_s` is negative or NaN.
+            If `size` is not finite, not above 0, or not as many numbers as the index
+            has in a size, or if `budget_s` is negative or NaN.
         NothingFits
             If even the cheapest candidate costs more than `budget_s`.
         """
@@ -180,9 +180,9 @@ class Index:
         return Candidate(row, self.cost_s(row, size), float(self.qualities[row]))
 
     def accuracy(self, row: int) -> float | None:
-        """Return the accuracy expected of a candidate; None where answers are numbers.
+        """Return the expected accuracy of a candidate; None where answers are numbers.
 
-        It is the quality where that is what quality measures, as of bare candidates.
+        Bare candidates have their quality as accuracy.
         """
         package = self.package
         if package is None or package.measure == "accuracy":
@@ -190,31 +190,30 @@ class Index:
         return None if package.numeric else float(package.accuracies[row])
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
-        """Rows of the candidates worth buying at `size`, by ascending cost."""
+        """Rows of the candidates on the skyline of a size, by ascending cost."""
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:
-        """Say whether a size is one that the choice is the best for."""
+        """Return true for a size at which the choice is optimal."""
         return self.lookup.covers(self.sizes, size)
 
     def cost_s(self, row: int, size: Size) -> float:
-        """Seconds that candidate `row` costs on an item of `size`."""
+        """Return the seconds that candidate `row` costs on an item of `size`."""
         return cost_at(self.coefficients[row].tolist(), size)
 
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
-        """Index the same candidates with the costs that they have on another machine.
+        """Index the same candidates with their costs on another machine.
 
-        The choice is the best among these candidates. Sets that the build dropped
-        because others were as good and cheaper are not among them, though where costs
-        are in other proportions they might be worth having.
+        Choices are optimal among these candidates. The build dropped feature sets that
+        were no better and no cheaper than others on its own machine; on the other
+        machine some of them might be worth having.
 
         Parameters
         ----------
         factors
-            How much slower the other machine is at each part.
+            Slowness of the other machine at each part of the work.
         declared : (m,) or (m + s,)
-            The part of each feature's cost, then of each step's, that is no measured
-            time, in budget units.
+            Declared part of each feature's cost, then of each step's, in budget units.
 
         Raises
         ------
@@ -227,7 +226,7 @@ class Index:
         before = package.costs.of_many(package.masks)
         costs = rescale_costs(package.costs, factors, np.asarray(declared, float))
         coefficients = costs.of_many(package.masks)
-        # what is no feature's and no step's is the model's; none has the empty set
+        # the rest of a cost is the model's; the empty set has no such rest
         coefficients += factors.models * np.maximum(self.coefficients - before, 0)
         package = replace(
             package,
@@ -241,7 +240,7 @@ class Index:
         return replace(index, version=self.version)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to `path`, all or nothing (docs/reference/file.md)."""
+        """Write the index to a `.pdx` file, all or nothing (docs/reference/file.md)."""
         meta: dict[str, Any] = {"sizes": list(self.sizes)}
         arrays: dict[str, NDArray[Any]] = {
             "coefficients": self.coefficients,
@@ -257,12 +256,13 @@ class Index:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the index at `path` into memory; nothing changes it from then on.
+        """Read an index into memory; later changes of the file do not reach it.
 
         Raises
         ------
         BadIndexFile
-            If it is not a file that `save` wrote, whole and of this format version.
+            If the file was not written by `save`, is damaged, or has another format
+            version.
         """
         meta, arrays, version = read_file(path)
         try:
@@ -293,7 +293,7 @@ class Index:
         return index
 
     def _check(self) -> None:
-        """Refuse arrays that contradict each other; the look-up checked its own."""
+        """Refuse contradictory arrays; the look-up has checked its own arrays."""
         low, high = self.sizes
         count = len(self.coefficients)
         if self.coefficients.ndim != 2 or self.qualities.shape != (count,):

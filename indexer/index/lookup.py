@@ -1,4 +1,4 @@
-"""What an index is searched by: arrays that give the best candidate for a budget."""
+"""The interface of look-ups: from a size and a budget to the best candidate."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ OneSize = TypeVar("OneSize")
 
 
 class Lookup(ABC, Generic[OneSize]):
-    """What an index is searched by: a dataclass of nothing but arrays.
+    """A structure that finds the best candidate for a size and a budget.
 
-    The metadata of a field are the array's form, its type and number of dimensions.
-    `SizeLookup` is for sizes of one number, `SizePairLookup` for sizes of two. They
-    are immutable: threads may share them, and processes their arrays.
+    A look-up is a dataclass of arrays only. The metadata of a field hold the array's
+    `form`, its type and number of dimensions, and under `file` its name in a file where
+    that differs. `SizeLookup` is for sizes of one number, `SizePairLookup` for sizes of
+    two. Both are immutable: threads may share them, and processes their arrays.
 
     Attributes
     ----------
     variables
-        Numbers in a size.
+        Count of numbers in a size.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds (`polynomials.py`).
+        Cost polynomial of each ranked candidate, seconds
+        (`features/costs/polynomials.py`).
     rows : (K,) int64
         Candidates that are on the skyline of some size, least accurate first.
     """
@@ -54,9 +56,9 @@ class Lookup(ABC, Generic[OneSize]):
         coefficients : (C, T)
             Cost polynomials, seconds.
         qualities : (C,)
-            In [0, 1].
+            Qualities in [0, 1].
         sizes
-            The smallest and the largest size.
+            Smallest and largest size.
 
         Raises
         ------
@@ -66,43 +68,44 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does.
+        """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`, and
-        no more accurate candidate fits: up to rounding, so that one within a relative
-        1e-12 of the budget may be missed. Outside the sizes the look-up was built for,
-        what it gives fits but may not be the best; it never says -1 if a candidate of
-        any skyline fits.
+        The cost of that row by `polynomials.cost_at` never exceeds `budget_s`. No
+        better candidate fits, except for rounding: a candidate whose cost is within a
+        relative 1e-12 of the budget may be missed. For a size outside the range of the
+        look-up, the candidate fits, but a better one may exist; the result is -1 only
+        if no candidate of any skyline fits.
         """
 
     @abstractmethod
     def skyline(self, size: OneSize) -> Ints:
-        """Rows on the skyline of a size, by ascending cost and quality."""
+        """Find the rows on the skyline of a size, by ascending cost and quality."""
 
     @staticmethod
     @abstractmethod
     def covers(sizes: tuple[OneSize, OneSize], size: OneSize) -> bool:
-        """Say whether a size lies in a range."""
+        """Return true for a size within a range."""
 
     @abstractmethod
     def facts(self) -> dict[str, int]:
-        """How finely the sizes are divided."""
+        """Return the number of parts that sizes are divided into, by name."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Everything the look-up is made of, for a file."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return all arrays by their names in a file."""
+        return {_file_name(one): getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up of what `arrays` gave, without copying them.
+        """Make a look-up of the arrays that `arrays` returned, without a copy.
 
         Raises
         ------
         BadIndexFile
-            If an array is missing or its contents could lead the search astray.
+            If an array is missing, or its contents could lead the search astray.
         """
+        own = {}
         for one in fields(cls):
-            name, (dtype, dimensions) = one.name, one.metadata["form"]
+            name, (dtype, dimensions) = _file_name(one), one.metadata["form"]
             array = arrays.get(name)
             if array is None:
                 raise BadIndexFile(f"the look-up has no array {name!r}")
@@ -113,7 +116,8 @@ class Lookup(ABC, Generic[OneSize]):
                 )
             if not array.flags.c_contiguous:
                 raise BadIndexFile(f"the look-up's {name} are not contiguous")
-        lookup = cls(**{one.name: arrays[one.name] for one in fields(cls)})
+            own[one.name] = array
+        lookup = cls(**own)
         for fault, is_fine in lookup._needs().items():
             if not is_fine():
                 raise BadIndexFile(f"the look-up's {fault}")
@@ -121,24 +125,24 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """List what must hold that no search is led astray, in order, by its fault."""
+        """Conditions under which no search is led astray, in order, by their faults."""
 
     @abstractmethod
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
-        """Refuse to look up other candidates than these, or for other sizes.
+        """Refuse candidates or sizes that the look-up was not built for.
 
         Raises
         ------
         BadInput
             If such candidates cannot be indexed.
         BadIndexFile
-            If what `build` copies from its arguments is not in the look-up.
+            If arrays of the look-up differ from those that `build` would copy.
         """
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Refuse `rows` that are not some candidates, by ascending quality."""
+        """Refuse `rows` that are no candidates, or not in ascending quality."""
         rows = self.rows
         if (
             rows.max() >= len(qualities)
@@ -150,3 +154,8 @@ class Lookup(ABC, Generic[OneSize]):
             raise BadIndexFile("the look-up's rows lack the most accurate")
         if not np.array_equal(self.coefficients, coefficients[rows]):
             raise BadIndexFile("the look-up's costs are not those of the index")
+
+
+def _file_name(one: Field[Any]) -> str:
+    name: str = one.metadata.get("file", one.name)
+    return name

@@ -1,8 +1,8 @@
-"""How fast a machine is at an index's own work: the same calls, timed here and there.
+"""How fast a machine is at an index's own work, compared with the build's machine.
 
 Cost curves follow a high quantile of thousands of times, which no server can measure
-when it starts. So the build also times a few rounds of the samples that it packs; a
-server times the same calls, and the medians tell the machines apart.
+when it starts. So the build also times a few rounds of the samples in the index. A
+server times the same calls; the ratios of the times are factors for all costs.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 ROUNDS = 9
 LEAST_ROUNDS = 2
-TRIES = 2  # of a call that was interrupted: a long one always is on a busy machine
-PIECE_S = 1e-3  # of timing between two chances to do something else
-MODELS = 16  # as many tell how fast all are
+TRIES = 2  # of a call that was interrupted, as long calls on a busy machine always are
+PIECE_S = 1e-3  # of timing between two pauses
+MODELS = 16  # most models that are timed, in place of all
 BUSY = busy_clock()
 CONFIDENCE = 0.95
 SLOWEST = 8.0
@@ -35,7 +35,7 @@ FASTEST = 1 / SLOWEST
 
 
 class TimedCall(NamedTuple):
-    """A call, and where its seconds belong."""
+    """A call, and the place of its seconds in an array of times."""
 
     row: int
     column: int
@@ -49,12 +49,13 @@ class MachineTimes(NamedTuple):
     Attributes
     ----------
     overhead_s : (S,)
-        Reading an item's header and beginning on it.
+        Seconds of reading an item's header and preparing its features.
     step_s : (S, s)
+        Seconds of each step.
     feature_s : (S, m)
-        Without their steps; NaN where seconds are declared.
+        Seconds of each feature without its steps; NaN where seconds are declared.
     model_s : (S, M)
-        Of the rows that `compared_models` names.
+        Seconds of the models that `compared_models` names.
     """
 
     overhead_s: Floats
@@ -63,7 +64,7 @@ class MachineTimes(NamedTuple):
     model_s: Floats
 
     def facts(self) -> dict[str, Any]:
-        """Plain data, for an index's header."""
+        """Return the times as plain data, for the header of an index."""
         named = zip(self._fields, self, strict=True)
         return {name.removesuffix("_s"): times.tolist() for name, times in named}
 
@@ -77,12 +78,12 @@ class MachineTimes(NamedTuple):
         declared: Sequence[bool],
         rows: int,
     ) -> "MachineTimes":
-        """Take what `facts` gave out of a header again.
+        """Read the plain data that `facts` returned.
 
         Raises
         ------
         BadIndexFile
-            If it does not fit the index, or a time is not above 0.
+            If the data do not fit the index, or a time is not above 0.
         """
         shapes = {
             "overhead": (samples,),
@@ -114,24 +115,25 @@ def time_features(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time everything that the features of some items need, round after round.
+    """Time overhead, steps and features of some items, in rounds of all calls.
 
-    Every now and then, between two calls, it yields: a server may answer meanwhile.
+    The generator yields between two calls about once a millisecond, so that a server
+    can answer requests meanwhile.
 
     Parameters
     ----------
     extractor
-        Whose features and steps have run before.
+        Features and steps, each of which has run before.
     items
-        At least one, S in all.
+        The S samples, at least one.
     now
-        A clock in seconds.
+        Clock in seconds.
     limit_s
-        After this time no round begins, but for the first two.
+        Seconds after which no round starts, except for the first two.
 
     Returns
     -------
-    (R, S, 1 + s + m) seconds of the overhead, the steps and the features; NaN where a
+    Seconds (R, S, 1 + s + m) of the overhead, the steps and the features; NaN where a
     feature's seconds are declared.
     """
     row = np.zeros(extractor.width, FLOAT32)
@@ -162,7 +164,7 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time models on the samples' rows, (R, S, M) seconds; see `time_features`."""
+    """Time models on the samples' rows; see `time_features`. Seconds (R, S, M)."""
 
     def calls() -> Iterator[TimedCall]:
         for place, model in enumerate(models):
@@ -178,16 +180,16 @@ def _time_rounds(
     now: Callable[[], float],
     limit_s: float,
 ) -> Generator[None, None, Floats]:
-    """Time calls into an array of a shape for every round."""
+    """Time all calls in rounds; seconds (R, *shape)."""
     rounds: list[Floats] = []
-    watch = Stopwatch(now, now, TRIES)
+    stopwatch = Stopwatch(now, now, TRIES)
     began_s = piece_s = now()
     while len(rounds) < LEAST_ROUNDS or (
         len(rounds) < ROUNDS and now() < began_s + limit_s
     ):
         rounds.append(np.full(shape, np.nan))
         for call in calls():
-            seconds = watch.time(call.function, call.argument)
+            seconds = stopwatch.time(call.function, call.argument)
             rounds[-1][call.row, call.column] = seconds
             if now() > piece_s + PIECE_S:
                 yield
@@ -196,7 +198,7 @@ def _time_rounds(
 
 
 def finish(work: Generator[None, None, T]) -> T:
-    """Carry out work that yields in between; what it returns."""
+    """Run a generator to its end, and return its result."""
     while True:
         try:
             next(work)
@@ -206,13 +208,13 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def compared_models(rows: int) -> list[int]:
-    """Rows, at most `MODELS`, whose models are timed: evenly spread over all."""
+    """Choose the rows whose models are timed: at most `MODELS`, evenly spread."""
     spread = np.linspace(0, rows - 1, min(rows, MODELS))
     return [round(row) for row in spread.tolist()]
 
 
 def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
-    """Take the medians of what `time_features` and `time_models` gave."""
+    """Return the medians of the times from `time_features` and `time_models`."""
     middle = np.median(parts, axis=0)
     return MachineTimes(
         middle[:, 0],
@@ -223,15 +225,16 @@ def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
 
 
 class MachineFactors(NamedTuple):
-    """How many times as long each part takes here as where the index was built.
+    """Time on this machine divided by time on the build's machine, for each part.
 
     Attributes
     ----------
     overhead, models
-        One for all.
+        One factor for every overhead, one for all models.
     steps : (s,)
+        Factor of each step.
     features : (m,)
-        1 where seconds are declared.
+        Factor of each feature; 1 where seconds are declared.
     """
 
     overhead: float
@@ -241,24 +244,23 @@ class MachineFactors(NamedTuple):
 
 
 def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
-    """Find the factors by which this machine is slower than the build's.
+    """Find the factors by which this machine is slower than the build's machine.
 
-    Each is `upper_median` of the ratios of all rounds and samples: noise makes it
-    larger, and it is below 1 only where clearly more than half of the calls were
-    faster. Medians are compared, and quantiles of the same calls assumed to be in the
-    same proportion. Where large items slow down more than small ones, one factor does
-    not describe it.
+    Each factor is the `upper_median` of the ratios of all rounds and samples. Noise
+    makes a factor larger. A factor is below 1 only if clearly more than half of the
+    calls were faster. High quantiles are assumed to differ by the same factor as
+    medians, and large items by the same factor as small ones.
 
     Parameters
     ----------
     build
-        Times of the same calls when the index was built.
+        Times of the same calls on the build's machine.
     parts, models
-        Times here, as `time_features` and `time_models` give them.
+        Times on this machine, from `time_features` and `time_models`.
 
     Returns
     -------
-    MachineFactors between `FASTEST` and `SLOWEST`.
+    Factors between `FASTEST` and `SLOWEST`.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
@@ -273,10 +275,10 @@ def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactor
 def rescale_costs(
     costs: CostTable, factors: MachineFactors, declared: Floats
 ) -> CostTable:
-    """Multiply what was measured by the factors, and leave what was declared.
+    """Multiply the measured parts of costs by factors; declared parts stay the same.
 
-    `declared` (m,) or (m + s,) is the part of each feature's constant that is no
-    measured time, then of each step's.
+    `declared` (m,) or (m + s,) is the declared part of each feature's constant, then of
+    each step's.
     """
     features = costs.feature_coefficients
     m = len(features)
@@ -290,7 +292,7 @@ def rescale_costs(
 
 
 def _scaled(coefficients: Floats, factors: Floats, declared: Floats) -> Floats:
-    """Multiply rows by their factors, but for what was declared of their constants."""
+    """Multiply rows by their factors, except for the declared part of constants."""
     fixed = np.zeros_like(coefficients)
     fixed[:, 0] = np.minimum(declared, coefficients[:, 0])
     scaled: Floats = fixed + factors[:, np.newaxis] * (coefficients - fixed)
@@ -304,12 +306,12 @@ def _factor(ratios: Floats) -> float:
 
 
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return a value that the median of what these were drawn from is hardly above.
+    """Return an upper confidence bound of the median of a distribution.
 
-    It is the smallest of the values (N,), at least one, that lies below that median
-    with a probability of at most 1 - `confidence`, whatever the distribution (the sign
-    test's bound: k of N values are below the median with the probability of k heads of
-    N coins). Fewer than five values give their largest.
+    The bound is the smallest of the values (N,) that is below the true median with a
+    probability of at most 1 - `confidence`, whatever the distribution: the sign test,
+    in which k of N values are below the median with the probability of k heads of N
+    coins. For fewer than five values the bound is the largest.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

@@ -1,12 +1,12 @@
-"""Which features to compute next, while a request's time runs: any-time Poly-Dom.
+"""Which feature to compute next, while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2). Here the time that is left is looked at after every
-feature. Towards each stored set lies a sequence of features, and on the way lie
-answers; each is reached in time with a chance that follows from what its features take
-typically and at worst. The set with the largest expected quality at the deadline is
-aimed at, one feature is computed, and all is asked again. So a dear set may be aimed
-at, since what lies on the way secures an answer. But nothing is begun unless a better
-answer than there is already will more likely than not come of it.
+ICSP leaves this open (section 6.2). The rule is asked again after every feature, with
+the time that is left. Each stored set is a sequence of features, with answers on the
+way. Each answer is ready in time with a chance that follows from the typical and the
+high times of the features before it. The rule aims at the set with the largest expected
+quality at the deadline and names the first feature of that set. So it may aim at a dear
+set, as cheaper answers on the way are safe. It starts no feature unless a better answer
+is more likely than not.
 """
 
 from dataclasses import dataclass
@@ -27,13 +27,14 @@ Floats = NDArray[np.float64]
 
 
 class NodeCosts(NamedTuple):
-    """What features and steps take at one item's size.
+    """Times of features and steps at one item's size.
 
     Attributes
     ----------
     feature_s : (2, m) float64
-        Typical and high seconds.
+        Typical and high seconds of each feature.
     step_s : (2, s) float64
+        Typical and high seconds of each step.
     """
 
     feature_s: Floats
@@ -42,24 +43,26 @@ class NodeCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """Which feature to compute next, for one index; immutable.
+    """The rule of one index for the next feature; immutable.
 
     Attributes
     ----------
     costs
         High cost curves of features and steps.
     typical_features : (m,), typical_steps : (s,)
-        Median time as a share of what the curve says.
+        Median time as a share of the high cost curve.
     masks : (C,) int64
-        Stored sets.
+        Feature set of each candidate.
     qualities : (C,) float64
+        Quality of each candidate.
     orders : (C, K) int32
-        Features of each set in the order to compute them, then -1.
+        Features of each candidate in the order of computing, then -1.
     gains : (C, K + 1) float64
-        Quality of what answers after each of them.
+        Quality of the best answer after each feature of an order.
     needs : (m,) int64
-        Masks of the steps that each feature needs.
+        Steps that each feature needs, as masks.
     model_s : (C,) float64
+        Seconds of each candidate's model.
     quantiles : float
         Standard deviations between the median and the quantile of the curves.
     """
@@ -77,10 +80,10 @@ class AnytimeRule:
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
-        """Prepare the rule for a package, whose curves lie at `quantile` of the times.
+        """Prepare the rule for a package whose curves are at a quantile of times.
 
-        Where no typical times are known, all are taken to be as the curves say. A
-        quantile at or below the median tells of no spread and counts as 0.99.
+        Without known typical times, the curves count as typical. A quantile of at most
+        0.5 has no spread above the median, and counts as 0.99.
         """
         costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
@@ -107,7 +110,7 @@ class AnytimeRule:
         )
 
     def at(self, size: Size) -> NodeCosts:
-        """Work out once per item what its features and steps take."""
+        """Compute the times of features and steps at a size, once for each item."""
         terms = monomials([size], len(self.costs.overhead))[0]
         feature_s = self.costs.feature_coefficients @ terms
         step_s = self.costs.step_coefficients @ terms
@@ -117,7 +120,7 @@ class AnytimeRule:
         )
 
     def answer(self, done: int) -> int:
-        """Row of the most accurate set within the features `done` (a mask)."""
+        """Find the best row whose set lies within a mask of computed features."""
         return int(best_within(self.masks, self.qualities, done))
 
     def target(
@@ -129,23 +132,22 @@ class AnytimeRule:
         *,
         careful: bool = True,
     ) -> int:
-        """Row to go towards, -1 where stopping is best.
+        """Find the row to compute features for; -1 where stopping is best.
 
         Parameters
         ----------
         at
-            From `at`.
+            Times at the item's size, from the method `at`.
         done
-            Mask of the features that are computed; their steps are.
+            Mask of the features that are computed, with their steps.
         left
             Seconds that remain.
         withheld
             Mask of the features that cannot be computed.
         careful
-            Only begin what is done in time even if it takes its high seconds, now and
-            at every feature after, and only if that promises more than the chance of
-            being late all the same may lose.
-            Without, the caller must be able to answer while a feature is computed.
+            True to start a feature only if its high time is left, now and at every
+            feature after, and only if the gain outweighs the risk of being late. False
+            where the caller can answer while a feature is computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(
@@ -167,12 +169,12 @@ class AnytimeRule:
         )
 
     def next(self, row: int, done: int) -> int:
-        """First feature of a row's order that is not done."""
+        """Find the first feature of a row's order that is not done."""
         order: list[int] = self.orders[row].tolist()
         return next(feature for feature in order if not done >> feature & 1)
 
     def high_s(self, at: NodeCosts, done: int, feature: int) -> float:
-        """High seconds of a feature, and of the steps that it is the first to need."""
+        """Return the high seconds of a feature and of its steps that are not done."""
         paid = 0
         for other in range(len(self.needs)):
             if done >> other & 1:
@@ -185,5 +187,5 @@ class AnytimeRule:
         return seconds
 
     def overhead_s(self, size: Size) -> float:
-        """High seconds of what every plan pays."""
+        """Return the high seconds that every plan costs at a size."""
         return cost_at(self.costs.overhead.tolist(), size)

@@ -1,4 +1,4 @@
-"""What a server needs beside the look-up: features, models, and what each costs."""
+"""The features, models and costs that a server needs beside the look-up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,74 +19,73 @@ from polydom.models.scoring.model import Model
 from .quality import Task, task_of
 from .stored_features import StoredFeature, load_extractor
 
-Array = NDArray[Any]
-Orders = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
+Orders = tuple[tuple[int, ...], ...]
 
-MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
-ROUNDING = 1e-9  # of sums, which may be added up in another order
+MOST_COLUMNS = 2**24  # of a full row, which a server allocates for every request
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
-NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Package:
-    """Everything that turns a look-up's row into an answer; immutable.
+    """Everything that turns a row of the look-up into an answer; immutable.
 
-    Row r of every per-candidate field belongs to row r of the index. The empty set
-    is always one of the rows.
+    C is the number of candidates, m the number of features, s the number of their
+    steps. Every field with one entry per candidate has the rows of the index. The empty
+    feature set is always one of the candidates.
 
     Attributes
     ----------
     kind
-        What the items are: "image", "text" or "record".
+        Kind of the items: "image", "text" or "record".
     labels
-        Class names; models answer with positions in them. Empty where answers are
-        numbers: then each model has the one class 0, whose score is the value.
+        Class names; models answer with positions in this tuple. Empty where answers
+        are numbers: then each model has the one class 0, whose score is the value.
     features
         The m features, in the order of the bits of `masks`.
     costs
-        Cost curves of features and of the steps they share.
+        Cost curves of features and of the steps that they share.
     masks : (C,) uint64
         Feature set of each candidate.
     orders
-        Feature positions of each candidate's set in the order to compute them.
+        Positions of each candidate's features, in the order of computing.
     fallbacks
-        `fallbacks[r][k]` is the most accurate row whose set lies within the first k
-        features of `orders[r]`, for k = 0 .. len(orders[r]).
+        `fallbacks[r][k]` is the best row whose set lies within the first k features of
+        `orders[r]`, for k = 0 .. len(orders[r]).
     models
-        The model of each candidate; it reads the full row of all features.
+        Model of each candidate; models read the full row of all features.
     model_s : (C,) float64
-        Seconds that each model takes to answer, where it stops early if it may.
+        Seconds of each model's answer, with its early exits where it has some.
     overhead_s
-        Seconds that every plan costs, whatever it computes.
+        Seconds of every plan, whatever features it computes.
     meta
-        Plain data for people and for warming up: see docs/reference/file.md.
+        Plain data about the build, and samples for warming up (docs/reference/file.md).
     margins
-        `margins[r][k]`: the margin of its best class over the second beyond which the
-        model of `fallbacks[r][k]` answers after k features, infinite where work always
+        `margins[r][k]` is the margin between the two best classes beyond which the
+        model of `fallbacks[r][k]` answers after k features; infinite where work always
         goes on. Empty in an index without exits.
     early_exits
-        What follows the schedule of each candidate's model; None where it has none.
+        Evaluator of each candidate's schedule; None for a model without a schedule.
         Empty in an index without schedules.
     whole_s, mean_s : (C,) float64
-        Seconds that evaluating each model whole takes, and that it takes on average
-        where it stops early if it may; empty without schedules.
+        Seconds of each model evaluated whole, and mean seconds with early exits; empty
+        in an index without schedules.
     ends
-        `ends[r][k]`: share of the items that plan r answers after k features. Empty in
-        an index without exits and schedules, and where that is not known.
+        `ends[r][k]` is the share of the items that plan r answers after k features.
+        Empty in an index without exits and schedules, and where the share is not known.
     typical : (m + s,) float64
-        Median share of its cost curve that each feature, then each step, takes, in
+        Median time of each feature, then of each step, as a share of its cost curve, in
         (0, 1]; empty where it is not known.
     learned
-        What the features learned that were, by name.
+        Term weights of the learned features, by feature name.
     measure
-        What quality is here: a name of `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
+        Name of the quality, from `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
     accuracies : (C,) float64
         Expected accuracy of each candidate where quality is another measure of
         classes; else empty.
     intervals : (C, 2) float64
-        Between which residuals, label less value, the label of an answer is expected;
-        empty where answers are classes. `meta` says with what chance, its "coverage".
+        Lowest and highest residual, label less value, that is expected of an answer;
+        empty where answers are classes. `meta["coverage"]` is the share of residuals
+        between the two.
     """
 
     kind: Kind
@@ -113,22 +112,25 @@ class Package:
 
     @property
     def numeric(self) -> bool:
-        """Whether answers are numbers, not classes."""
+        """True where answers are numbers, not classes."""
         return self.task == "regression"
 
     @property
     def task(self) -> Task:
-        """What its answers are."""
+        """Kind of the answers: "classes", or "regression" for numbers."""
         return task_of(self.measure)
 
     @property
     def coverage(self) -> float | None:
-        """Share of labels in their answers' intervals; None where these are classes."""
+        """Share of labels within their answers' intervals; None for classes."""
         return float(self.meta["coverage"]) if self.numeric else None
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """(K, K) what each answer costs by the right class; None where nothing does."""
+        """Cost (K, K) of an answer, by the right class, then by the answered one.
+
+        None where the measure is no cost.
+        """
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None
@@ -136,20 +138,20 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """(C,) seconds of each model evaluated whole, as at checkpoints."""
+        """Seconds (C,) of each model evaluated whole, as checkpoints do."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
-        """Return the names of the features in `row`'s set, in computing order."""
+        """Names of the features of candidate `row`, in the order of computing."""
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature, and check it: see `load_extractor`.
+        """Find the code of every feature and compare fingerprints: `load_extractor`.
 
         Raises
         ------
         BadIndexFile
-            If the costs are those of features that need other steps.
+            If the features need other steps than the cost curves are for.
         """
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)

@@ -1,4 +1,4 @@
-"""A package as plain data and named arrays, as a file holds it, and back."""
+"""A package as plain data and named arrays, for a file, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +24,11 @@ from .stored_features import StoredFeature
 
 Array = NDArray[Any]
 
-NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
+NEVER = float(np.finfo(np.float64).max)  # a file holds it for an infinite margin
 
 
 class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
-    """The part of a package that goes into a file's header."""
+    """The part of a package that goes into the header of a file."""
 
     kind: Kind
     labels: list[str]
@@ -41,7 +41,7 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Split a package into plain data and named arrays, for a file."""
+    """Divide a package into plain data and named arrays."""
     facts = PackageFacts(
         package.kind,
         list(package.labels),
@@ -72,24 +72,22 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     if len(package.intervals):
         arrays["intervals"] = package.intervals
     for row, model in enumerate(package.models):
-        for name, array in model.arrays().items():
-            arrays[f"models/{row}/{name}"] = array
+        arrays |= _under(f"models/{row}", model.arrays())
     for position, feature in enumerate(package.features):
         if feature.learned is not UNSET:
-            for name, array in package.learned[feature.name].arrays().items():
-                arrays[f"features/{position}/{name}"] = array
+            weights = package.learned[feature.name]
+            arrays |= _under(f"features/{position}", weights.arrays())
     if package.early_exits:
         arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
     for row, exits in enumerate(package.early_exits):
         if exits is not None:
-            for name, array in exits.arrays().items():
-                arrays[f"schedules/{row}/{name}"] = array
+            arrays |= _under(f"schedules/{row}", exits.arrays())
     plain: dict[str, Any] = msgspec.to_builtins(facts, builtin_types=(bytes,))
     return plain, arrays
 
 
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
-    """Put a package together again, checking what the numbers mean.
+    """Make a package of what `pack` returned, and check the meaning of all numbers.
 
     Raises
     ------
@@ -126,20 +124,14 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         meta=facts.meta,
         margins=_margins(arrays, len(masks)),
         ends=_ends(arrays, len(masks)),
-        typical=_take(arrays, "costs/typical", "<f8", 1)
-        if "costs/typical" in arrays
-        else np.empty(0),
+        typical=_take_if_there(arrays, "costs/typical", (0,)),
         early_exits=early_exits,
         whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
         mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
         learned=_learned(facts.features, arrays),
         measure=facts.measure,
-        accuracies=_take(arrays, "accuracies", "<f8", 1)
-        if "accuracies" in arrays
-        else np.empty(0),
-        intervals=_take(arrays, "intervals", "<f8", 2)
-        if "intervals" in arrays
-        else np.empty((0, 2)),
+        accuracies=_take_if_there(arrays, "accuracies", (0,)),
+        intervals=_take_if_there(arrays, "intervals", (0, 2)),
     )
     check_package(package)
     return package
@@ -173,7 +165,7 @@ def _early_exits(
 def _learned(
     features: Sequence[StoredFeature], arrays: Mapping[str, Array]
 ) -> dict[str, TermWeights]:
-    """Take what learned features learned, by name, and check it."""
+    """Term weights of the learned features, by feature name, all checked."""
     own = _by_position("features", arrays, len(features), "feature")
     learned: dict[str, TermWeights] = {}
     for position, feature in enumerate(features):
@@ -192,10 +184,20 @@ def _learned(
     return learned
 
 
+def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {f"{folder}/{part}": array for part, array in arrays.items()}
+
+
 def _by_position(
     noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
-    """Arrays named `noun/row/part`, by row and part; BadIndexFile for other rows."""
+    """Arrays named `noun/position/part`, by position, then by part.
+
+    Raises
+    ------
+    BadIndexFile
+        If a position is not a number below `count`.
+    """
     own: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         if name.startswith(f"{noun}/"):
@@ -213,6 +215,13 @@ def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Arra
     if not np.isfinite(array).all():
         raise BadIndexFile(f"damaged: array {name!r} holds numbers that are not finite")
     return array
+
+
+def _take_if_there(
+    arrays: Mapping[str, Array], name: str, empty: tuple[int, ...]
+) -> Array:
+    """Take an array of float64; an empty one of that shape where it is missing."""
+    return _take(arrays, name, "<f8", len(empty)) if name in arrays else np.empty(empty)
 
 
 def _take_costs(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
@@ -256,7 +265,7 @@ def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], .
 
 
 def _by_checkpoint(arrays: Mapping[str, Array], name: str, count: int) -> Array:
-    """Numbers (C, m + 1) of checkpoints, none below zero."""
+    """Numbers (C, m + 1) of checkpoints, padded, none below zero."""
     padded = _take(arrays, name, "<f8", 2)
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")

@@ -1,4 +1,4 @@
-"""What the numbers of a package must fulfil before anything is computed with them."""
+"""Checks of a package that was read from a file, before anything trusts its numbers."""
 
 from typing import Any, get_args
 
@@ -19,19 +19,27 @@ from .quality import OF_CLASSES, OF_NUMBERS
 
 Array = NDArray[Any]
 
-ROUNDING = 1e-9  # of sums, which may be added up in another order
+ROUNDING = 1e-9  # of sums, whose terms may be added in another order
 
 
 def check_package(package: Package) -> None:
-    """Refuse a package whose parts contradict each other, with BadIndexFile."""
+    """Refuse a package whose parts contradict each other.
+
+    Raises
+    ------
+    BadIndexFile
+        If there is a contradiction; the first one is named.
+    """
     count, m = len(package.masks), len(package.features)
-    if not 0 <= m <= MOST_BITS or package.kind not in get_args(Kind):
+    widths = [feature.width for feature in package.features]
+    if m > MOST_BITS or package.kind not in get_args(Kind):
         raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
-    if len({feature.name for feature in package.features}) < m:
+    names = {feature.name for feature in package.features}
+    if len(names) < m:
         raise BadIndexFile("damaged: two features have the same name")
-    if any(feature.width < 1 for feature in package.features):
+    if min(widths, default=1) < 1:
         raise BadIndexFile("damaged: a feature without columns")
-    if sum(feature.width for feature in package.features) > MOST_COLUMNS:
+    if sum(widths) > MOST_COLUMNS:
         raise BadIndexFile(f"damaged: more than {MOST_COLUMNS:,} columns")
     if any(feature >= m for order in package.orders for feature in order):
         raise BadIndexFile("damaged: a candidate has features that there are not")
@@ -40,43 +48,79 @@ def check_package(package: Package) -> None:
         raise BadIndexFile("damaged: its candidates are incomplete")
     if len(np.unique(package.masks)) != count:
         raise BadIndexFile("damaged: two candidates have the same features")
-    _check_model_costs(package)
-    if package.overhead_s != package.costs.overhead[0]:
-        raise BadIndexFile("damaged: its overhead is not that of its cost curves")
-    if len(package.costs.needs) != m:
-        raise BadIndexFile("damaged: its cost curves are not its features'")
-    typical, steps = package.typical, len(package.costs.step_coefficients)
-    if steps > MOST_BITS or any(len(set(n)) < len(n) for n in package.costs.needs):
-        raise BadIndexFile("damaged: a feature needs a step twice, or too many")
-    if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
-        raise BadIndexFile("damaged: its typical times are not its curves'")
+    _check_costs(package)
     _check_answers(package)
     _check_exits(package)
-    _check_told(package)
-    owner = np.repeat(np.arange(m), [feature.width for feature in package.features])
+    _check_meta(package)
+    owner = np.repeat(np.arange(m), widths)
     for row in range(count):
-        _check_row(package, row, owner)
+        _check_candidate(package, row)
+        _check_model(package, row, owner)
 
 
-def _check_model_costs(package: Package) -> None:
-    """Check what models cost whole and on average, where some stop early."""
-    count = len(package.masks) if package.early_exits else 0
+def _check_costs(package: Package) -> None:
+    costs, typical = package.costs, package.typical
+    m, steps = len(package.features), len(costs.step_coefficients)
+    rows = len(package.masks) if package.early_exits else 0
     whole_s, mean_s = package.whole_s, package.mean_s
-    if len(whole_s) != count or len(mean_s) != count:
+    if len(whole_s) != rows or len(mean_s) != rows:
         raise BadIndexFile("damaged: its whole models' costs are not its candidates'")
     for row, exits in enumerate(package.early_exits):
         if exits is None and not mean_s[row] == whole_s[row] == package.model_s[row]:
             raise BadIndexFile(
                 f"damaged: candidate {row}'s model never stops early, and costs less so"
             )
+    if package.overhead_s != costs.overhead[0]:
+        raise BadIndexFile("damaged: its overhead is not that of its cost curves")
+    if len(costs.needs) != m:
+        raise BadIndexFile("damaged: its cost curves are not its features'")
+    if steps > MOST_BITS or any(len({*needs}) < len(needs) for needs in costs.needs):
+        raise BadIndexFile("damaged: a feature needs a step twice, or too many")
+    if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
+        raise BadIndexFile("damaged: its typical times are not its curves'")
+
+
+def _check_answers(package: Package) -> None:
+    """Check labels, the measure of quality, and numbers that only one task has."""
+    count, measure, numeric = len(package.masks), package.measure, package.numeric
+    labels, intervals = package.labels, package.intervals
+    accuracies = package.accuracies
+    if measure not in (OF_CLASSES | OF_NUMBERS):
+        raise BadIndexFile(f"damaged: its quality is an unknown measure, {measure!r}")
+    if len({*labels}) != len(labels):
+        raise BadIndexFile("damaged: its class names are not distinct")
+    if bool(labels) == numeric:
+        raise BadIndexFile(f"damaged: class names and the measure {measure!r} disagree")
+    has_accuracies = not numeric and measure != "accuracy"
+    if len(accuracies) != (count if has_accuracies else 0):
+        raise BadIndexFile("damaged: its accuracies are not its candidates'")
+    if not ((accuracies >= 0) & (accuracies <= 1)).all():
+        raise BadIndexFile("damaged: an accuracy outside [0, 1]")
+    if intervals.shape != (count if numeric else 0, 2):
+        raise BadIndexFile("damaged: its intervals are not its candidates'")
+    _check_confusion_costs(package.meta.get("confusion_costs"), len(labels))
+    if not (intervals[:, 0] <= intervals[:, 1]).all():
+        raise BadIndexFile("damaged: an interval ends before it begins")
+    if numeric and "coverage" not in package.meta:
+        raise BadIndexFile("damaged: its intervals do not say how much they cover")
+    if numeric and (package.margins or package.early_exits):
+        raise BadIndexFile("damaged: numbers have no classes to be sure of")
+
+
+def _check_confusion_costs(costs: list[list[float]] | None, classes: int) -> None:
+    if not costs:
+        return
+    shaped = len(costs) == classes and all(len(row) == classes for row in costs)
+    if not (shaped and 0 < max(map(max, costs)) < np.inf):
+        raise BadIndexFile("damaged: costs of answers are not its classes'")
 
 
 def _check_exits(package: Package) -> None:
-    """Check where plans may answer early, and how many items do."""
+    """Check the margins at which plans answer early, and the shares that they end."""
     never = tuple((np.inf,) * len(own) for own in package.fallbacks)
     margins = package.margins or never
     for row, own in enumerate(margins):
-        # the empty set's model is never sure, and the last answers in any case
+        # the empty set's model is never sure, and the last one answers in any case
         if np.inf not in own[:1] or np.inf not in own[-1:]:
             raise BadIndexFile(
                 f"damaged: candidate {row} exits before its first feature or at its end"
@@ -89,8 +133,8 @@ def _check_exits(package: Package) -> None:
             )
 
 
-def _check_told(package: Package) -> None:
-    """Check what the build says of candidates: it is of these, and not of others."""
+def _check_meta(package: Package) -> None:
+    """Check that the facts of the build are about these candidates."""
     facts, count = MetaFacts.read(package.meta), len(package.masks)
     errors = facts.numbers.mae if facts.numbers else []
     for told in (facts.observed or [], facts.refitted, errors):
@@ -112,7 +156,7 @@ def _check_told(package: Package) -> None:
 
 
 def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
-    """Check that a schedule promises no less than is told of the whole index."""
+    """Check that a schedule promises at least as much as `meta` does of all."""
     if promise is None:
         if exits.confidence is not None:
             raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
@@ -127,7 +171,7 @@ def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
 
 
 def _check_plan(package: Package, plan: BuiltPlan) -> None:
-    """Check that a plan has the exits that are told of it."""
+    """Check that a candidate has the exits that `meta` tells of."""
     row = plan.row
     exits = package.early_exits[row] if package.early_exits else None
     size = exits.size if exits else 0
@@ -143,66 +187,72 @@ def _check_plan(package: Package, plan: BuiltPlan) -> None:
     margins = package.margins[row] if package.margins else ()
     if plan.early and not np.isfinite(margins).any():
         raise BadIndexFile(f"damaged: candidate {row} has none of the exits told of")
-    if package.ends and abs(1 - package.ends[row][-1] - plan.early) > ROUNDING:
+    early = 1 - package.ends[row][-1] if package.ends else plan.early
+    if abs(early - plan.early) > ROUNDING:
         raise BadIndexFile(
             f"damaged: {plan.early:g} of candidate {row}'s items are told to end "
-            f"early, and it is {1 - package.ends[row][-1]:g}"
+            f"early, and it is {early:g}"
         )
 
 
-def _check_costs(costs: list[list[float]] | None, classes: int) -> None:
-    """Check what wrong answers cost, where that is said."""
-    if not costs:
-        return
-    shaped = len(costs) == classes and all(len(row) == classes for row in costs)
-    if not (shaped and 0 < max(map(max, costs)) < np.inf):
-        raise BadIndexFile("damaged: costs of answers are not its classes'")
+def _check_candidate(package: Package, row: int) -> None:
+    order, fallbacks = package.orders[row], package.fallbacks[row]
+    if len({*order}) != len(order) or sum(1 << feature for feature in order) != int(
+        package.masks[row]
+    ):
+        raise BadIndexFile(f"damaged: candidate {row}'s order is not its feature set")
+    if len(fallbacks) != len(order) + 1:
+        raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are incomplete")
+    done = 0
+    for k, other in enumerate(fallbacks):
+        done |= 1 << order[k - 1] if k else 0
+        if other >= len(package.masks) or int(package.masks[other]) & ~done:
+            raise BadIndexFile(
+                f"damaged: candidate {row} falls back on what is not done"
+            )
 
 
-def _check_answers(package: Package) -> None:
-    """Check what is said of answers, classes or numbers, and how good they are."""
-    count, measure = len(package.masks), package.measure
-    if measure not in (OF_CLASSES | OF_NUMBERS):
-        raise BadIndexFile(f"damaged: its quality is an unknown measure, {measure!r}")
-    labels, accuracies, intervals = (
-        package.labels,
-        package.accuracies,
-        package.intervals,
-    )
-    if len(set(labels)) != len(labels):
-        raise BadIndexFile("damaged: its class names are not distinct")
-    if bool(labels) == package.numeric:
-        raise BadIndexFile(f"damaged: class names and the measure {measure!r} disagree")
-    is_other = not package.numeric and measure != "accuracy"
-    if len(accuracies) != (count if is_other else 0):
-        raise BadIndexFile("damaged: its accuracies are not its candidates'")
-    if not ((accuracies >= 0) & (accuracies <= 1)).all():
-        raise BadIndexFile("damaged: an accuracy outside [0, 1]")
-    if intervals.shape != (count if package.numeric else 0, 2):
-        raise BadIndexFile("damaged: its intervals are not its candidates'")
-    _check_costs(package.meta.get("confusion_costs"), len(labels))
-    if not (intervals[:, 0] <= intervals[:, 1]).all():
-        raise BadIndexFile("damaged: an interval ends before it begins")
-    if package.numeric and "coverage" not in package.meta:
-        raise BadIndexFile("damaged: its intervals do not say how much they cover")
-    if package.numeric and (package.margins or package.early_exits):
-        raise BadIndexFile("damaged: numbers have no classes to be sure of")
+def _check_model(package: Package, row: int, owner: Array) -> None:
+    """Check a candidate's model; `owner` (width,) is the feature of each column."""
+    model, classes = package.models[row], package.models[row].classes
+    known = (classes >= 0) & (classes < (len(package.labels) or 1))
+    if classes.dtype.kind not in "iu" or not known.all():
+        raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
+    if isinstance(model, Regressor | Mean) != package.numeric:
+        raise BadIndexFile(
+            f"damaged: candidate {row}'s model answers with a "
+            f"{'class' if package.numeric else 'number'}"
+        )
+    if len(np.unique(model.columns)) < len(model.columns):
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads a column twice")
+    if not np.isin(owner[model.columns], package.orders[row]).all():
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")
 
 
 def check_choice(
     package: Package, coefficients: Array, qualities: Array, largest: Size
 ) -> None:
-    """Refuse candidates, (C, T) and (C,), that promise what their plans cannot hold.
+    """Refuse candidates that promise more than their plans can hold.
 
-    A candidate costs at least what its features and its model do, and the models that
-    are asked at its exits; the empty set's may be free. At the `largest` size all that
-    can be computed costs a finite amount. What answers after another feature is no less
-    accurate.
+    A candidate costs at least the sum of its features, its model and the models at its
+    exits; the model of the empty set may be free. The cost of all features is finite at
+    the largest size. A fallback after more features is no worse than the one before.
+
+    Parameters
+    ----------
+    package
+        Features, models and orders of the candidates.
+    coefficients : (C, T)
+        Cost polynomials that the index tells of.
+    qualities : (C,)
+        Qualities that the index tells of.
+    largest
+        Largest item size of the index.
 
     Raises
     ------
     BadIndexFile
-        If one does not.
+        If a candidate promises too much.
     """
     costs = package.costs
     if len(package.masks) != len(coefficients):
@@ -215,7 +265,7 @@ def check_choice(
     with np.errstate(over="ignore", invalid="ignore"):
         least = costs.of_many(package.masks)
         least[:, 0] += np.where(package.masks > 0, package.model_s, 0.0)
-        least[:, 0] += _checks_s(package)
+        least[:, 0] += _checkpoints_s(package)
         whole = costs.of((1 << len(package.features)) - 1)
         ends = costs_at(np.vstack([coefficients, whole]), largest)
     if not np.isfinite(ends).all():
@@ -224,47 +274,16 @@ def check_choice(
         raise BadIndexFile("damaged: a candidate costs less than its parts")
     gains = qualities.tolist()
     for row, fallbacks in enumerate(package.fallbacks):
-        reached = [gains[other] for other in fallbacks]
-        if reached != sorted(reached) or reached[-1] < gains[row]:
+        answered = [gains[other] for other in fallbacks]
+        if answered != sorted(answered) or answered[-1] < gains[row]:
             raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are no better")
 
 
-def _checks_s(package: Package) -> Array:
-    """Cost (C,) of the models that plans ask at their exits."""
-    checks_s = np.zeros(len(package.masks))
+def _checkpoints_s(package: Package) -> Array:
+    """Seconds (C,) of the models that each plan evaluates at its checkpoints."""
+    seconds = np.zeros(len(package.masks))
     for row, margins in enumerate(package.margins):
         for other, margin in zip(package.fallbacks[row], margins, strict=True):
             if margin < np.inf:
-                checks_s[row] += package.checked_s[other]
-    return checks_s
-
-
-def _check_row(package: Package, row: int, owner: Array) -> None:
-    """Check one candidate; `owner` (width,) is the feature of each column."""
-    order, fallbacks = package.orders[row], package.fallbacks[row]
-    mask = int(package.masks[row])
-    if len(set(order)) != len(order) or sum(1 << f for f in order) != mask:
-        raise BadIndexFile(f"damaged: candidate {row}'s order is not its feature set")
-    if len(fallbacks) != len(order) + 1:
-        raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are incomplete")
-    done = 0
-    for k, other in enumerate(fallbacks):
-        done |= 1 << order[k - 1] if k else 0
-        if other >= len(package.masks) or int(package.masks[other]) & ~done:
-            raise BadIndexFile(
-                f"damaged: candidate {row} falls back on what is not done"
-            )
-    classes = package.models[row].classes
-    if (
-        classes.dtype.kind not in "iu"
-        or not ((classes >= 0) & (classes < (len(package.labels) or 1))).all()
-    ):
-        raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
-    if isinstance(package.models[row], Regressor | Mean) != package.numeric:
-        what = "class" if package.numeric else "number"
-        raise BadIndexFile(f"damaged: candidate {row}'s model answers with a {what}")
-    columns = package.models[row].columns
-    if len(np.unique(columns)) < len(columns):
-        raise BadIndexFile(f"damaged: candidate {row}'s model reads a column twice")
-    if not np.isin(owner[columns], order).all():
-        raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")
+                seconds[row] += package.checked_s[other]
+    return seconds

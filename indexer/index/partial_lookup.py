@@ -1,8 +1,9 @@
 """Look-ups among the candidates that need none of some features.
 
-A record may lack columns. What needs them cannot answer then, and of what is left the
-skyline is another one. There may be as many patterns of columns as sets of features, so
-this one is made when the first such record comes.
+A record may lack columns, so that some features cannot be computed. The remaining
+candidates have a skyline of their own. As there may be as many patterns of missing
+columns as feature sets, such a look-up is made when the first record with a pattern
+comes.
 """
 
 from bisect import bisect_right
@@ -17,27 +18,27 @@ from polydom.features.sizes import Size
 
 from .index import Index
 
-KEPT_SIZES = 16  # records have one
+KEPT_SIZES = 16  # skylines kept by size; all records have one size
 
 
-class Stairs:
+class SizeSkyline:
     """The skyline of some candidates at one size.
 
     Parameters
     ----------
     index
-        Theirs.
+        Index of the candidates.
     rows
-        Candidates, in ascending order.
+        Rows of the candidates, ascending.
     size
-        Of the item.
+        Size of an item.
 
     Attributes
     ----------
     rows
-        By ascending cost and quality.
+        Rows on the skyline, by ascending cost and quality.
     costs
-        What each costs at that size.
+        Cost of each of these rows at the size.
     """
 
     __slots__ = ("costs", "rows")
@@ -53,22 +54,23 @@ class Stairs:
                 best = qualities[place]
 
     def best(self, budget: float) -> int:
-        """Row of the best candidate that costs no more; -1 if none does."""
+        """Find the row of the best candidate within a budget; -1 if none fits."""
         place = bisect_right(self.costs, budget)
         return self.rows[place - 1] if place else -1
 
 
 class PartialLookup:
-    """What there is for items of which some features are withheld; immutable.
+    """The best candidates for items without some features; immutable.
 
     Parameters
     ----------
     index
-        With a package.
+        Index with a package.
     withheld
         Mask of the features that cannot be computed.
     together
-        Of each feature the mask of those that come with it, from `coming_together`.
+        For each feature the mask of the features with the same columns, from
+        `coming_together`.
     """
 
     def __init__(
@@ -85,32 +87,32 @@ class PartialLookup:
         ]
         self._answering = frozenset(own)
         self._whole = index.lookup
-        self._own = _stairs_of(index, own)
-        self._nearly = _stairs_of(index, nearly)
+        self._own = _skylines(index, own)
+        self._nearly = _skylines(index, nearly)
 
     def best(self, size: Size, budget: float) -> int:
-        """Row of the best candidate that fits, -1 if none does."""
+        """Find the row of the best candidate that fits the budget; -1 if none fits."""
         return self._own(size).best(budget)
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
-        """Rows on the skyline of a size, by ascending cost and quality."""
+        """Find the rows on the skyline of a size, by ascending cost and quality."""
         return np.array(self._own(size).rows, np.int64)
 
     def wanting(self, size: Size, budget: float) -> tuple[int, int]:
-        """Rows of the best candidates that fit and that want something for it.
+        """Find the rows of the best candidates that need missing columns.
 
-        The first wants the columns of one feature of those withheld, the second those
-        of any number; -1 for none.
+        The first row needs the columns of one withheld feature, the second those of any
+        number of withheld features; -1 where no such candidate fits the budget.
         """
         best = self._whole.best(size, budget)
         return self._nearly(size).best(budget), -1 if best in self._answering else best
 
 
-def _stairs_of(index: Index, rows: Sequence[int]) -> Callable[[Size], Stairs]:
-    """Give the skyline of some candidates at any size; each is made once."""
+def _skylines(index: Index, rows: Sequence[int]) -> Callable[[Size], SizeSkyline]:
+    """Return a function from a size to the skyline of some candidates, remembered."""
 
     @lru_cache(KEPT_SIZES)
-    def at(size: Size) -> Stairs:
-        return Stairs(index, rows, size)
+    def at(size: Size) -> SizeSkyline:
+        return SizeSkyline(index, rows, size)
 
     return at

@@ -1,13 +1,14 @@
 """The `.pdx` file: named arrays and plain data, never code (docs/reference/file.md).
 
-A preamble of 64 bytes, a msgpack header, then the arrays, each starting on a multiple
-of 64 bytes, all gaps zero, nothing after the last. The rules follow safetensors: every
-length is checked against the file's real size before anything is allocated, sections
-may not overlap or leave holes, and a checksum covers every byte.
+The file has a preamble of 64 bytes, a msgpack header, then the arrays. Each array
+starts on a multiple of 64 bytes, all gaps are zero, and nothing follows the last array.
+The rules follow safetensors: the reader checks every length against the real size of
+the file before it allocates memory, sections may not overlap or leave holes, and a
+checksum covers every byte.
 
-A reader copies the file and checks the copy. Were the file mapped, whoever wrote to it
-in place would change the numbers under kernels that have checked them once, and
-whoever cut it off would end the process.
+The reader copies the file and checks the copy. In a mapped file, another program could
+change numbers that kernels rely on after the check, or end the process by cutting the
+file off.
 """
 
 import hashlib
@@ -35,26 +36,26 @@ Array = NDArray[Any]
 MAGIC = b"\x89PDX\r\n\x1a\n"
 FORMAT_VERSION = 2
 ALIGNMENT = 64
-# Read and checked in about two seconds.
+# A reader takes about two seconds for such a file.
 MAX_FILE_BYTES = 2 << 30
 MAX_HEADER_BYTES = 16 << 20
-# Lists and maps, and all that they hold, themselves included. The largest real headers
-# are those of many models, with two lists and seven entries for each of their arrays.
+# Limits on lists and maps, and on values of any kind. The largest real headers describe
+# many models, with two lists and seven values for each array of a model.
 MAX_CONTAINERS = 1 << 17
 MAX_ENTRIES = 1 << 19
 MAX_DIMENSIONS = 32
-MAX_SPAN = 1 << 48  # product of an empty array's other lengths
+MAX_SPAN = 1 << 48  # product of the lengths above 0 of an empty array
 DTYPES = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 
 # magic, format version, reserved (0), header bytes, file bytes; then the checksum
 _FACTS = struct.Struct("<8sIIQQ")
 _DIGEST_BYTES = 32
 _PREAMBLE_BYTES = _FACTS.size + _DIGEST_BYTES
-# Read at a time: who stops the process meanwhile does not wait for more.
+# Bytes of one read. Python handles signals between reads, so Ctrl-C waits for one.
 _CHUNK_BYTES = 1 << 20
 
-# Of each first byte from 0xc4 on: how many bytes of a length follow, then how many
-# others. Those missing here are a byte alone.
+# msgpack: for a first byte from 0xc4 on, the bytes of the length that follows, and the
+# bytes of the content where that is fixed. A first byte not listed stands alone.
 _BINARY = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0)}
 _EXTENSION = {0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _NUMBER = {0xCA: (0, 4), 0xCB: (0, 8)}
@@ -67,7 +68,7 @@ _MAPS = {0xDE: 2, 0xDF: 4}
 
 
 class _Section(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """Where one array lies: `offset` counts from the start of the file."""
+    """Place of one array; `offset` counts from the start of the file."""
 
     name: str
     dtype: str
@@ -91,19 +92,19 @@ _decode = msgspec.msgpack.Decoder(_Header, ext_hook=_refuse_extension).decode
 def write_file(
     path: str | os.PathLike[str], meta: dict[str, Any], arrays: Mapping[str, Array]
 ) -> None:
-    """Write `meta` (msgpack-able plain data) and `arrays` to `path`, all or nothing.
+    """Write plain data, as msgpack takes it, and arrays to a file, all or nothing.
 
-    The bytes depend on nothing but the arguments. They go to a temporary name beside
-    `path`, are synced to the disk, and take `path`'s place in one step; whatever goes
-    wrong before, an older file at `path` stays as it was.
+    The bytes depend on the arguments only. They go to a temporary file beside `path`,
+    which replaces `path` once it is synced to the disk. After an error, an older file
+    at `path` is unchanged.
 
     Raises
     ------
     BadInput
-        If an array has a dtype that the format does not know, or there is more than
-        `read_file` would read.
+        If an array has a dtype that the format does not know, or the file would be too
+        large for `read_file`.
     CannotWrite
-        If the disk is full, or the file cannot be written for another such reason.
+        If the system cannot write the file, for example because the disk is full.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
@@ -123,10 +124,10 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
-    """Copy the file at `path`: its plain data, its arrays, its checksum in hex.
+    """Read a file into memory: its plain data, its arrays, its checksum in hex.
 
-    The arrays are read-only views of the copy, which forked processes share. Only the
-    form is checked here; what the numbers mean is checked by whoever uses them.
+    The arrays are read-only views of a copy that forked processes share. The reader
+    checks the form of the file only; callers check the meaning of the numbers.
 
     Raises
     ------
@@ -148,15 +149,16 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Refuse a file for an index to be that holds something else, or cannot be written.
+    """Refuse a path that an index cannot be written to, before a long build.
 
-    To be called before what takes long; errors are those of `refuse_output`.
+    A file that holds something else than an index is refused, too. Errors are those of
+    `refuse_output`.
     """
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 
 def is_index(path: Path) -> bool:
-    """Whether a file begins as an index does."""
+    """Return true for a file that begins as an index does."""
     return head_of(path).startswith(MAGIC)
 
 
@@ -192,8 +194,8 @@ def _align(offset: int) -> int:
 def _place(meta: dict[str, Any], arrays: Mapping[str, Array]) -> bytes:
     """Encode the header, padded so that the first array is aligned.
 
-    Offsets are in the header, whose length depends on them: they are placed again
-    until the length no longer changes.
+    The header holds the offsets of the arrays, and the offsets depend on the length of
+    the header. So the loop repeats until the length no longer changes.
     """
     header_bytes = 0
     while True:
@@ -217,7 +219,8 @@ def _body(header: bytes, arrays: Mapping[str, Array]) -> Iterator[bytes]:
 
 
 def _open(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open what is to be read, without waiting for whoever fills a pipe."""
+    """Open a regular file."""
+    # to open a pipe without this flag would wait until another process writes to it
     waiting = getattr(os, "O_NONBLOCK", 0)
     binary = getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, os.O_RDONLY | waiting | binary)
@@ -228,14 +231,11 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
-    """Copy a file into pages of this process: pages, header's length, checksum.
-
-    Its first bytes must tell its size before that much memory is asked for.
-    """
+    """Copy a file into memory: its pages, the length of its header, its checksum."""
     preamble = file.read(_PREAMBLE_BYTES)
     size = os.fstat(file.fileno()).st_size
     header_bytes = _check_preamble(preamble, size)
-    pages = memoryview(_room(size))
+    pages = memoryview(_allocate(size))
     pages[:_PREAMBLE_BYTES] = preamble
     digest, at = hashlib.sha256(), _PREAMBLE_BYTES
     while at < size:
@@ -250,16 +250,16 @@ def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
     return pages.toreadonly(), header_bytes, digest.hexdigest()
 
 
-def _room(size: int) -> mmap.mmap:
-    """Ask for memory that starts at a page, and is shared by processes forked later."""
+def _allocate(size: int) -> mmap.mmap:
+    """Allocate memory that starts at a page and that forked processes share."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
-    # not shared to and fro: that takes the kernel several times as long to give
+    # private: the kernel takes several times as long to give shared pages
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _check_preamble(preamble: bytes, size: int) -> int:
-    """Refuse a file whose first bytes say that it cannot be read; header's length."""
+    """Refuse a file by its first bytes; return the length of the header."""
     if len(preamble) < _PREAMBLE_BYTES:
         raise BadIndexFile("too short to be a .pdx file")
     magic, version, reserved, header_bytes, file_bytes = _FACTS.unpack_from(preamble)
@@ -295,16 +295,11 @@ def _decode_header(content: memoryview) -> _Header:
 
 
 def excess(header: bytes) -> str:
-    """Say what a header has too much of; nothing where it has not.
+    """Say in which way a msgpack header is too large; "" where it is not.
 
     One byte of msgpack can be an empty map, which takes seventy times as much memory
-    once decoded. So the bytes are walked over first, which makes nothing. What follows
-    the first value, or is cut off, is the decoder's to refuse.
-
-    Parameters
-    ----------
-    header
-        Msgpack, as it may come from anybody.
+    once decoded. So this function counts lists, maps and values without decoding them.
+    The decoder refuses a header that is cut off, or longer than its first value.
     """
     if len(header) > MAX_HEADER_BYTES:
         return f"a header of {len(header):,} bytes is over {MAX_HEADER_BYTES:,}"
@@ -341,7 +336,7 @@ def excess(header: bytes) -> str:
 def _view_sections(
     sections: list[_Section], pages: memoryview, start: int
 ) -> dict[str, Array]:
-    """View all sections, which must lie end to end but for zeros up to alignment."""
+    """View all sections as arrays; only zeros up to the alignment may part them."""
     arrays: dict[str, Array] = {}
     end = start
     for section in sections:
@@ -364,7 +359,7 @@ def _view_sections(
 
 
 def _is_usable(section: _Section) -> bool:
-    """Say whether numpy can have such an array; an empty one has its strides too."""
+    """Return true for the form of an array that NumPy can make, also an empty one."""
     if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
         return False
     spanned = math.prod(n or 1 for n in section.shape)

@@ -13,22 +13,22 @@ from typing import IO
 
 from polydom.features.errors import CannotWrite
 
-# A file that nobody has written to for so long is nobody's: clocks of machines that
-# share a folder differ by less.
+# Age after which a temporary file is abandoned. Clocks of machines that share a folder
+# differ by less.
 ABANDONED_S = 24 * 3600.0
 
 
 @contextlib.contextmanager
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes `path`'s place when the block ends without an error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Until then its name is drawn: processes of several machines may write the same file
-    at a time, and the last one to end has its place.
+    The temporary name is random, so processes of several machines may write the same
+    file at a time; the last one to end replaces the others' file.
 
     Raises
     ------
     CannotWrite
-        If the system says so; nothing of the new file stays.
+        If the system cannot write the file; the temporary file is removed.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):
@@ -49,14 +49,15 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep_unfinished(place: Path) -> None:
-    """Remove what killed processes left of files that they were writing.
+    """Remove temporary files and folders that killed processes left, a day later.
 
-    These, and folders for as long as a process lives, are called `.NAME.DRAWN.tmp`.
+    Their names are `.NAME.RANDOM.tmp`.
 
     Parameters
     ----------
     place
-        A folder with all below it, or one such file.
+        Folder that is searched with all folders in it; or a file, whose temporary files
+        are removed.
     """
     if place.is_dir():
         found = place.rglob(".*.tmp")
@@ -70,7 +71,7 @@ def sweep_unfinished(place: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Make errors of the system that happen while `path` is written name it.
+    """Turn errors of the system within the block into errors that name `path`.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    """Make the error that says which file could not be written, and what may help."""
+    """Make the error that names the file, the reason, and a cure for a full disk."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     cure = "; make room there, or write to another disk" if full else ""
     return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")

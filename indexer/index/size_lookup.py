@@ -1,4 +1,4 @@
-"""The Poly-Dom index itself: (size, budget) to the best candidate, in nanoseconds."""
+"""The look-up of Poly-Dom for sizes of one number, in nanoseconds (ICSP, section 3)."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ from .lookup import Lookup
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
+SMALLEST_BLOCK = 8  # fewest changes of the skyline that share one list of spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizeLookup(Lookup[float]):
-    """Skylines of all sizes, sharing what neighbouring ones have in common.
+    """Skylines of all sizes, where neighbouring skylines share one list.
 
-    Between two breakpoints lies a range of sizes with one skyline. On any skyline the
-    order by cost is the order by quality, so candidates are ranked once by quality.
-    A block of neighbouring ranges keeps one list of stays, ordered by rank; a skyline
-    is the stays of its block that span its range. A block ends when as many
-    candidates have joined as there were at its start, so the bytes grow with the
-    number of changes.
+    Between two breakpoints lies a *range* of sizes with one skyline. Along a skyline,
+    candidates ascend in cost and in quality, so all candidates are ranked once, by
+    quality. A *span* says that a candidate is on the skyline from one range to another.
+    A *block* of neighbouring ranges has one list of spans, by rank; the skyline of a
+    range is the spans of its block that contain the range. A block ends when as many
+    candidates have joined the skyline as were on it at the start of the block, so the
+    number of spans grows with the number of changes.
 
     Attributes
     ----------
     breakpoints : (R - 1,) float64
         Sizes at which the skyline changes, ascending.
     guide : (R + 1,) int32
-        How many breakpoints lie before each of R equal cells of the sizes.
+        Number of breakpoints before each of R equal cells of sizes, and after all.
     spacing : (2,) float64
-        Where the first cell starts, and cells per unit of size.
+        Size at which the first cell starts, and cells per unit of size.
     blocks : (R,) int32
         Block of each range.
     offsets : (B + 1,) int32
-        Block b has `stays[offsets[b] : offsets[b + 1]]`.
-    stays : (T, 3) int32
-        Rank, first range, end range; in each block by ascending rank, then range.
+        Block b has `spans[offsets[b] : offsets[b + 1]]`.
+    spans : (T, 3) int32
+        Rank, first range and end range; in each block by ascending rank, then range. A
+        file has this array as `stays`.
     coefficients, rows
-        As `Lookup` says.
+        See `Lookup`.
     """
 
     variables: ClassVar = 1
@@ -57,7 +59,7 @@ class SizeLookup(Lookup[float]):
     spacing: Floats = field(metadata={"form": (np.float64, 1)})
     blocks: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
     offsets: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
-    stays: NDArray[np.int32] = field(metadata={"form": (np.int32, 2)})
+    spans: NDArray[np.int32] = field(metadata={"form": (np.int32, 2), "file": "stays"})
     coefficients: Floats = field(metadata={"form": (np.float64, 2)})
     rows: Ints = field(metadata={"form": (np.int64, 1)})
 
@@ -65,9 +67,9 @@ class SizeLookup(Lookup[float]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> Self:
-        """Index candidates for all sizes in a range, by their `skylines`."""
+        """Index candidates for all sizes in a range; see `skylines`."""
         found = skylines(coefficients, qualities, sizes)
-        # Qualities are distinct on a skyline, but not between skylines.
+        # qualities are distinct on one skyline, but not between skylines
         rows = np.unique(found.rows)
         rows = rows[np.argsort(qualities[rows], kind="stable")]
         rank = np.zeros(len(qualities), np.int64)
@@ -78,19 +80,19 @@ class SizeLookup(Lookup[float]):
         ends = np.searchsorted(breakpoints, found.ends, side="right")
         ends[np.isinf(found.ends)] = breakpoints.size + 1
         blocks = _blocks(begins, ends, breakpoints.size + 1)
-        offsets, stays = _share(rank[found.rows], begins, ends, blocks)
+        offsets, spans = _list_spans(rank[found.rows], begins, ends, blocks)
         return cls(
             breakpoints,
             *_guide(breakpoints, sizes),
             blocks.astype(np.int32),
             offsets.astype(np.int32),
-            np.ascontiguousarray(stays, np.int32),
+            np.ascontiguousarray(spans, np.int32),
             np.ascontiguousarray(coefficients[rows]),
             rows,
         )
 
     def best(self, size: float, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does.
+        """Find the row of the best candidate that fits the budget; -1 if none fits.
 
         A candidate within rounding of the budget is missed only at sizes within
         rounding of a crossing of its curve.
@@ -101,34 +103,34 @@ class SizeLookup(Lookup[float]):
             self.spacing,
             self.blocks,
             self.offsets,
-            self.stays,
+            self.spans,
             self.coefficients,
             size,
             budget_s,
         )
-        if rank < 0:  # seldom, and outside the sizes the search may have missed some
+        if rank < 0:  # rare; for sizes outside the range the search may miss some
             rank = scan_ranks(self.coefficients, size, budget_s)
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: float) -> Ints:
-        """Rows on the skyline of a size, by ascending cost and quality."""
+        """Find the rows on the skyline of a size, by ascending cost and quality."""
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
-        ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.stays, position)
+        ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.spans, position)
         return self.rows[ranks]
 
     @staticmethod
     def covers(sizes: tuple[float, float], size: float) -> bool:
-        """Say whether a size lies in a range."""
+        """Return true for a size within a range."""
         return sizes[0] <= size <= sizes[1]
 
     def facts(self) -> dict[str, int]:
-        """How finely the sizes are divided."""
+        """Return the number of breakpoints."""
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[float, float]
     ) -> None:
-        """Refuse to look up other candidates than these, or for other sizes."""
+        """Refuse candidates or sizes that the look-up was not built for."""
         check_candidates(coefficients, qualities, sizes)
         self._check_ranked(coefficients, qualities)
         low, high = sizes
@@ -150,11 +152,11 @@ class SizeLookup(Lookup[float]):
             "blocks do not fit its ranges": self._blocks_fit,
             "offsets do not fit its stays": lambda: (
                 self.offsets[0] == 0
-                and self.offsets[-1] == len(self.stays)
+                and self.offsets[-1] == len(self.spans)
                 and (np.diff(self.offsets) >= 0).all()
             ),
             "stays are no triples of a rank and its ranges": self._are_triples,
-            "stays are in no order, or overlap": self._stays_fit,
+            "stays are in no order, or overlap": self._spans_fit,
             "costs are not one finite curve for each row": lambda: (
                 len(self.coefficients) == ranks
                 and self.coefficients.size > 0
@@ -171,7 +173,7 @@ class SizeLookup(Lookup[float]):
         return np.array_equal(self.guide, counts)
 
     def _blocks_fit(self) -> bool:
-        """Say whether each range has the block of the one before, or the next."""
+        """Return true if each range has the block of the range before, or the next."""
         steps = np.diff(self.blocks.astype(np.int64))
         return (
             self.blocks.size == self.breakpoints.size + 1
@@ -181,21 +183,21 @@ class SizeLookup(Lookup[float]):
         )
 
     def _are_triples(self) -> bool:
-        if self.stays.shape[1:] != (3,):
+        if self.spans.shape[1:] != (3,):
             return False
-        rank, begin, end = self.stays.T
+        rank, begin, end = self.spans.T
         inside = (begin >= 0) & (begin < end) & (end <= self.blocks.size)
         return bool((inside & (rank >= 0) & (rank < self.rows.size)).all())
 
-    def _stays_fit(self) -> bool:
-        """Say whether a range has somebody on its skyline, and nobody there twice."""
-        rank, begin, end = self.stays.T.astype(np.int64)
+    def _spans_fit(self) -> bool:
+        """Return true if every range has a skyline, with no candidate there twice."""
+        rank, begin, end = self.spans.T.astype(np.int64)
         block = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         together = block[1:] == block[:-1]
         again = (rank[1:] == rank[:-1]) & (begin[1:] >= end[:-1])
         if not ((rank[1:] > rank[:-1]) | again)[together].all():
             return False
-        # A stay counts in those of its ranges that its block has.
+        # a span counts only in the ranges of its block
         first = np.searchsorted(self.blocks, np.arange(self.offsets.size))
         begin, end = np.maximum(begin, first[block]), np.minimum(end, first[block + 1])
         joined = np.bincount(begin, minlength=self.blocks.size + 1)
@@ -207,7 +209,7 @@ class SizeLookup(Lookup[float]):
 def _guide(
     breakpoints: Floats, sizes: tuple[float, float]
 ) -> tuple[NDArray[np.int32], Floats]:
-    """Count the breakpoints before each of as many equal cells as there are ranges."""
+    """Count the breakpoints before each cell; there are as many cells as ranges."""
     spacing = np.array([sizes[0], _per_unit(breakpoints.size + 1, sizes)])
     cells = _cells(breakpoints, spacing)
     counts = np.searchsorted(cells, np.arange(breakpoints.size + 2))
@@ -215,42 +217,44 @@ def _guide(
 
 
 def _per_unit(ranges: int, sizes: tuple[float, float]) -> float:
-    """Cells per unit of size; none where the sizes hardly differ."""
+    """Return the cells per unit of size; 0 where the sizes hardly differ."""
     width = sizes[1] - sizes[0]
     per_unit = ranges / width if width > 0 else 0.0
     return per_unit if math.isfinite(per_unit) else 0.0
 
 
 def _cells(breakpoints: Floats, spacing: Floats) -> Floats:
-    """Cell of each breakpoint, by the same arithmetic as in the kernel."""
-    with np.errstate(all="ignore"):  # of a file these may be any numbers
+    """Return the cell of each breakpoint, by the same arithmetic as in the kernel."""
+    with np.errstate(all="ignore"):  # a file may hold any numbers
         places = (breakpoints - spacing[0]) * spacing[1]
     cells: Floats = np.floor(np.clip(places, 0, breakpoints.size))
     return cells
 
 
 def _blocks(begins: Ints, ends: Ints, ranges: int) -> Ints:
-    """Block of each range: a new one when the joined outnumber those at the start."""
+    """Return the block of each range; see `SizeLookup` for the end of a block."""
     joined = np.cumsum(np.bincount(begins, minlength=ranges)[:ranges])
     left = np.cumsum(np.bincount(ends, minlength=ranges + 1)[:ranges])
     blocks = np.zeros(ranges, np.int64)
     first = 0
     while first < ranges:
-        room = max(SMALLEST_BLOCK, int(joined[first] - left[first]))
-        end = int(np.searchsorted(joined, joined[first] + room, side="right"))
+        most = max(SMALLEST_BLOCK, int(joined[first] - left[first]))
+        end = int(np.searchsorted(joined, joined[first] + most, side="right"))
         blocks[max(end, first + 1) :] += 1
         first = max(end, first + 1)
     return blocks
 
 
-def _share(ranks: Ints, begins: Ints, ends: Ints, blocks: Ints) -> tuple[Ints, Ints]:
-    """Offsets and stays: every stay is listed in each block it reaches into."""
+def _list_spans(
+    ranks: Ints, begins: Ints, ends: Ints, blocks: Ints
+) -> tuple[Ints, Ints]:
+    """Return offsets and spans; a span is listed in each block that it reaches."""
     first, last = blocks[begins], blocks[ends - 1]
     counts = last - first + 1
-    stay = np.repeat(np.arange(ranks.size), counts)
-    block = np.arange(stay.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    block += first[stay]
-    order = np.lexsort([begins[stay], ranks[stay], block])
-    stay = stay[order]
+    span = np.repeat(np.arange(ranks.size), counts)
+    block = np.arange(span.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    block += first[span]
+    order = np.lexsort([begins[span], ranks[span], block])
+    span = span[order]
     offsets = np.searchsorted(block[order], np.arange(int(blocks[-1]) + 2))
-    return offsets, np.column_stack([ranks[stay], begins[stay], ends[stay]])
+    return offsets, np.column_stack([ranks[span], begins[span], ends[span]])

@@ -1,4 +1,4 @@
-"""The index for sizes of two numbers: cells of sizes, each with its few candidates."""
+"""The look-up for sizes of two numbers: cells of sizes, each with few candidates."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ from .lookup import Lookup
 
 Ints = NDArray[np.int32]
 
-LONGEST_RUN = 4  # entries that are no steps, one after the other
+LONGEST_RUN = 4  # neighbouring entries of a cell that are no steps
 MOST_CELLS = 4096
-NARROWEST = 1.01  # largest over smallest number, below which no cell is split
+NARROWEST = 1.01  # ratio of a cell's sides' ends, up to which it is not split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizePairLookup(Lookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
-    A cell lists, the most accurate first, every candidate that no at least as
-    accurate one is proven to undercut wherever in the cell: all that are on a skyline
-    there, and perhaps a few more. Proofs compare Bernstein coefficients in the cell.
-    A cell is split, along the side that is longer in logarithms, until its list is
-    nearly a chain in which every candidate is nowhere dearer than those before it;
-    then bisection by true costs and a look at a few neighbours give the exact answer.
+    A cell lists candidates, the most accurate first. A candidate is left out if another
+    one, at least as accurate, is proven to be cheaper everywhere in the cell. So a cell
+    lists all candidates of its skylines, and perhaps a few more. Proofs compare
+    Bernstein coefficients within the cell.
+
+    An entry is a *step* if its candidate is nowhere in the cell dearer than all entries
+    before it. Cells are split along the side that is longer in logarithms until nearly
+    all entries are steps. Then bisection by true costs, and a look at a few neighbours,
+    give the exact answer.
 
     Attributes
     ----------
     thresholds : (N,) float64
-        Where each node of the tree parts its sizes.
+        Size at which each node of the tree divides.
     nodes : (N, 3) int32
-        0 or 1 for the number that is compared, the child below the threshold, the
-        child from it on; cells are children below 0, as complements. Children come
+        0 to compare a or 1 to compare b, the child below the threshold, the child from
+        the threshold on. A child below 0 is the complement of a cell. Child nodes come
         after their parents.
     cells : (Q, 2) int32
         Cell q has `entries[cells[q, 0] : cells[q, 1]]`; equal lists are stored once.
     entries : (E,) int32
-        Ranks, descending; complements of them where the candidate is no step, that
-        is, may be dearer than one before it.
+        Ranks, descending; an entry that is no step is the complement of its rank.
     levels : (K,) int32
-        Equal where ranks are equally accurate, ascending.
+        Place of each rank's quality among the distinct qualities, ascending.
     coefficients, rows
-        As `Lookup` says; no coefficient is negative.
+        See `Lookup`; no coefficient is negative.
     """
 
     variables: ClassVar = 2
@@ -89,9 +91,9 @@ class SizePairLookup(Lookup[Pair]):
         )
 
     def best(self, size: Pair, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits; of equals the cheapest.
+        """Find the row of the best candidate that fits; of equals the cheapest.
 
-        Up to rounding, so one within a relative 1e-12 of that may be chosen.
+        Costs within a relative 1e-12 count as equal.
         """
         a, b = size
         rank = best_in_cell(
@@ -105,12 +107,12 @@ class SizePairLookup(Lookup[Pair]):
             b,
             budget_s,
         )
-        if rank < 0:  # seldom, and outside the sizes the search may have missed some
+        if rank < 0:  # rare; for sizes outside the range the search may miss some
             rank = scan_pairs(self.coefficients, a, b, budget_s)
         return -1 if rank < 0 else int(self.rows[rank])
 
     def skyline(self, size: Pair) -> NDArray[np.int64]:
-        """Rows on the skyline of a size, by ascending cost and quality."""
+        """Find the rows on the skyline of a size, by ascending cost and quality."""
         a, b = size
         start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
         entries = self.entries[start:end]
@@ -122,18 +124,18 @@ class SizePairLookup(Lookup[Pair]):
 
     @staticmethod
     def covers(sizes: tuple[Pair, Pair], size: Pair) -> bool:
-        """Say whether both numbers of a size lie in a rectangle."""
+        """Return true for a size within a rectangle."""
         (low_a, low_b), (high_a, high_b) = sizes
         return low_a <= size[0] <= high_a and low_b <= size[1] <= high_b
 
     def facts(self) -> dict[str, int]:
-        """How finely the sizes are divided."""
+        """Return the number of cells."""
         return {"cells": len(self.cells)}
 
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[Pair, Pair]
     ) -> None:
-        """Refuse to look up other candidates than these."""
+        """Refuse candidates or sizes that the look-up was not built for."""
         check_pairs(coefficients, qualities, sizes)
         self._check_ranked(coefficients, qualities)
         levels = np.unique(qualities[self.rows], return_inverse=True)[1]
@@ -172,7 +174,7 @@ class SizePairLookup(Lookup[Pair]):
         }
 
     def _is_tree(self) -> bool:
-        """Say whether every descent ends, in a cell."""
+        """Return true if every descent through the nodes ends in a cell."""
         if self.nodes.shape[1:] != (3,):
             return False
         axes, children = self.nodes[:, 0], self.nodes[:, 1:]
@@ -180,12 +182,12 @@ class SizePairLookup(Lookup[Pair]):
         inside = (children < len(children)) & (~children < len(self.cells))
         if not (((axes == 0) | (axes == 1)).all() and (deeper & inside).all()):
             return False
-        # Nodes but the root, and cells, have one parent each.
+        # every node except the root, and every cell, has one parent
         known = np.sort(np.append(children, 0 if len(children) else -1))
         return np.array_equal(known, np.arange(-len(self.cells), len(children)))
 
     def _descend(self) -> bool:
-        """Say whether the ranks of each cell, whose ends are right, descend."""
+        """Return true if ranks descend within each cell."""
         ranks = np.where(self.entries < 0, ~self.entries, self.entries)
         wrong = np.append(0, np.cumsum(ranks[1:] >= ranks[:-1]))
         starts, ends = self.cells.T
@@ -193,7 +195,7 @@ class SizePairLookup(Lookup[Pair]):
 
 
 class _Cell(NamedTuple):
-    """A rectangle, who is listed in it, which of them are steps."""
+    """A rectangle with the positions of its candidates, and true for each step."""
 
     low: Pair
     high: Pair
@@ -201,17 +203,17 @@ class _Cell(NamedTuple):
     steps: NDArray[np.bool_]
 
     def longest_run(self) -> int:
-        """Most entries in a row that are no steps."""
+        """Return the length of the longest run of entries that are no steps."""
         at = np.flatnonzero(np.append(self.steps, True))
         return int(np.diff(at, prepend=-1).max()) - 1
 
     def axis(self) -> int:
-        """Return the side that is longer in logarithms."""
+        """Return the side that is longer in logarithms: 0 for a, 1 for b."""
         (low_a, low_b), (high_a, high_b) = self.low, self.high
         return int(high_b / low_b > high_a / low_a)
 
     def halves(self) -> tuple[float, tuple[Pair, Pair], tuple[Pair, Pair]]:
-        """Where to split, and both halves as (low, high)."""
+        """Return the threshold of a split, and both halves as (low, high)."""
         axis = self.axis()
         at = math.sqrt(self.low[axis]) * math.sqrt(self.high[axis])
         top, bottom = list(self.high), list(self.low)
@@ -226,7 +228,7 @@ class _Tree(NamedTuple):
 
 
 def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
-    """Split the cell with the longest run, until none is long or no more may be."""
+    """Split cells, the longest run first, until runs are short or cells run out."""
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])
@@ -258,14 +260,14 @@ def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
 def _sift(
     coefficients: Floats, listed: NDArray[np.int64], sizes: tuple[Pair, Pair]
 ) -> _Cell:
-    """Make the cell of a rectangle from the candidates of one around it."""
+    """Make the cell of a rectangle from the candidates of the cell around it."""
     controls = control_values(coefficients[listed], sizes)
     kept, steps = sift(controls)
     return _Cell(*sizes, listed[kept], steps)
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:
-    """Entries and bounds of the cells; those with the same list have the same."""
+    """Return entries, and the bounds of each cell; equal lists are stored once."""
     lists: dict[bytes, tuple[int, int]] = {}
     entries: list[Ints] = []
     bounds = []

@@ -1,4 +1,4 @@
-"""The features an index names, fingerprinted, never stored as code."""
+"""The features that an index names; their code is found anew and compared."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ OWN_CURE = (
 
 
 class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `polydom.features.tables.columns`, but for the name."""
+    """Arguments of `polydom.features.tables.columns`, without the name."""
 
     columns: list[str]
     vocabularies: dict[str, list[str]] | None = None
@@ -42,12 +42,14 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a feature was learned; its numbers are arrays of the file.
+    """How a feature was learned; its term weights are arrays of the file.
 
     Attributes
     ----------
-    terms, texts
-        How many it knows, and how many labelled ones it was learned from.
+    terms
+        Number of known terms.
+    texts
+        Number of labelled texts that the weights were learned from.
     strength
         C of the logistic regression that gave the weights; None for Bayes' rule.
     """
@@ -58,9 +60,9 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The column of free text that a feature of texts reads; see `TextOf`.
+    """A column of free text that a feature of texts reads; see `TextOf`.
 
-    `declared` is what having the text costs, by unit.
+    `declared` is the cost of having the text, by unit.
     """
 
     column: str
@@ -69,20 +71,20 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def begin(self) -> TextOf:
-        """What takes the text out of a record."""
+        """The step that takes the text out of a record."""
         return TextOf(self.column, self.most)
 
     def put(self, feature: Feature) -> Feature:
-        """Put a feature of texts on the column."""
+        """Make a feature of records from a feature of texts."""
         return feature_on(self.begin, feature, self.declared)
 
 
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One feature as the index remembers it.
+    """One feature of an index.
 
-    `columns` is None for a feature that is a function, not a group of a record's
-    columns; `learned` is there for one that was learned from labelled texts; `text`
-    for a feature of texts on a record's column, which its name begins with.
+    `columns` is None for a function; a group of a record's columns has it. `learned` is
+    set for a feature that was learned from labelled texts, `text` for a feature of
+    texts on a column of records, with a name that begins with the column's.
     """
 
     name: str
@@ -95,9 +97,9 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reads(self) -> list[str] | None:
-        """The record's columns that it reads; None of a function, which may read any.
+        """Columns of a record that the feature reads; None for a function, any column.
 
-        It is of no meaning where items are no records.
+        Without meaning for other items than records.
         """
         if self.text is not UNSET:
             return [self.text.column]
@@ -105,13 +107,13 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def function(self) -> str:
-        """Name of its function, which may be on a column."""
+        """Name of the feature's function, without the column that it is on."""
         if self.text is UNSET:
             return self.name
         return self.name.removeprefix(name_on(self.text.column, ""))
 
     def on_column(self, feature: Feature) -> Feature:
-        """Put the feature of that name on its column, if it is to be on one."""
+        """Put a feature of texts on the stored column, if there is one."""
         return feature if self.text is UNSET else self.text.put(feature)
 
 
@@ -120,20 +122,22 @@ def load_extractor(
     files: Sequence[Path] = (),
     learned: Mapping[str, TermWeights] = NOT_ANY,
 ) -> Extractor:
-    """Find the code of every stored feature and check that it is what was indexed.
+    """Find the code of every stored feature, and compare the fingerprints.
 
     Parameters
     ----------
+    stored
+        Features of the index.
     files
-        Python files of the operator's own features; an index never names any. They are
-        run once for all: a step that two features share is one object then.
+        Python files with features of the user. An index never names files. Each file
+        runs once, so that a step that two features share is one object.
     learned
-        What the learned features learned, by name.
+        Term weights of the learned features, by feature name.
 
     Raises
     ------
     BadFeature
-        If a feature is not there, or differs from the one the index was built with.
+        If a feature is missing, or its fingerprint differs from the index's.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]
@@ -176,7 +180,7 @@ def _resolve(
 
 
 def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
-    """Refuse what a column of texts cannot have: another's name, or other columns."""
+    """Refuse a feature on a text column that has another name, or other columns."""
     if stored.columns is not None or stored.function == stored.name:
         raise BadFeature(
             f"feature {stored.name!r} is no feature of texts on column "

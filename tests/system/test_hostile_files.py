@@ -155,7 +155,7 @@ def test_file_that_does_not_fit_into_memory_is_refused(
     def full(*_: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(pdx_file, "_room", full)
+    monkeypatch.setattr(pdx_file, "_allocate", full)
     with pytest.raises(BadIndexFile, match=r"tiny\.pdx: does not fit into memory"):
         Index.load(path)
 

@@ -1,6 +1,6 @@
-"""Compiled choice of what to compute next; `next_feature.py` says what the words mean.
+"""Compiled choice of the next feature by expected quality; see `next_feature.py`.
 
-A kernel never allocates, never raises and never checks.
+Kernels never allocate, raise or check.
 """
 
 import math
@@ -18,14 +18,14 @@ Ints = NDArray[np.int64]
 
 ORDER, ORDERS = frozen(int32), frozen(int32, 2)
 
-LEAST_GAIN = 1e-3  # in quality: less cannot be told on held-out items
-HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
-LIKELY = 0.5  # chance of the next better answer, below which nothing is begun for it
+LEAST_GAIN = 1e-3  # of quality; held-out items cannot tell smaller differences
+HOPELESS = 1e-3  # chance of a later answer, below which it adds nothing
+LIKELY = 0.5  # chance of the next better answer, below which no work starts for it
 
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
 def best_within(masks: Ints, qualities: Floats, done: int) -> int:
-    """Most accurate row whose set lies within `done`; the first of equals."""
+    """Return the best row whose set lies within `done`; the first of equals."""
     best = -1
     for row in range(masks.shape[0]):
         if masks[row] & ~done == 0 and (best < 0 or qualities[row] > qualities[best]):
@@ -37,10 +37,10 @@ def best_within(masks: Ints, qualities: Floats, done: int) -> int:
 def chance_of(
     typical_s: float, excess: float, time_s: float, quantiles: float
 ) -> float:
-    """Chance that what takes `typical_s` in the median is done within `time_s`.
+    """Return the chance that work of median time `typical_s` ends within `time_s`.
 
-    Times are taken as log-normal; the root of `excess` is how much longer the high
-    quantile is. Where that is nothing, they are as certain as can be.
+    Times are assumed to be log-normal. The square root of `excess` is the difference
+    between the high quantile and the median; if that is 0, the time is certain.
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
@@ -59,7 +59,7 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Typical seconds of a feature and of some steps, and their squared excesses."""
+    """Return typical seconds of a feature and some steps, and their squared excess."""
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
     for step in range(step_s.shape[1]):
@@ -89,12 +89,13 @@ def promise_of(
     quantiles: float,
     careful: bool,
 ) -> float:
-    """Tell the quality to expect along one order, less what being late may lose.
+    """Return the expected quality along one order, less the risk of being late.
 
-    `gains` are the qualities after each of its features, `paid` the steps computed.
+    `gains` are the qualities after each feature of the order, `paid` the steps that are
+    computed already.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
-    reached = expected = quality
+    secured = expected = quality
     begun, risk = False, 0.0
     for k in range(order.shape[0]):
         feature = order[k]
@@ -105,7 +106,7 @@ def promise_of(
             steps |= fresh
             own_s, own_excess = times_of(feature, fresh, feature_s, step_s)
             high_s = own_s + math.sqrt(own_excess)
-            if careful:  # it will be begun only if so much is left then
+            if careful:  # a feature starts only if its high time is left then
                 if high_s > time_s:
                     break
                 before = chance_of(typical_s, excess, time_s - high_s, quantiles)
@@ -116,12 +117,12 @@ def promise_of(
             typical_s += own_s
             excess += own_excess
             begun = True
-        if gains[k + 1] > reached:
+        if gains[k + 1] > secured:
             chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
-            if chance < (LIKELY if reached == quality else HOPELESS):
+            if chance < (LIKELY if secured == quality else HOPELESS):
                 break
-            expected += (gains[k + 1] - reached) * chance
-            reached = gains[k + 1]
+            expected += (gains[k + 1] - secured) * chance
+            secured = gains[k + 1]
     return expected - risk
 
 
@@ -147,11 +148,12 @@ def most_promising(
     quantiles: float,
     careful: bool,
 ) -> int:
-    """Row towards which to compute, -1 to stop; none that needs what is `withheld`.
+    """Return the row to compute features for; -1 to stop.
 
-    `masks` (C,) are the rows' features, `needs` (m,) the steps of each feature, as
-    masks; `feature_s` (2, m) and `step_s` (2, s) typical and high seconds; `quantiles`
-    is how many standard deviations the high ones lie above the typical ones.
+    Rows that need a `withheld` feature are skipped. `masks` (C,) are the rows'
+    features, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
+    `step_s` (2, s) are typical and high seconds; `quantiles` is the number of standard
+    deviations between the two.
     """
     paid = 0
     for feature in range(needs.shape[0]):

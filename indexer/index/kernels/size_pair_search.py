@@ -1,8 +1,7 @@
-"""Compiled search of cells of sizes of two numbers, (a, b).
+"""Compiled search for the best candidate at a size of two numbers, (a, b).
 
-A kernel never allocates, never raises and never checks: `size_pair_lookup.py` validates
-once, when a look-up is made. Cost polynomials are in the order of
-`features/costs/polynomials.py`.
+Kernels never allocate, raise or check: `size_pair_lookup.py` checks all arrays once,
+when it loads a look-up, and says what they hold.
 """
 
 import numpy as np
@@ -22,11 +21,7 @@ INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
 def cell_of(thresholds: Floats, nodes: Ints, a: float, b: float) -> int:
-    """Descend to the cell of (a, b); outside all cells, to one that is near.
-
-    A node is (0 for a or 1 for b, child below the threshold, child from it on), where
-    a child below 0 is the complement of a cell.
-    """
+    """Descend to the cell of (a, b); a size outside all cells gets a cell nearby."""
     node = 0 if nodes.shape[0] else -1
     while node >= 0:
         n = b if nodes[node, 0] else a
@@ -52,13 +47,11 @@ def best_in_cell(
     b: float,
     budget_s: float,
 ) -> int:
-    """Rank of the most accurate candidate that fits the budget, -1 if none does.
+    """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    A cell is where its entries begin and end: ranks, the most accurate first. An
-    entry that is no dearer than all before it, wherever in the cell, is a step; the
-    others are complements of ranks. Steps get cheaper, so bisection finds the last one
-    that does not fit; nothing before it fits either, and the next one does. Of equals
-    in quality, which are of one level, the cheapest counts.
+    Steps get cheaper along a cell, so bisection finds the last step that does not fit.
+    No entry before that step fits, and the next step does. From there the best entry
+    that fits is the answer; among entries of one level, the cheapest.
     """
     cell = cell_of(thresholds, nodes, a, b)
     low, end = int(cells[cell, 0]), int(cells[cell, 1])
@@ -68,7 +61,7 @@ def best_in_cell(
         at = middle
         while at < high and entries[at] < 0:
             at += 1
-        # A NaN cost compares false, so a damaged curve is never affordable.
+        # a NaN cost compares false, so a damaged curve is never affordable
         if at == high or pair_cost(coefficients, entries[at], a, b) <= budget_s:
             high = middle
         else:
@@ -89,7 +82,7 @@ def best_in_cell(
 
 @njit(int64(FLOATS_2D, float64, float64, float64), **OPTIONS)
 def scan_pairs(coefficients: Floats, a: float, b: float, budget_s: float) -> int:
-    """`best_in_cell` by trying every candidate, the most accurate first."""
+    """Return the same as `best_in_cell` by trying all candidates, the best first."""
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if pair_cost(coefficients, rank, a, b) <= budget_s:
             return rank

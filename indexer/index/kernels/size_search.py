@@ -1,7 +1,7 @@
-"""Compiled search of the Poly-Dom index.
+"""Compiled search for the best candidate at a size of one number.
 
-A kernel never raises and never checks: `lookup.py` validates once, when a look-up is
-made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
+Kernels never raise and never check: `size_lookup.py` checks all arrays once, when it
+loads a look-up, and says what they hold. `n` is the item size |x| of ICSP.
 """
 
 import numpy as np
@@ -14,13 +14,13 @@ from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
-INTS, STAYS = frozen(int32), frozen(int32, 2)
+INTS, SPANS = frozen(int32), frozen(int32, 2)
 ROWS_OUT = int64[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)
 def cost_at(coefficients: Floats, row: int, n: float) -> float:
-    """Cost c(S, n) in seconds of one row of `coefficients`, constant first."""
+    """Return the cost c(S, n) in seconds by one row of `coefficients`."""
     cost_s = 0.0
     for k in range(coefficients.shape[1] - 1, -1, -1):
         cost_s = cost_s * n + coefficients[row, k]
@@ -29,10 +29,9 @@ def cost_at(coefficients: Floats, row: int, n: float) -> float:
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
 def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
-    """Count the breakpoints up to n: the range n lies in.
+    """Return the range that n lies in: the number of breakpoints up to n.
 
-    `guide` (G + 1,) holds how many breakpoints lie before each of G equal cells of
-    sizes, `spacing` where the first one starts and how many there are per unit.
+    The guide narrows the search to the breakpoints within the cell of n.
     """
     cell = 0
     place = (n - spacing[0]) * spacing[1]
@@ -42,14 +41,14 @@ def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int
     left = int(guide[cell + 1]) - first
     while left > 0:
         half = (left + 1) >> 1
-        # A choice of values, which compiles to no branch to mispredict.
+        # a choice of values compiles to no branch, which could be mispredicted
         first = first + half if breakpoints[first + half - 1] <= n else first
         left -= half
     return first
 
 
 @njit(
-    int64(FLOATS, INTS, FLOATS, INTS, INTS, STAYS, FLOATS_2D, float64, float64),
+    int64(FLOATS, INTS, FLOATS, INTS, INTS, SPANS, FLOATS_2D, float64, float64),
     **OPTIONS,
 )
 def best_rank(
@@ -58,17 +57,16 @@ def best_rank(
     spacing: Floats,
     blocks: Ints,
     offsets: Ints,
-    stays: Ints,
+    spans: Ints,
     coefficients: Floats,
     n: float,
     budget_s: float,
 ) -> int:
-    """Rank of the most accurate candidate that fits the budget, -1 if none does.
+    """Return the rank of the best candidate that fits the budget; -1 if none fits.
 
-    The online retrieval of ICSP, section 3.3, over shared skylines: `offsets` bounds
-    the part of `stays` that holds every skyline of the block of ranges around n, in
-    ascending rank. A stay is (rank, first range, end range) and counts only in its
-    ranges; those that count ascend in cost as in rank.
+    This is the online retrieval of ICSP, section 3.3, over shared skylines. The spans
+    of a block hold the skylines of all its ranges. The spans that contain the range of
+    n ascend in rank and in cost, so bisection skips the other spans.
     """
     position = range_of(breakpoints, guide, spacing, n)
     block = int(blocks[position])
@@ -77,11 +75,11 @@ def best_rank(
     while low < high:
         middle = (low + high) >> 1
         at = middle
-        while at < high and not stays[at, 1] <= position < stays[at, 2]:
+        while at < high and not spans[at, 1] <= position < spans[at, 2]:
             at += 1
-        # A NaN cost compares false, so a damaged curve is never affordable.
-        if at < high and cost_at(coefficients, stays[at, 0], n) <= budget_s:
-            best = int(stays[at, 0])
+        # a NaN cost compares false, so a damaged curve is never affordable
+        if at < high and cost_at(coefficients, spans[at, 0], n) <= budget_s:
+            best = int(spans[at, 0])
             low = at + 1
         else:
             high = middle
@@ -90,27 +88,24 @@ def best_rank(
 
 @njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
 def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
-    """`best_rank` by trying every candidate, the most accurate first.
-
-    ICSP's Naive-Lookup.
-    """
+    """Return the same by trying all candidates, the best first: ICSP's Naive-Lookup."""
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if cost_at(coefficients, rank, n) <= budget_s:
             return rank
     return -1
 
 
-@njit(ROWS_OUT(INTS, INTS, STAYS, int64), **OPTIONS)
+@njit(ROWS_OUT(INTS, INTS, SPANS, int64), **OPTIONS)
 def skyline_ranks(
-    blocks: Ints, offsets: Ints, stays: Ints, position: int
+    blocks: Ints, offsets: Ints, spans: Ints, position: int
 ) -> NDArray[np.int64]:
-    """List the ranks on the skyline of one range, ascending."""
+    """Return the ranks on the skyline of one range, ascending."""
     block = blocks[position]
     first, end = offsets[block], offsets[block + 1]
     ranks = np.empty(end - first, np.int64)
     found = 0
     for at in range(first, end):
-        if stays[at, 1] <= position < stays[at, 2]:
-            ranks[found] = stays[at, 0]
+        if spans[at, 1] <= position < spans[at, 2]:
+            ranks[found] = spans[at, 0]
             found += 1
     return ranks[:found]

@@ -76,7 +76,7 @@ def test_prune_for_one_size_keeps_its_skyline_alone(
     skyline = exact_skyline(coefficients.tolist(), accuracies.tolist(), size)
     assert kept.tolist() == sorted(skyline)
     lookup = SizeLookup.build(coefficients[kept], accuracies[kept], (size, size))
-    assert len(lookup.stays) == len(kept)
+    assert len(lookup.spans) == len(kept)
     costs = [horner(row, size) for row in coefficients.tolist()]
     for budget in [*costs, *(math.nextafter(c, -1) for c in costs), 0.0, math.inf]:
         row = lookup.best(size, budget)
