@@ -2,20 +2,34 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from polydom.features.errors import BadInput
 
+from ..settings import Settings, Shown
 from .options import FeatureFiles
 from .process import collect_as_usual
+from .settings import FILE_VARIABLE, read_settings
 
-if TYPE_CHECKING:
-    from ..settings import Shown
+DEFAULTS = Settings()
 
 
-# Where it answers,
+# What it serves, where,
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        metavar="FILE.toml",
+        envvar=FILE_VARIABLE,
+        show_envvar=False,
+        is_eager=True,
+        callback=read_settings,
+        help="Options out of a file, such as `budget_ms = 20`. Variables such as "
+        "POLYDOM_BUDGET_MS go before it, options before both.",
+    ),
+]
 Indexes = Annotated[
     list[str],
     typer.Argument(
@@ -44,6 +58,19 @@ Audit = Annotated[
     typer.Option(
         min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
     ),
+]
+# how much it takes at a time,
+BodyLimit = Annotated[
+    int, typer.Option(min=1, help="Bytes of the largest body that is read.")
+]
+IntakeLimit = Annotated[
+    int, typer.Option(min=1, help="Bytes of all bodies that are held at a time.")
+]
+ImageLimit = Annotated[
+    int, typer.Option(min=1, help="Bytes of the largest image, decoded.")
+]
+QueueLimit = Annotated[
+    int, typer.Option(min=1, help="Requests that may wait for the computing thread.")
 ]
 # by which processes and files,
 Workers = Annotated[
@@ -83,15 +110,20 @@ PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS
 
 def serve(
     indexes: Indexes,
+    settings_file: SettingsFile = None,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     host: Host = "127.0.0.1",
     port: Port = 8000,
     grpc_port: GrpcPort = None,
-    budget_ms: DefaultMs = 50.0,
-    max_budget_ms: LargestMs = 1000.0,
-    rescale: Rescale = True,
-    correct: Correct = True,
-    audit: Audit = 0.0,
+    budget_ms: DefaultMs = DEFAULTS.budget_s * 1e3,
+    max_budget_ms: LargestMs = DEFAULTS.max_budget_s * 1e3,
+    rescale: Rescale = DEFAULTS.rescale,
+    correct: Correct = DEFAULTS.correct,
+    audit: Audit = DEFAULTS.audit,
+    body_limit: BodyLimit = DEFAULTS.body_limit,
+    intake_limit: IntakeLimit = DEFAULTS.intake_limit,
+    image_limit: ImageLimit = DEFAULTS.image_limit,
+    queue_limit: QueueLimit = DEFAULTS.queue_limit,
     workers: Workers = 1,
     watch: Watched = False,
     token_file: TokenFile = None,
@@ -115,13 +147,17 @@ def serve(
     from ..ops.server import ServeOptions, free_port, listen
     from ..ops.workers import run_workers
     from ..runtime.model_names import name_files
-    from ..settings import GrpcAt, Settings
+    from ..settings import GrpcAt
 
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
     settings = Settings(
         budget_s=budget_ms / 1e3,
         max_budget_s=max_budget_ms / 1e3,
+        body_limit=body_limit,
+        intake_limit=intake_limit,
+        image_limit=image_limit,
+        queue_limit=queue_limit,
         correct=correct,
         rescale=rescale,
         audit=audit,
@@ -157,10 +193,12 @@ def serve(
         run_workers(application, listener, options, workers)
 
 
-def who_sees_samples(
-    wanted: bool | None, host: str, token_file: Path | None
-) -> "Shown":
-    """Say who may see what single training items hold: by default who safely may."""
+def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
+    """Say who may see single training items: by default, callers who safely may.
+
+    Those are callers with a token or, where no token is asked for, callers of this
+    machine if only this machine can connect.
+    """
     from ..http.headers import is_this_machine
 
     if wanted is not None:

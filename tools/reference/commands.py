@@ -25,7 +25,7 @@ ORDER = (
     "predict",
     "evaluate",
     "score",
-    "score_parts",
+    "score-parts",
     "serve",
     "warm",
 )
@@ -46,7 +46,8 @@ def commands() -> dict[str, CommandInfo]:
     found = {}
     for command in app.registered_commands:
         assert command.callback is not None
-        found[command.name or command.callback.__name__] = command
+        name = command.name or command.callback.__name__.replace("_", "-")
+        found[name] = command
     return found
 
 

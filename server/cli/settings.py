@@ -1,0 +1,98 @@
+"""Options of `polydom serve` out of a TOML file and out of POLYDOM_* variables."""
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from polydom.features.errors import BadInput
+from polydom.features.wording import hint, nearest
+
+PREFIX = "POLYDOM_"
+FILE_VARIABLE = "POLYDOM_SETTINGS"
+# Kubernetes tells pods of a service that is called polydom by variables such as
+# POLYDOM_PORT=tcp://10.0.0.1:8000. None of these is an option's value.
+_SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
+CLOSE = 0.7  # similarity from which on a variable is taken for a misspelt option
+
+
+class Setting(NamedTuple):
+    """One option's text, or a list of texts, and the place where it was found."""
+
+    name: str
+    value: str | list[str]
+    source: str
+
+
+def read_settings(
+    ctx: typer.Context, own: typer.CallbackParam, path: Path | None
+) -> Path | None:
+    """Let a file's values, and above them the environment's, be options' defaults.
+
+    This is the callback of the option `own`, which names the file. It is called before
+    the other options are read.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, has an unknown key, or a value does not suit its
+        option.
+    """
+    options = {str(one.name): one for one in ctx.command.params if one.name != own.name}
+    lists = {name for name, one in options.items() if _takes_several(one)}
+    found = [
+        *(_in_file(path, options.keys()) if path is not None else ()),
+        *_in_environment(options.keys()),
+    ]
+    defaults = {}
+    for name, value, source in found:
+        if isinstance(value, str) and name in lists:
+            value = value.split(os.pathsep)
+        try:
+            options[name].process_value(ctx, value)
+        except typer.BadParameter as error:
+            raise BadInput(f"{source}: {error.message}") from error
+        defaults[name] = value
+    ctx.default_map = defaults
+    return path
+
+
+def _takes_several(option: Any) -> bool:
+    """Tell whether an option may be given more than once, or an argument is a list."""
+    return option.nargs != 1 or getattr(option, "multiple", False)
+
+
+def _in_file(path: Path, names: Collection[str]) -> Iterator[Setting]:
+    """Read a file of lines such as `budget_ms = 20`."""
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:  # the text is not UTF-8, or not TOML
+        raise BadInput(f"{path}: {error}; settings are TOML") from error
+    for name, value in values.items():
+        if name not in names:
+            raise BadInput(f"{path}: unknown key {name!r}; {hint(name, sorted(names))}")
+        if isinstance(value, dict):
+            raise BadInput(f"{path}: {name} is a table; a plain value is needed")
+        # as text, which is how flags and variables give a value, too
+        texts = [*map(str, value)] if isinstance(value, list) else str(value)
+        yield Setting(name, texts, f"{path}: {name}")
+
+
+def _in_environment(names: Collection[str]) -> Iterator[Setting]:
+    """Read variables such as POLYDOM_BUDGET_MS; warn of names that are nearly one."""
+    for variable, text in os.environ.items():
+        if not variable.startswith(PREFIX) or _SERVICE_LINK.match(text) or not text:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name in names:
+            yield Setting(name, text, f"{variable}={text}")
+        elif variable != FILE_VARIABLE and (near := nearest(name, names, CLOSE)):
+            meant = f"{PREFIX}{near.upper()}"
+            print(f"polydom: {variable} sets nothing; {meant} does", file=sys.stderr)
