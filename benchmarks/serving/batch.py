@@ -21,8 +21,13 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer import Index
-from polydom.server.batch.knapsack import Menus, Shape, solve
-from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
+from polydom.server.batch.batch_budget import (
+    Answered,
+    Assignment,
+    BatchBudget,
+    carry_out,
+)
+from polydom.server.batch.knapsack import Hulls, Shape, solve
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
@@ -51,10 +56,10 @@ class Held:
         assert index.package is not None
         self.planner = Planner(index, index.package.extractor())
         self.items, self.labels = held_out(project(quick))
-        menus = Menus(index, index.coefficients)
-        self.menus = [menus.of(Shape.of(item)) for item in self.items]
+        hulls = Hulls(index, index.coefficients)
+        self.hulls = [hulls.of(Shape.of(item)) for item in self.items]
         self._known: dict[tuple[int, int], Outcome] = {}
-        self.most = sum(float(menu.costs[-1]) for menu in self.menus)
+        self.most = sum(float(hull.costs[-1]) for hull in self.hulls)
 
     def outcome(self, number: int, row: int) -> Outcome:
         """The answer of a row for an item, computed once."""
@@ -76,20 +81,28 @@ class Held:
 
     def known(self, amount: float) -> list[Outcome]:
         """The knapsack over all at once."""
-        places = solve(self.menus, amount).places
-        rows = [int(m.rows[at]) for m, at in zip(self.menus, places, strict=True)]
+        places = solve(self.hulls, amount).places
+        rows = [int(m.rows[at]) for m, at in zip(self.hulls, places, strict=True)]
         return [self.outcome(k, row) for k, row in enumerate(rows)]
 
     def streamed(self, amount: float, *, count: bool) -> list[Outcome]:
         """The knapsack along a stream in chunks of 64."""
-        ledger = Ledger(self.planner, amount, count=len(self.items) if count else None)
+        budget = BatchBudget(
+            self.planner, amount, count=len(self.items) if count else None
+        )
         found: list[Outcome] = []
         for start in range(0, len(self.items), 64):
-            with ledger.plan(self.items[start : start + 64]) as chunk:
-                for assignment in chunk.assignments:
-                    outcome = self.outcome(len(found), assignment.row)
-                    chunk.enter(outcome, assignment)
-                    found.append(outcome)
+            numbered = list(enumerate(self.items))[start : start + 64]
+            chunk = budget.plan([item for _, item in numbered])
+            outcomes = (
+                self.outcome(number, assignment.row)
+                for (number, _), assignment in zip(
+                    numbered, chunk.assignments, strict=True
+                )
+            )
+            for result in chunk.results(numbered, outcomes):
+                assert isinstance(result, Answered)
+                found.append(result.outcome)
         return found
 
     def share_right(self, outcomes: list[Outcome]) -> float:
@@ -107,11 +120,11 @@ class Held:
 
     def precision_in_rounds(self, amount: float, label: str) -> float:
         """Share of the class among those listed by two rounds."""
-        ledger = Ledger(self.planner, amount, count=len(self.items))
-        top_k = TopK(ledger, label, LISTED)
+        budget = BatchBudget(self.planner, amount, count=len(self.items))
+        top_k = TopK(budget, label, LISTED)
         numbered = list(enumerate(self.items))
         for start in range(0, len(numbered), 64):
-            for result in ledger.answers(numbered[start : start + 64]):
+            for result in budget.answers(numbered[start : start + 64]):
                 assert isinstance(result, Answered)
                 top_k.offer(result)
         for _ in top_k.improve():

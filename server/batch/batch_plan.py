@@ -1,8 +1,8 @@
 """How a batch of any size is answered within one total, item by item.
 
-A plan for a batch is a price. It is found from a sample of sizes, and fixes what every
-item gets by that item alone: the same on a retry, on another machine, in another
-division of the items.
+A batch plan is a price: the Lagrange multiplier of the total, found from a sample of
+sizes. The price decides the plan of each item by that item alone, so an item gets the
+same plan on a retry, on another machine, and in another division of the items.
 """
 
 import hashlib
@@ -24,36 +24,43 @@ from polydom.indexer.index.index import Index
 from ..engine.loading import load_index, package_of
 from ..engine.outcome import Outcome
 from ..engine.planner import REMEMBERED, Planner
-from .knapsack import Floats, Menu, Menus, Shape, Steps
-from .ledger import Answered, Assignment, Failed, Numbered, Result, try_each
-from .menu_costs import menu_costs
-from .price import Price, price_of
+from .batch_budget import Answered, Assignment, Failed, Numbered, Result, try_each
+from .knapsack import (
+    Floats,
+    Hull,
+    Hulls,
+    Shape,
+    Steps,
+    Threshold,
+    find_threshold,
+    plan_costs,
+)
 
 
 class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which plan every item of a batch gets, as plain data.
+    """The rule that gives each item of a batch its plan, as plain data.
 
-    Costs are those of the index's own file: seconds of the machine that it was measured
-    on (*reference seconds*), on average, or an amount in its unit.
+    Costs are averages by the index's own file: *reference seconds*, which are seconds
+    of the machine that the index was measured on, or an amount in the index's unit.
 
     Attributes
     ----------
     price
-        Quality per unit of cost below which no step of an item's menu is bought; None
-        where the total buys but the cheapest plans.
+        Smallest quality per unit of cost for which an item takes the step to a dearer
+        plan; None if the total only pays for the cheapest plans.
     share
-        Of the items whose step is worth exactly the price, those take it whose `ticket`
-        is below this, in [0, 1].
+        Share in [0, 1] of the items with a step of exactly this price that take the
+        step: those with a `uniform_hash` below the share.
     unit
-        What the index's costs are counted in; "s" or a currency.
+        Unit of the index's costs: "s" or a currency.
     index_version
         Checksum of the index's file.
     exact
-        Whether models are evaluated whole, so that there are scores.
+        True if models are evaluated whole, so that answers have scores.
     expected_quality, expected_accuracy
-        Of the sample, on average; no accuracy where answers are numbers.
+        Mean over the sample; the accuracy is None if answers are numbers.
     expected_cost
-        Of one item, on average.
+        Mean cost of one item.
 
     Examples
     --------
@@ -83,36 +90,38 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         columns: Collection[str] | None = None,
         exact: bool = False,
     ) -> "BatchPlan":
-        """Find the price at which so many items come to a total.
+        """Find the price at which `count` items cost a total.
 
         Parameters
         ----------
         index
             An index with models, or its file.
         sizes
-            A sample of those of the items: 3,000 and more come within a percent.
+            Sizes of a sample of the items; 3,000 sizes meet the total within a percent.
         count
-            How many items there are; by default as many as `sizes`.
+            Number of items; by default the number of `sizes`.
         total_cost_s, total_cost
-            What all may cost together: reference seconds, or an amount in the unit of
+            Cost of all items together: reference seconds, or an amount in the unit of
             an index that counts no time.
         columns
-            Those that the items have, where these are records; by default all that the
-            index knows. What a record lacks beyond that makes the total a rough one.
+            Columns that the items have, if items are records; by default all columns
+            that the index knows. Records that lack more make the total a rough one.
         exact
-            Evaluate models whole.
+            True to evaluate models whole.
 
         Raises
         ------
         BadInput
-            If there is no size or one is none of the index's, or the total is missing
+            If there is no size, a size does not suit the index, or the total is missing
             or out of its range.
         BadIndexFile
             If the index cannot answer.
         """
         loaded = index if isinstance(index, Index) else load_index(index)[0]
         finder = PlanFinder(loaded, exact)
-        total = amount_in(finder.unit, total_cost_s=total_cost_s, total_cost=total_cost)
+        total = amount_in(
+            finder.unit, ("total_cost_s", total_cost_s), ("total_cost", total_cost)
+        )
         count = len(sizes) if count is None else count
         if not sizes or count < 1:
             raise BadInput(
@@ -126,7 +135,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return finder.find(shapes, count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
-        """Refuse to answer by it with another index, or `exact` where it is not."""
+        """Raise BadInput if the plan is for another index, or for inexact answers."""
         if self.index_version != version:
             raise BadInput(
                 f"the plan is for index {self.index_version[:12]}, and this is "
@@ -138,37 +147,37 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def to_json(self) -> bytes:
-        """Write the plan."""
+        """Write the plan as JSON."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
-        """Read a plan; BadInput if it is none."""
+        """Read a plan from JSON; BadInput if `data` is no plan."""
         try:
             return msgspec.json.decode(data, type=cls)
         except msgspec.DecodeError as error:
             raise BadInput(f"this is no plan for a batch: {error}") from error
 
 
-def price_in(plan: BatchPlan) -> Price:
-    """Return the price of a plan as a number; infinite where it buys nothing."""
-    return Price(math.inf if plan.price is None else plan.price, plan.share)
+def threshold_of(plan: BatchPlan) -> Threshold:
+    """Return the threshold of a plan; infinite if items take no step."""
+    return Threshold(math.inf if plan.price is None else plan.price, plan.share)
 
 
 class PlanFinder:
-    """Finds prices for the items of one index.
+    """Finds the price of a batch for one index.
 
     Parameters
     ----------
     index
-        As it was built: with costs of the machine that it was measured on.
+        The index as it was built, with costs of the machine that measured it.
     exact
-        Whether models are evaluated whole.
+        True to evaluate models whole.
 
     Attributes
     ----------
     unit
-        What costs are counted in.
+        Unit of the costs.
 
     Raises
     ------
@@ -181,7 +190,7 @@ class PlanFinder:
         self.unit = str(package.meta.get("unit", "s"))
         self._index = index
         self._exact = exact
-        self._menus = Menus(index, menu_costs(index, exact).means)
+        self._hulls = Hulls(index, plan_costs(index, exact).mean)
         self._accuracies = None
         if not package.numeric:
             rows = range(len(package.masks))
@@ -190,28 +199,29 @@ class PlanFinder:
     def find(
         self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
-        """Find the price at which items come to a total.
+        """Find the price at which all items cost a total.
 
         Parameters
         ----------
         shapes : (S,)
-            Of a sample, at least one.
+            Shapes of a sample of items, at least one.
         counts : (S,)
-            How many items each of them stands for, above 0; or one number for all.
+            Number of items that each shape stands for, above 0; or one number for all.
         total
-            What all may cost together.
+            Cost of all items together.
 
         Raises
         ------
         BadInput
-            If a size is none of the index's.
+            If a size does not suit the index.
         """
-        menus = [self._menu(shape) for shape in shapes]
-        weights = np.broadcast_to(np.asarray(counts, np.float64), len(menus))
-        steps = Steps(menus)
+        hulls = [self._hull(shape) for shape in shapes]
+        weights = np.broadcast_to(np.asarray(counts, np.float64), len(hulls))
+        steps = Steps(hulls)
         costs = steps.costs * weights[steps.item]
-        price = price_of(steps.slopes, costs, total - weights @ steps.base_costs)
-        taken = price.taken(steps.slopes)
+        left = total - weights @ steps.base_costs
+        threshold = find_threshold(steps.slopes, costs, left)
+        taken = threshold.taken(steps.slopes)
         parts = taken * weights[steps.item]
 
         def mean(values: Floats) -> float:
@@ -221,8 +231,8 @@ class PlanFinder:
 
         accuracies = self._accuracies
         return BatchPlan(
-            price=price.slope if price.slope < math.inf else None,
-            share=price.share,
+            price=threshold.slope if threshold.slope < math.inf else None,
+            share=threshold.share,
             unit=self.unit,
             index_version=self._index.version,
             exact=self._exact,
@@ -234,31 +244,31 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Say what a plan makes of items of some shapes, on average."""
-        steps = Steps([self._menu(shape) for shape in shapes])
-        taken = price_in(plan).taken(steps.slopes)
+        """Return the mean predicted cost of items of some shapes by a plan."""
+        steps = Steps([self._hull(shape) for shape in shapes])
+        taken = threshold_of(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
         return float(whole / len(shapes))
 
-    def _menu(self, shape: Shape) -> Menu:
+    def _hull(self, shape: Shape) -> Hull:
         if not is_size(shape.size, 1 + self._index.pairs):
             numbers = "two numbers" if self._index.pairs else "one number"
             raise BadInput(
                 f"a size is {show_size(shape.size)}; items of this index have "
                 f"{numbers} above 0"
             )
-        return self._menus.of(shape)
+        return self._hulls.of(shape)
 
 
 class Assigner:
-    """Gives every item what a plan for its batch says.
+    """Gives each item its row by a batch plan.
 
     Parameters
     ----------
     index
-        As it was built, whatever machine this is.
+        The index as it was built, on any machine.
     plan
-        Made for that index.
+        A plan for this index.
 
     Raises
     ------
@@ -268,31 +278,33 @@ class Assigner:
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:
         plan.check(index.version)
-        self._menus = Menus(index, menu_costs(index, plan.exact).means)
+        self._hulls = Hulls(index, plan_costs(index, plan.exact).mean)
         self._exact = plan.exact
-        price = price_in(plan)
-        self._none, self._all = price._replace(share=0.0), price._replace(share=1.0)
+        threshold = threshold_of(plan)
+        # a step of exactly the price is taken by no item, or by every item
+        self._none = threshold._replace(share=0.0)
+        self._all = threshold._replace(share=1.0)
         self._share = plan.share
         self._offers = lru_cache(REMEMBERED)(self._find_offers)
 
     def assign(self, item: Item) -> Assignment:
-        """Say which row an item gets."""
+        """Return the item's row and its cost."""
         without, with_tie = self._offers(Shape.of(item))
-        tied = without != with_tie and ticket(item) < self._share
+        tied = without != with_tie and uniform_hash(item) < self._share
         row, cost = with_tie if tied else without
         return Assignment(item, row, self._exact, cost)
 
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
-        """Row and cost without a step worth exactly the price, and with it."""
-        menu = self._menus.of(shape)
-        slopes = menu.slopes
-        first, last = (int(p.taken(slopes).sum()) for p in (self._none, self._all))
-        rows, costs = menu.rows.tolist(), menu.costs.tolist()
+        """Row and cost without a step of exactly the price, and with that step."""
+        hull = self._hulls.of(shape)
+        slopes = hull.slopes
+        first, last = (int(t.taken(slopes).sum()) for t in (self._none, self._all))
+        rows, costs = hull.rows.tolist(), hull.costs.tolist()
         return (rows[first], costs[first]), (rows[last], costs[last])
 
 
-def ticket(item: Item) -> float:
-    """Return a number in [0, 1) by an item's content, the same everywhere."""
+def uniform_hash(item: Item) -> float:
+    """Return a number in [0, 1) by an item's content, equal on all machines."""
     payload = item.payload
     if isinstance(payload, ReadRecord):
         payload = payload.row.astype("<f4").tobytes()
@@ -301,22 +313,23 @@ def ticket(item: Item) -> float:
     elif isinstance(payload, str):
         payload = payload.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(payload, digest_size=8).digest()
+    # a double has 53 bits, so 11 of the 64 go
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
 
-Book = Callable[[Assignment, Outcome | PolydomError, float], None]
+OnAnswer = Callable[[Assignment, Outcome | PolydomError, float], None]
 
 
 def answer_by_plan(
     planner: Planner,
     assigner: Assigner,
     items: Iterable[Numbered],
-    book: Book = lambda assignment, outcome, busy_s: None,
+    on_answer: OnAnswer = lambda assignment, outcome, busy_s: None,
 ) -> Iterator[Result]:
-    """Answer numbered items in their order, each with what it gets; errors stay.
+    """Answer numbered items in their order by a batch plan.
 
-    `book` is told what each item got, what became of it, and the seconds of a processor
-    that this took.
+    An item that is an error, or fails, becomes a `Failed`. After each other item
+    `on_answer` gets the assignment, the outcome or error, and the processor seconds.
     """
     for number, item in items:
         if isinstance(item, PolydomError):
@@ -324,24 +337,30 @@ def answer_by_plan(
             continue
         began_s, assignment = planner.busy(), assigner.assign(item)
         (outcome,) = try_each(planner, [assignment])
-        book(assignment, outcome, planner.busy() - began_s)
+        on_answer(assignment, outcome, planner.busy() - began_s)
         if isinstance(outcome, PolydomError):
             yield Failed(number, outcome)
         else:
             yield Answered(number, item, outcome)
 
 
-def amount_in(unit: str, **amounts: float | None) -> float:
-    """Take of two amounts, the first in seconds, the one in an index's unit.
+def amount_in(
+    unit: str, in_s: tuple[str, float | None], in_unit: tuple[str, float | None]
+) -> float:
+    """Return the amount that is given in the index's unit.
+
+    `in_s` and `in_unit` are the names and values of two arguments: seconds, and an
+    amount in another unit.
 
     Raises
     ------
     BadInput
-        If it is missing or out of its range, or the other is given.
+        If the argument for the index's unit is missing or out of its range, or the
+        other argument is given.
     """
-    (name, wanted), (_, other) = list(amounts.items())[:: 1 if unit == "s" else -1]
-    if wanted is None or other is not None:
+    (name, amount), (_, other) = (in_s, in_unit) if unit == "s" else (in_unit, in_s)
+    if amount is None or other is not None:
         raise BadInput(f"this index counts costs in {unit}: give {name}, and only that")
-    if not 0 <= wanted < math.inf:
-        raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
-    return wanted
+    if not 0 <= amount < math.inf:
+        raise BadInput(f"{name} is {amount}; it must be a finite number, 0 or more")
+    return amount

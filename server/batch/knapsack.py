@@ -1,14 +1,19 @@
 """Plans for many items under one budget: a multiple-choice knapsack.
 
-Of every item exactly one plan is carried out; their costs add up to no more than the
-budget, and their expected qualities to as much as possible. Solved by the greedy on
-concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
-2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
-plan on each hull in the order of quality gained per cost. What it misses of the
-optimum is less than the gain of one step. ICSP leaves this question open.
+Each item gets exactly one plan. The costs of all plans sum to at most the budget, and
+the sum of expected qualities is as large as possible. The greedy on concave hulls
+solves this (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
+2004, section 11.2): begin with the cheapest plan of every item, then take steps to the
+next plan on each hull, in descending order of quality gained per cost. The result
+misses the optimum by less than the gain of one step. ICSP leaves this question open.
+
+The order by slope makes the solution a threshold: all steps above one slope are taken.
+That slope is the Lagrange multiplier of the budget. It decides the plan of each item by
+that item alone, on any machine and in any order.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,27 +24,29 @@ from polydom.features.errors import BadInput
 from polydom.features.items import Item
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
-
-from .price import price_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Rounds in which what the greedy leaves is spent on steps further down.
-ROUNDS = 16
-KEPT_MENUS = 1 << 16
+# Passes over the remaining steps, to spend what the greedy left of the budget.
+PASSES = 16
+KEPT_HULLS = 1 << 16
+# Slopes within this relative distance count as equal: two machines round costs
+# differently, and must agree which steps are worth exactly the threshold.
+SAME = 1e-9
 
 
 class Shape(NamedTuple):
-    """All of an item that its menu depends on.
+    """The properties of an item that decide which plans it can get.
 
     Attributes
     ----------
     size
-        Its size.
+        Size of the item.
     withheld
-        Mask of the features that cannot be computed of it.
+        Mask of the features that cannot be computed for the item.
     """
 
     size: Size
@@ -47,21 +54,21 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """Return that of an item."""
+        """Return the shape of an item."""
         return cls(item.size, item.withheld)
 
 
-class Menu(NamedTuple):
-    """The plans for one item that can be worth their cost under some price.
+class Hull(NamedTuple):
+    """The plans of one item on the upper concave hull of quality over cost; H of them.
 
     Attributes
     ----------
     rows : (H,) int64
         Rows of the index.
     costs : (H,) float64
-        What each costs on this item, ascending, in the index's unit.
+        Cost of each plan for this item, ascending, in the index's unit.
     qualities : (H,) float64
-        Expected qualities, ascending, and less and less so per cost.
+        Expected quality of each plan, ascending; the gain per cost descends.
     """
 
     rows: Ints
@@ -70,33 +77,18 @@ class Menu(NamedTuple):
 
     @property
     def slopes(self) -> Floats:
-        """(H - 1,) quality per cost that each step to the next plan adds."""
+        """(H - 1,) quality gained per cost by each step to the next plan."""
         slopes: Floats = np.diff(self.qualities) / np.diff(self.costs)
         return slopes
 
 
-class Solution(NamedTuple):
-    """Which plan everyone gets.
-
-    Attributes
-    ----------
-    places : (N,) int64
-        Position in each item's menu.
-    cost
-        Of all items together.
-    """
-
-    places: Ints
-    cost: float
-
-
-def make_menu(rows: Ints, costs: Floats, qualities: Floats) -> Menu:
-    """Keep of some plans those on the upper concave hull of quality over cost.
+def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
+    """Keep the plans that lie on the upper concave hull of quality over cost.
 
     Parameters
     ----------
     rows, costs, qualities : (K,)
-        Plans in any order, at least one. Of equally accurate ones the cheapest counts.
+        At least one plan, in any order. Of plans with equal quality the cheapest stays.
 
     Raises
     ------
@@ -121,86 +113,190 @@ def make_menu(rows: Ints, costs: Floats, qualities: Floats) -> Menu:
         if hull:
             slopes.append(slope)
         hull.append(k)
-    return Menu(rows[hull], costs[hull], qualities[hull])
+    return Hull(rows[hull], costs[hull], qualities[hull])
 
 
-class Menus:
-    """The menus of an index by items' shapes, each made once.
+class PlanCosts(NamedTuple):
+    """Cost polynomials (C, T) of an index's candidates.
+
+    Attributes
+    ----------
+    mean
+        Average costs; early exits make plans cheaper.
+    most
+        Costs of plans that take no early exit.
+    """
+
+    mean: Floats
+    most: Floats
+
+
+def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
+    """Return the costs of the plans of an index that has a package.
+
+    `exact` evaluates every model whole, so that all answers have scores.
+    """
+    package, most = index.package, index.coefficients
+    assert package is not None
+    if not (exact and package.early_exits):
+        return PlanCosts(mean_costs(package, most), most)
+    dearer = most.copy()
+    dearer[:, 0] += package.checked_s - package.model_s
+    if not package.ends:
+        return PlanCosts(dearer, dearer)
+    whole = replace(package, mean_s=package.checked_s)
+    return PlanCosts(mean_costs(whole, most), dearer)
+
+
+class Hulls:
+    """The hulls of an index by item shape; each is computed once and kept.
 
     Parameters
     ----------
     index
-        What is chosen from.
+        Index whose candidates are the plans.
     costs : (C, T)
-        Cost polynomials of its candidates: its own, or their means.
+        Cost polynomials of the candidates, such as `PlanCosts.mean`.
     """
 
     def __init__(self, index: Index, costs: Floats) -> None:
         self._index = index
         self._costs = costs
-        self._made: dict[Shape, Menu] = {}
+        self._made: dict[Shape, Hull] = {}
 
-    def of(self, shape: Shape) -> Menu:
-        """Return the menu for items of a shape."""
-        menu = self._made.get(shape)
-        if menu is None:
-            if len(self._made) >= KEPT_MENUS:
+    def of(self, shape: Shape) -> Hull:
+        """Return the hull for items of a shape."""
+        hull = self._made.get(shape)
+        if hull is None:
+            if len(self._made) >= KEPT_HULLS:
                 self._made.clear()
-            menu = self._made[shape] = self._make(shape)
-        return menu
+            hull = self._made[shape] = self._make(shape)
+        return hull
 
-    def _make(self, shape: Shape) -> Menu:
+    def _make(self, shape: Shape) -> Hull:
         index, (size, withheld) = self._index, shape
         lookup = PartialLookup(index, withheld) if withheld else index.lookup
         rows = lookup.skyline(size)
         costs = costs_at(self._costs[rows], size)
-        return make_menu(rows, costs, index.qualities[rows])
+        return make_hull(rows, costs, index.qualities[rows])
 
 
 class Steps:
-    """All steps from a menu's plan to its next, of all items; T of them.
+    """All steps from a plan to the next plan on its hull, of N items; T steps.
 
     Attributes
     ----------
     item, place : (T,) int64
-        Whose step, and the position in the menu that it leads to.
+        Position of the item, and position on the item's hull after the step.
     costs, slopes : (T,) float64
-        What it adds to the cost, and to the quality per cost.
+        Cost of the step, and quality gained per cost.
     before, after : (T,) int64
-        Rows of the plans that it leads from and to.
+        Rows of the index before and after the step.
     base_costs : (N,) float64
-        Of the cheapest plans.
+        Cost of each item's cheapest plan.
     base_rows : (N,) int64
-        Theirs.
+        Row of each item's cheapest plan.
     """
 
-    def __init__(self, menus: Sequence[Menu]) -> None:
-        lengths = np.array([len(menu.rows) for menu in menus], np.int64)
+    def __init__(self, hulls: Sequence[Hull]) -> None:
+        lengths = np.array([len(hull.rows) for hull in hulls], np.int64)
         starts = np.cumsum(lengths) - lengths
-        costs = np.concatenate([menu.costs for menu in menus])
-        qualities = np.concatenate([menu.qualities for menu in menus])
+        costs = np.concatenate([hull.costs for hull in hulls])
+        qualities = np.concatenate([hull.qualities for hull in hulls])
         is_step = np.ones(len(costs), bool)
         is_step[starts] = False
         at = np.flatnonzero(is_step)
-        self.item = np.repeat(np.arange(len(menus)), lengths - 1)
+        self.item = np.repeat(np.arange(len(hulls)), lengths - 1)
         self.place = at - starts[self.item]
         self.costs = costs[at] - costs[at - 1]
         self.slopes = (qualities[at] - qualities[at - 1]) / self.costs
-        rows = np.concatenate([menu.rows for menu in menus])
+        rows = np.concatenate([hull.rows for hull in hulls])
         self.before, self.after = rows[at - 1], rows[at]
         self.base_costs, self.base_rows = costs[starts], rows[starts]
 
 
-def solve(menus: Sequence[Menu], budget: float) -> Solution:
-    """Choose everyone's plan so that together they are as accurate as `budget` allows.
+class Threshold(NamedTuple):
+    """The rule that decides which steps are taken.
 
-    Where the budget is below the sum of all cheapest plans, those are what everyone
-    gets, and `cost` is above it. O(T log T) for T plans on all menus, of which items
-    may share some.
+    Attributes
+    ----------
+    slope
+        Quality gained per cost at which the budget runs out. Steps above this slope are
+        taken, steps below are not; 0 takes every step, infinity takes none.
+    share
+        Share in [0, 1] of the steps with exactly this slope that are taken.
     """
-    if not menus:
+
+    slope: float
+    share: float
+
+    def taken(self, slopes: Floats) -> Floats:
+        """Return the share (T,) in [0, 1] of each step that is taken."""
+        if not np.isfinite(self.slope):
+            return np.zeros(len(slopes))
+        tied = np.abs(slopes - self.slope) <= SAME * self.slope
+        part: Floats = np.where(tied, self.share, slopes > self.slope)
+        return part
+
+
+def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
+    """Find the threshold at which the steps taken cost `left` together.
+
+    Parameters
+    ----------
+    slopes : (T,)
+        Quality gained per cost by each step, above 0.
+    costs : (T,)
+        Cost of each step, summed over all items that the step stands for.
+    left
+        Largest sum of costs.
+
+    Examples
+    --------
+    Each of three steps costs 2. The best step is taken, and half of the other two,
+    which have equal slopes:
+
+    >>> find_threshold(np.array([0.1, 0.1, 0.3]), np.array([2.0, 2.0, 2.0]), left=4.0)
+    Threshold(slope=0.1, share=0.5)
+    """
+    if left <= 0:
+        return Threshold(np.inf, 0.0)
+    order = np.argsort(-slopes, kind="stable")
+    split = int(np.searchsorted(np.cumsum(costs[order]), left, side="right"))
+    if split == len(order):
+        return Threshold(0.0, 1.0)
+    slope = float(slopes[order[split]])
+    above = Threshold(slope, 0.0).taken(slopes)
+    tied = Threshold(slope, 1.0).taken(slopes) - above
+    share = (left - above @ costs) / (tied @ costs)
+    return Threshold(slope, float(np.clip(share, 0.0, 1.0)))
+
+
+class Solution(NamedTuple):
+    """The plan of each item.
+
+    Attributes
+    ----------
+    places : (N,) int64
+        Position on each item's hull.
+    cost
+        Cost of all plans together.
+    """
+
+    places: Ints
+    cost: float
+
+
+def solve(hulls: Sequence[Hull], budget: float) -> Solution:
+    """Choose a plan for each item, so that the sum of qualities is as `budget` allows.
+
+    If the budget is below the sum of all cheapest plans, every item gets its cheapest
+    plan, and `cost` exceeds the budget. O(T log T) for T plans on all hulls. Items may
+    share a hull.
+    """
+    if not hulls:
         return Solution(np.zeros(0, np.int64), 0.0)
-    steps = Steps(menus)
+    steps = Steps(hulls)
     left = budget - float(steps.base_costs.sum())
     order = np.argsort(-steps.slopes, kind="stable")
     spent = np.cumsum(steps.costs[order])
@@ -210,15 +306,16 @@ def solve(menus: Sequence[Menu], budget: float) -> Solution:
     if left > 0 and count < len(order):
         left -= float(spent[count - 1]) if count else 0.0
         _fill(steps, order, taken, left)
-    places = np.bincount(steps.item[taken], minlength=len(menus))
+    places = np.bincount(steps.item[taken], minlength=len(hulls))
     cost = steps.base_costs.sum() + steps.costs[taken].sum()
     return Solution(places, float(cost))
 
 
 def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
-    """Spend what is left on later steps that fit, never skipping one of an item's."""
-    for _ in range(ROUNDS):
+    """Spend the rest of the budget on later steps that fit, in order for each item."""
+    for _ in range(PASSES):
         too_dear = ~taken & (steps.costs > left)
+        # no step of an item may be taken after one of its steps that does not fit
         limit = np.full(len(steps.base_costs), np.iinfo(np.int64).max)
         np.minimum.at(limit, steps.item[too_dear], steps.place[too_dear])
         fits = ~taken & (steps.place < limit[steps.item])
@@ -232,45 +329,45 @@ def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> N
 
 
 def share_of(
-    menus: Sequence[Menu], sample: Sequence[Menu], to_come: float, left: float
+    hulls: Sequence[Hull], sample: Sequence[Hull], to_come: float, left: float
 ) -> float:
-    """Give some items their part in the relaxed optimum for them and all that come.
+    """Return the part of a budget that some items get beside all items to come.
 
-    Relaxed means that the last step may be taken in part; steps worth exactly the price
-    at which the budget runs out are all taken to the same part, be they these items'
-    or those to come.
+    The relaxed knapsack decides: the last step may be taken in part. All steps with
+    exactly the threshold's slope are taken to the same part, both of these items and of
+    the items to come.
 
     Examples
     --------
-    One item of two plans, which cost 1 and 3, and three more like it to come: of a
-    budget of 8, the cheapest plans take 4, and the steps, all worth the same, are taken
-    to half of their 2 each.
+    One item has two plans, which cost 1 and 3, and three more like it are to come. Of
+    a budget of 8, the four cheapest plans take 4. The four steps have equal slopes, so
+    half of each step's cost of 2 is taken.
 
-    >>> menu = make_menu(np.arange(2), np.array([1.0, 3.0]), np.array([0.5, 0.9]))
-    >>> share_of([menu], [menu], to_come=3, left=8.0)
+    >>> hull = make_hull(np.arange(2), np.array([1.0, 3.0]), np.array([0.5, 0.9]))
+    >>> share_of([hull], [hull], to_come=3, left=8.0)
     2.0
 
     Parameters
     ----------
-    menus : (N,)
-        Those of the items.
+    hulls : (N,)
+        Hulls of the items.
     sample : (S,)
-        Menus that those to come are taken to have, in equal shares.
+        Hulls that the items to come are assumed to have, in equal shares.
     to_come
-        How many are to come.
+        Number of items to come.
     left
-        The budget for all of them.
+        Budget for all items together.
     """
     if to_come <= 0:
         return left
-    steps = Steps([*menus, *sample])
-    counts = np.ones(len(menus) + len(sample))  # how many items each menu stands for
-    counts[len(menus) :] = to_come / len(sample)
-    cheapest = float(steps.base_costs[: len(menus)].sum())
+    steps = Steps([*hulls, *sample])
+    counts = np.ones(len(hulls) + len(sample))  # how many items each hull stands for
+    counts[len(hulls) :] = to_come / len(sample)
+    cheapest = float(steps.base_costs[: len(hulls)].sum())
     left -= float(counts @ steps.base_costs)
     if left <= 0 or not len(steps.item):
         return cheapest
     costs = steps.costs * counts[steps.item]
-    taken = price_of(steps.slopes, costs, left).taken(steps.slopes)
-    own = steps.item < len(menus)
+    taken = find_threshold(steps.slopes, costs, left).taken(steps.slopes)
+    own = steps.item < len(hulls)
     return cheapest + float(taken[own] @ steps.costs[own])

@@ -4,61 +4,62 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .knapsack import Menu, Solution, share_of, solve
+from .knapsack import Hull, Solution, share_of, solve
 
 SAMPLE = 512
 SLACK = 1 + 1e-9
-# Items expected for each of those seen, where nobody knows how many come. With more,
-# longer streams end well, and short ones spend less.
+# Expected items to come for each item seen, if the count is unknown. A larger number
+# leaves more for the end of long streams, and more of the budget of short ones unspent.
 LASTING = 2.0
 
 
 class StreamBudget:
-    """Gives every chunk of a stream its part of the budget for all of it.
+    """Gives each chunk of a stream its share of the budget for the whole stream.
 
-    Those to come are taken to be like a sample of those seen, and as many as `count`
-    says, or `LASTING` times as many as were seen. A chunk gets the share that it would
-    have if all were solved at once. What it leaves is there for the next.
+    Items to come are expected to be like a sample of the items seen. Their number
+    follows from `count`, or is `LASTING` times the number seen. A chunk gets the share
+    that it would have if the whole stream were solved at once; the next chunk can spend
+    what this one leaves.
 
     Parameters
     ----------
     count
-        How many items come in all; None where nobody knows.
+        Number of all items; None if unknown.
 
     Attributes
     ----------
     seen
-        Items that had their turn.
+        Number of items that have a plan.
     """
 
     def __init__(self, count: int | None = None) -> None:
         self._count = count
-        self._sample: list[Menu] = []
+        self._sample: list[Hull] = []
         self._random = np.random.default_rng(0)
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:
-        """Return how many items are expected after those seen and `now` more."""
+        """Return the number of items expected after the items seen and `now` more."""
         if self._count is None:
             return LASTING * (self.seen + now)
         return max(self._count - self.seen - now, 0)
 
-    def choose(self, menus: Sequence[Menu], left: float) -> Solution:
-        """Choose the plans of the next items, by what is `left` for all to come."""
-        if not menus:
-            return solve(menus, left)
-        self._remember(menus)
-        share = share_of(menus, self._sample, self.to_come(len(menus)), left)
-        self.seen += len(menus)
-        # a share is a sum, and solving it adds the same costs in another order
-        return solve(menus, min(share * SLACK, left))
+    def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
+        """Choose the plans of the next items; `left` is for these and all to come."""
+        if not hulls:
+            return solve(hulls, left)
+        self._remember(hulls)
+        share = share_of(hulls, self._sample, self.to_come(len(hulls)), left)
+        self.seen += len(hulls)
+        # `solve` adds the same costs in another order, and may round differently
+        return solve(hulls, min(share * SLACK, left))
 
-    def _remember(self, menus: Sequence[Menu]) -> None:
-        """Keep a uniform sample of all menus (Vitter's Algorithm R)."""
-        for number, menu in enumerate(menus, self.seen):
+    def _remember(self, hulls: Sequence[Hull]) -> None:
+        """Keep a uniform sample of all hulls (Vitter's Algorithm R)."""
+        for number, hull in enumerate(hulls, self.seen):
             if len(self._sample) < SAMPLE:
-                self._sample.append(menu)
+                self._sample.append(hull)
                 continue
             place = int(self._random.integers(number + 1))
             if place < SAMPLE:
-                self._sample[place] = menu
+                self._sample[place] = hull

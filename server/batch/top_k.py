@@ -1,9 +1,9 @@
 """The items most likely of one class, found under one budget for all.
 
-ICSP leaves this question open. Every item gets a plan by the knapsack, which leaves as
-much as the best plans of a list's worth of items cost; then, from the top of the list
-by its score, items get their best plans while the budget lasts. It is a cascade (Viola,
-Jones 2001) whose threshold the budget sets.
+ICSP leaves this question open. First the knapsack gives every item a plan, and reserves
+the cost of the best plans for as many items as the list has places. Then items get
+their best plans, in descending order of their scores, while the budget lasts. This is a
+cascade (Viola, Jones 2001) with a threshold that follows from the budget.
 """
 
 import heapq
@@ -15,16 +15,16 @@ from polydom.features.items import ReadRecord
 
 from ..engine.request import Caller
 from ..errors import TooLarge
+from .batch_budget import Answered, Assignment, BatchBudget, carry_out
 from .knapsack import Shape
-from .ledger import Answered, Assignment, Ledger, carry_out
 
-# What is kept from the first round: the best plans of so many items for each place on
-# the list, but no more than this share of the budget (benchmark `batch`).
+# Reserve of the first pass: the best plans of this many items for each place of the
+# list, but at most this share of the budget (benchmark `batch`).
 IMPROVED, MOST = 1, 0.5
-# Candidates kept for each place on the list, and at least this many more.
+# Candidates kept for each place of the list, and candidates kept beyond these.
 KEPT, AT_LEAST = 8, 64
-# Bytes of all candidates. A number or a name in a record, and a class's score, take
-# about EACH.
+# Bytes of all candidates at most. A number or name in a record, or the score of a
+# class, takes about EACH bytes.
 KEPT_BYTES, EACH = 128 << 20, 128
 
 
@@ -34,26 +34,26 @@ class TopK:
     Attributes
     ----------
     kept_bytes
-        Bytes of all that are kept, about.
+        Approximate bytes of all candidates kept.
 
     Parameters
     ----------
-    ledger
-        Of the batch; a part of the budget is kept from the first round, and all that
-        is planned from now on gets scores.
+    budget
+        Budget of the batch; from now on it reserves a part for the second pass, and
+        plans answers with scores.
     label
-        The class asked for.
+        Class to look for.
     top
-        How many items the list has.
+        Number of places of the list.
 
     Raises
     ------
     BadInput
-        If there is no such class, or the list has no place.
+        If the index has no such class, or `top` is below 1.
     """
 
-    def __init__(self, ledger: Ledger, label: str, top: int) -> None:
-        labels = ledger.planner.package.labels
+    def __init__(self, budget: BatchBudget, label: str, top: int) -> None:
+        labels = budget.planner.package.labels
         if not labels:
             raise BadInput(
                 "this index answers with numbers; only of classes can there be a list "
@@ -64,20 +64,21 @@ class TopK:
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
         if top < 1:
             raise BadInput(f"top is {top}; it must be 1 or more")
-        self._ledger = ledger
+        self._budget = budget
         self._label = label
         self._top = top
-        # the least likely first; of equals the last to come: no two numbers are equal
+        # the least likely first, then the latest; numbers differ, so no candidate is
+        # ever compared
         self._heap: list[tuple[float, int, Answered]] = []
         self._improved: list[Answered] = []
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
-        ledger.kept = MOST * ledger.amount
-        ledger.need_scores()
+        budget.reserved = MOST * budget.amount
+        budget.need_scores()
 
     def offer(self, candidate: Answered) -> None:
-        """Take a candidate, and let the least likely go where there are too many.
+        """Add a candidate; if there are too many, drop the least likely.
 
         Raises
         ------
@@ -85,8 +86,8 @@ class TopK:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        menu = self._ledger.menus.of(Shape.of(candidate.item))
-        self._best_cost += float(menu.costs[-1])
+        hull = self._budget.hulls.of(Shape.of(candidate.item))
+        self._best_cost += float(hull.costs[-1])
         heapq.heappush(
             self._heap, (self._score(candidate), -candidate.number, candidate)
         )
@@ -101,60 +102,63 @@ class TopK:
             _, _, out = heapq.heappop(self._heap)
             self.kept_bytes -= _bytes_of(out)
         cost = IMPROVED * self._top * self._best_cost / self._offered
-        ledger = self._ledger
-        ledger.kept = min(
-            MOST * ledger.amount, ledger.spent_by(cost, IMPROVED * self._top)
+        budget = self._budget
+        budget.reserved = min(
+            MOST * budget.amount, budget.spent_by(cost, IMPROVED * self._top)
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
-        """Carry out the candidates' best plans, the likeliest first, within the budget.
+        """Carry out the best plans of candidates while the budget lasts.
+
+        The likeliest candidate comes first. Each candidate is yielded once it has its
+        final answer.
 
         Raises
         ------
         Abandoned
             If the caller has gone.
         """
-        ledger = self._ledger
-        ledger.kept = 0.0
+        budget = self._budget
+        budget.reserved = 0.0
         self._heap.sort()
         while self._heap:
             number, item, outcome = candidate = self._heap[-1][2]
-            menu = ledger.menus.of(Shape.of(item))
-            row = int(menu.rows[-1])
+            hull = budget.hulls.of(Shape.of(item))
+            row = int(hull.rows[-1])
             if row != outcome.row:
-                cost = float(menu.costs[-1])
-                if cost > ledger.left_for_plans(1):
+                cost = float(hull.costs[-1])
+                if cost > budget.left_for_plans(1):
                     return
                 again = Assignment(item, row, exact=True)
                 try:
-                    better = carry_out(ledger.planner, again, caller)
-                except (BadFeature, BadItem):  # it has an answer
-                    ledger.waste(again)
+                    better = carry_out(budget.planner, again, caller)
+                except (BadFeature, BadItem):  # the first answer stays
+                    budget.charge_failed(again)
                 else:
-                    ledger.improve(outcome, better)
+                    budget.record_better(outcome, better)
                     candidate = Answered(number, item, better)
             self._improved.append(candidate)
             self._heap.pop()
             yield candidate
 
     def ranking(self) -> list[Answered]:
-        """List the likeliest items, those with their best plans before all others."""
+        """List the likeliest items; items with their best plans come first."""
         rest = [candidate for _, _, candidate in self._heap]
         ranked = [*self._likeliest_first(self._improved), *self._likeliest_first(rest)]
         return ranked[: self._top]
 
     def _likeliest_first(self, candidates: list[Answered]) -> list[Answered]:
-        """Sort by score; equals by when they came."""
+        """Sort by descending score; equal scores in order of arrival."""
         return sorted(candidates, key=lambda one: (-self._score(one), one.number))
 
     def _score(self, candidate: Answered) -> float:
         return _scores(candidate).get(self._label, -math.inf)
 
 
-def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | None:
-    """Begin a list if a class and its length are given; BadInput for one alone."""
+def make_top_k(budget: BatchBudget, label: str | None, top: int | None) -> TopK | None:
+    """Begin a list if `label` and `top` are given; BadInput if only one is given."""
     if label is not None and top is not None:
-        return TopK(ledger, label, top)
+        return TopK(budget, label, top)
     if label is not None or top is not None:
         raise BadInput("label and top go together: the likeliest items of a class")
     return None
@@ -162,12 +166,12 @@ def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | Non
 
 def _scores(candidate: Answered) -> dict[str, float]:
     scores = candidate.outcome.scores
-    assert scores is not None, "a list needs the scores that its ledger asks for"
+    assert scores is not None, "a list needs the scores that its budget asks for"
     return scores
 
 
 def _bytes_of(candidate: Answered) -> int:
-    """Bytes that a candidate takes, about."""
+    """Estimate the bytes that a candidate takes."""
     size = EACH * (8 + len(_scores(candidate)))
     payload = candidate.item.payload
     if isinstance(payload, Mapping):

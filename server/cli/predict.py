@@ -113,7 +113,7 @@ def answer_files(
 
 def read_payload(path: Path, kind: Kind) -> Any:
     """Read a file, or standard input where it is called -, as an item of a kind."""
-    from ..offline_scoring.sources import decode_content
+    from ..offline_scoring.item_rows import decode_content
 
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()

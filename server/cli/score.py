@@ -68,14 +68,14 @@ def score(
     from polydom.indexer.cluster.connect import connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars
 
-    from ..offline_scoring.run import ScoreRun
+    from ..offline_scoring.file_run import FileRun
 
     parts = "`polydom score-parts` writes a folder of parts"
     if output.is_dir() or not output.suffix:
         raise BadInput(f"-o {output}: a file is needed; {parts}")
     if "://" in on:
         raise BadInput(f"--on {on}: local:N is needed; {parts}, on a cluster too")
-    run = ScoreRun(
+    run = FileRun(
         index,
         items,
         output,
@@ -89,7 +89,7 @@ def score(
     )
     amount = read_amount("--total-budget", total_budget, run.unit)
     workers = workers_of(connect(on)).count
-    number = run.source.number
+    number = run.source.total
     with interruptible(RESUME), ProgressBars().stage("scoring", number) as told:
         errors = run.carry_out(amount, workers, on_error is OnError.STOP, told)
     for remark in run.source.remarks():

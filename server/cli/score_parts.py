@@ -24,7 +24,7 @@ from .score import RESUME
 
 if TYPE_CHECKING:
     from ..batch.batch_plan import BatchPlan
-    from ..offline_scoring.batch_run import BatchRun
+    from ..offline_scoring.folder_run import FolderRun
 
 # The multiples of the total for which --dry-run says what they buy.
 MULTIPLES = (0.5, 1.0, 2.0)
@@ -84,11 +84,11 @@ def score_parts(
     from polydom.indexer.cluster.connect import checked, connect, workers_of
     from polydom.indexer.progress_bars import ProgressBars
 
-    from ..offline_scoring.batch_run import BatchRun
+    from ..offline_scoring.folder_run import FolderRun
 
     if output is None and not dry_run:
         raise BadInput("say where answers go: --output, a folder")
-    batch = BatchRun(index, items, features, keep, exact, part_items)
+    batch = FolderRun(index, items, features, keep, exact, part_items)
     total = _read_total(batch.unit, total_budget, total_cpu)
     workers = None if dry_run else workers_of(connect(on))
     for remark in batch.remarks():
@@ -128,7 +128,7 @@ def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> f
     return read_amount("--total-cpu", total_cpu, unit)
 
 
-def _foretell(batch: "BatchRun", total: float) -> str:
+def _foretell(batch: "FolderRun", total: float) -> str:
     """Say what a total buys, and half of it and twice as much."""
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
@@ -156,7 +156,7 @@ def _show_sum(amount: float, unit: str) -> str:
     return f"{amount:.4g} s"
 
 
-def _summarize(batch: "BatchRun", folder: Path, total: float) -> str:
+def _summarize(batch: "FolderRun", folder: Path, total: float) -> str:
     """Say how many rows were written, what they cost, and how good they should be."""
     scored, unit = batch.scored, batch.unit
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)

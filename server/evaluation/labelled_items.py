@@ -19,7 +19,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.progress import OnProgress, Progress, Silence
 
-from ..offline_scoring.sources import (
+from ..offline_scoring.item_rows import (
     Row,
     files_in,
     is_folder,
@@ -126,7 +126,7 @@ def read_labelled(
         remarks = found.remarks()
     else:
         source = read_rows(path, package, separator, encoding, label, whole=whole)
-        with stage("reading items", source.number) as on_progress:
+        with stage("reading items", source.total) as on_progress:
             rows = drawn(_counted(source.rows, on_progress), limit, seed)
         remarks = source.remarks()
         _refuse_unlabelled(path, label, rows, source.names())

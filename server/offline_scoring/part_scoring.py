@@ -1,4 +1,4 @@
-"""One part scored, by whichever process has it: its items in, one file out."""
+"""One part of a batch, scored by one process into one file."""
 
 import hashlib
 import os
@@ -14,36 +14,38 @@ from polydom.features.readers.table_file import import_parquet
 from polydom.features.threads import one_thread
 from polydom.indexer.index.safe_write import naming
 
+from ..batch.batch_budget import Assignment, Numbered, Result
 from ..batch.batch_plan import BatchPlan, answer_by_plan
-from ..batch.ledger import Assignment, Numbered, Result
 from ..engine.outcome import Outcome
-from .opened_index import IndexFile, OpenedIndex
+from .output_row import OF_PLAN, Scored, arrow_batch, as_item, columns_of, row_of
 from .parts import ROWS, Part, Rows
-from .scored import OF_PLAN, Scored, arrow_batch, as_item, columns_of, row_of
+from .worker_index import IndexFile, WorkerIndex
 
-UNFINISHED = "_unfinished-"  # readers of folders leave such files out
+UNFINISHED = "_unfinished-"  # readers of folders skip names with an underscore
 
 
 class PartScored(msgspec.Struct):
-    """What became of a part.
+    """The result of scoring a part.
 
     Attributes
     ----------
     number, rows, errors
-        Which, its items, and those that have no answer.
+        Number of the part, of its items, and of items without an answer.
     planned
-        What its plans were to cost by the index, on average.
-    plans, spent
-        What carrying them out took, and all of it, reading and writing too: reference
-        seconds of a processor; or an amount in the index's unit, the same for both.
+        Predicted cost of its plans by the index.
+    plans
+        Cost of carrying out the plans: reference seconds of a processor, or an amount
+        in the index's unit.
+    spent
+        Cost of the plans, and of reading and writing; of money, the same as `plans`.
     measured_s
-        Seconds of the processor that had it.
+        Processor seconds on the machine that scored the part.
     quality
-        Sum of what is expected of its answers.
+        Sum of the expected qualities of its answers.
     is_first
-        Whether its process had scored none before.
+        True if the process had not scored a part before.
     digest
-        Of its file, by `digest_of`.
+        Digest of its file, by `digest_of`.
     """
 
     number: int
@@ -59,18 +61,18 @@ class PartScored(msgspec.Struct):
 
 
 class PartJob(msgspec.Struct, frozen=True):
-    """What all parts of a batch have in common.
+    """The settings that all parts of a batch share.
 
     Attributes
     ----------
     file
-        The index.
+        File of the index.
     folder
-        Where files with answers go.
+        Folder of the files with answers.
     keep
-        Columns of the items that stand beside the answers.
+        Columns of the items that the files keep beside the answers.
     stops
-        Whether an item that has no answer ends it all.
+        True to end the run at an item that cannot be answered.
     """
 
     file: IndexFile
@@ -80,16 +82,16 @@ class PartJob(msgspec.Struct, frozen=True):
 
 
 def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
-    """Score a part into a file of its own, which appears whole or not at all.
+    """Score a part into its own file, which appears whole or not at all.
 
-    The same part and plan make the same answers, wherever and however often.
+    The same part and plan give the same answers, on any machine and at any repetition.
 
     Raises
     ------
     BadInput
-        If the items cannot be read, or one has no answer and that ends it all.
+        If the items cannot be read, or an item has no answer and the job stops there.
     BadIndexFile, BadFeature
-        If another index is at the path, or it cannot answer.
+        If another index is at the path, or the index cannot answer.
     CannotWrite
         If the disk is full, or for another such reason.
     """
@@ -99,7 +101,7 @@ def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
 
 
 def digest_of(path: Path) -> str:
-    """Identify what a file holds; nothing where it cannot be read."""
+    """Return a digest of a file's content; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -108,13 +110,10 @@ def digest_of(path: Path) -> str:
 
 
 class _PartScoring:
-    """A part being scored.
-
-    Time is counted of the thread: a process may have several.
-    """
+    """Scores a part; counts processor time of this thread, as a process has several."""
 
     def __init__(
-        self, job: PartJob, part: Part, plan: BatchPlan, opened: OpenedIndex
+        self, job: PartJob, part: Part, plan: BatchPlan, opened: WorkerIndex
     ) -> None:
         self._job = job
         self._part = part
@@ -123,9 +122,9 @@ class _PartScoring:
         self._planner = opened.translator.planner
         self._assigner = opened.assigner(plan)
         self._columns = columns_of(self._planner.package.numeric)
-        self._found = PartScored(part.number, is_first=opened.is_fresh)
+        self._result = PartScored(part.number, is_first=opened.is_fresh)
         opened.is_fresh = False
-        self._here = self._reference = self._plans_s = 0.0
+        self._predicted_here = self._predicted_reference = 0.0
 
     def run(self) -> PartScored:
         busy = self._planner.busy
@@ -135,11 +134,11 @@ class _PartScoring:
         try:
             with naming(path):
                 self._write(path, began_s)
-                self._found.digest = digest_of(path)
+                self._result.digest = digest_of(path)
                 path.replace(folder / self._part.name)
         finally:
             path.unlink(missing_ok=True)
-        return self._found
+        return self._result
 
     def _write(self, path: Path, began_s: float) -> None:
         parquet = import_parquet(path)
@@ -151,9 +150,9 @@ class _PartScoring:
                 if writer is None:
                     writer = parquet.ParquetWriter(path, batch.schema)
                 writer.write_batch(batch)
-            if self._found.rows != self._part.count:
+            if self._result.rows != self._part.count:
                 raise BadInput(
-                    f"part {self._part.number} has {self._found.rows} items, and had "
+                    f"part {self._part.number} has {self._result.rows} items, and had "
                     f"{self._part.count}: they changed meanwhile"
                 )
             self._sum_up(self._planner.busy() - began_s)
@@ -164,7 +163,7 @@ class _PartScoring:
             os.fsync(file.fileno())
 
     def _batch(self, rows: Rows) -> Any:
-        """Score some items; their names, what is kept of them, and the answers."""
+        """Score some items; return columns of names, kept cells, and answers."""
         import pyarrow as pa
 
         translator = self._opened.translator
@@ -187,33 +186,34 @@ class _PartScoring:
         return pa.RecordBatch.from_pydict(named)
 
     def _count(self, row: Scored) -> None:
-        found = self._found
-        found.rows += 1
-        found.errors += row.error is not None
-        found.quality += row.expected_quality or 0.0
+        result = self._result
+        result.rows += 1
+        result.errors += row.error is not None
+        result.quality += row.expected_quality or 0.0
 
     def _results(self, items: Iterable[Numbered]) -> Iterator[Result]:
-        return answer_by_plan(self._planner, self._assigner, items, self._book)
+        return answer_by_plan(self._planner, self._assigner, items, self._charge)
 
-    def _book(
+    def _charge(
         self, assignment: Assignment, outcome: Outcome | PolydomError, busy_s: float
     ) -> None:
-        found, size = self._found, assignment.item.size
-        found.planned += assignment.cost
-        self._reference += self._opened.index.cost_s(assignment.row, size)
-        self._here += self._planner.index.cost_s(assignment.row, size)
+        result, size = self._result, assignment.item.size
+        result.planned += assignment.cost
+        self._predicted_reference += self._opened.index.cost_s(assignment.row, size)
+        self._predicted_here += self._planner.index.cost_s(assignment.row, size)
         if self._planner.unit == "s":
-            found.plans += busy_s
+            result.plans += busy_s
         elif isinstance(outcome, Outcome):
-            found.plans += outcome.charged
-        else:  # what it took before it failed is not known
-            found.plans += assignment.cost
+            result.plans += outcome.charged
+        else:  # the cost up to the failure is not known
+            result.plans += assignment.cost
 
     def _sum_up(self, measured_s: float) -> None:
-        """Make reference seconds of what was measured here."""
-        found = self._found
-        found.measured_s, found.spent = measured_s, found.plans
+        """Convert the measured seconds to reference seconds."""
+        result = self._result
+        result.measured_s, result.spent = measured_s, result.plans
         if self._planner.unit == "s":
-            slower = self._here / self._reference if self._reference else 1.0
-            found.plans /= slower
-            found.spent = measured_s / slower
+            here, reference = self._predicted_here, self._predicted_reference
+            slower = here / reference if reference else 1.0
+            result.plans /= slower
+            result.spent = measured_s / slower

@@ -1,4 +1,4 @@
-"""Items in parts that are scored apart: runs of files, row groups, spans of lines."""
+"""The division of items into parts: runs of files, row groups, or spans of lines."""
 
 import itertools
 import logging
@@ -21,8 +21,7 @@ from polydom.features.readers.table_file import PARQUET, import_parquet
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from .scored import ScorableItem
-from .sources import (
+from .item_rows import (
     ItemColumns,
     files_in,
     is_folder,
@@ -30,14 +29,17 @@ from .sources import (
     require,
     rows_of,
 )
+from .output_row import ScorableItem
 
 log = logging.getLogger("polydom")
 
-# Enough that the price can be corrected on the way, and files that are no burden.
+# Number of parts: enough to correct the price on the way, and not too many files.
 LEAST_PARTS = 200
+# Items of a part.
 LEAST, MOST = 32, 65_536
+# A part within this distance of the beginning of its row group is sampled cheaply.
 NEAR_BYTES = 4 << 20
-MOST_FILES = 1024  # whose names go with a part
+MOST_FILES = 1024  # a part carries the names of its files
 ROWS = 256  # in memory at a time
 
 
@@ -47,10 +49,11 @@ class Rows(NamedTuple):
     Attributes
     ----------
     names
-        Of each: its row's number from 0, or its path in the folder.
+        Name of each item: the number of its row from 0, or its path in the folder.
     items
+        Items, or errors.
     kept
-        Columns of a table that are kept, as Arrow's arrays.
+        Arrow arrays of the columns to keep.
     """
 
     names: list[str]
@@ -64,11 +67,11 @@ class Part(msgspec.Struct, frozen=True, tag=True):
     Attributes
     ----------
     number
-        From 0.
+        Number of the part from 0.
     first
-        How many items are before it.
+        Number of items before the part.
     count
-        How many it has.
+        Number of items in the part.
     """
 
     number: int
@@ -82,22 +85,22 @@ class Part(msgspec.Struct, frozen=True, tag=True):
 
     @property
     def is_near(self) -> bool:
-        """Whether its first items are read soon, with little before them."""
+        """Whether the first items can be read without reading much before them."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read the items in order, so many at a time; BadInput if that cannot be."""
+        """Read the items in order, `rows` at a time; BadInput if that fails."""
         raise NotImplementedError
 
 
 class FilesPart(Part, frozen=True, tag="files"):
-    """Files of a folder, in order; `files` are their paths in it."""
+    """Files of a folder, in order; `files` are paths in the folder."""
 
     folder: str
     files: tuple[str, ...]
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read as all parts are."""
+        """Read the items, as `Part.read`."""
         folder = Path(self.folder)
         for start in range(0, len(self.files), rows):
             names = list(self.files[start : start + rows])
@@ -106,7 +109,7 @@ class FilesPart(Part, frozen=True, tag="files"):
 
 
 class ParquetPart(Part, frozen=True, tag="parquet"):
-    """Rows of one row group of a file: those after `skip` rows of so many bytes."""
+    """Rows of a row group, after `skip` rows with `skip_bytes` bytes in all."""
 
     path: str
     group: int
@@ -115,11 +118,11 @@ class ParquetPart(Part, frozen=True, tag="parquet"):
 
     @property
     def is_near(self) -> bool:
-        """Whether it is near the beginning of its row group."""
+        """Whether the part is near the beginning of its row group."""
         return self.skip_bytes <= NEAR_BYTES
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read as all parts are."""
+        """Read the items, as `Part.read`."""
         columns = columns_of_items(package, keep)
         path = Path(self.path)
         with _opened(path) as file:
@@ -143,7 +146,7 @@ class LinesPart(Part, frozen=True, tag="lines"):
     length: int
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read as all parts are; what is kept becomes text, or JSON."""
+        """Read the items, as `Part.read`; cells to keep become text or JSON."""
         import pyarrow as pa
 
         span = Span(self.offset, self.length, self.count)
@@ -162,18 +165,18 @@ class LinesPart(Part, frozen=True, tag="lines"):
 def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """Divide a folder, a `.parquet` or a `.jsonl` file into parts.
 
-    The same items make the same parts. There are 200 of them, unless that makes them
-    smaller than 32 items or larger than 65,536; no part has rows of two row groups.
+    Equal items give equal parts. There are 200 parts, unless parts would have fewer
+    than 32 or more than 65,536 items. No part has rows of two row groups.
 
     Parameters
     ----------
     most
-        Items of a part, at most; by default as said.
+        Largest number of items in a part; None for the rule above.
 
     Raises
     ------
     BadInput
-        If it is none of those, or holds nothing of the index's kind.
+        If the path is of another type, or holds nothing of the index's kind.
     """
     ending = path.suffix.lower()
     if is_folder(path):
@@ -200,13 +203,13 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
 
 
 def columns_of_items(package: Package, keep: Sequence[str] = ()) -> ItemColumns:
-    """Say where the items of a table are, beside columns that are kept."""
+    """Return the columns of a table that hold items, beside the columns to keep."""
     known = KnownColumns(package.features).names
     return ItemColumns(package.kind, None, known, tuple(keep))
 
 
 def check_columns(path: Path, keep: Sequence[str]) -> None:
-    """Refuse columns to keep that items do not have, with BadInput."""
+    """Raise BadInput if the items lack a column to keep."""
     if keep and is_folder(path):
         raise BadInput("--keep needs the columns of a table; files have none")
     if keep and path.suffix.lower() == PARQUET:
@@ -216,7 +219,7 @@ def check_columns(path: Path, keep: Sequence[str]) -> None:
 
 
 def _size_for(count: int) -> int:
-    """Items of a part where there are so many in all."""
+    """Return the number of items in a part for `count` items in all."""
     return min(max(count // LEAST_PARTS, LEAST), MOST)
 
 
@@ -251,7 +254,7 @@ def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Return the files of a table; those that others hide, as Spark's, are none."""
+    """Return the Parquet files of a table, without hidden files such as Spark's."""
     if path.is_file():
         return [path]
     files = sorted(
@@ -275,7 +278,7 @@ def _opened(path: Path) -> Any:
 
 
 def _cut(batches: Iterator[Any], skip: int, count: int) -> Iterator[tuple[int, Any]]:
-    """Leave out rows before some and after; each batch with how many came before it."""
+    """Cut rows `skip` to `skip + count` out of batches; number the rows from 0."""
     done = 0
     for batch in batches:
         own = batch.slice(min(skip, batch.num_rows), count - done)

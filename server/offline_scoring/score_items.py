@@ -1,21 +1,34 @@
-"""Many items answered in this process, under one budget for all."""
+"""Many items answered under one budget, by this process or by several."""
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, PolydomError
+from polydom.features.items import Item
+from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.index.index import Index
 
+from ..batch.batch_budget import (
+    CHUNK,
+    Answered,
+    Assignment,
+    BatchBudget,
+    Chunk,
+    Numbered,
+    Result,
+    try_each,
+)
 from ..batch.batch_plan import amount_in
-from ..batch.ledger import CHUNK, Answered, Ledger, Numbered, Result
 from ..batch.top_k import TopK, make_top_k
-from ..runtime.translator import Translator
+from ..engine.outcome import Outcome
 from ..runtime.warm_up import open_translator
-from .opened_index import IndexFile
-from .pool import Items, answer_by_many
-from .scored import ScorableItem, Scored, as_item, row_of
+from .output_row import ScorableItem, Scored, as_item, row_of
+from .worker_index import IndexFile
+
+CURE = "use fewer workers (`--on local:2`); rows in a file go on with `--resume`"
 
 
 def score_items(
@@ -31,94 +44,115 @@ def score_items(
     workers: int = 1,
     exact: bool = False,
 ) -> Iterator[Scored]:
-    """Classify items one after the other, under one budget for all.
+    """Classify items one after the other under one budget.
 
     Parameters
     ----------
     index
         An index with models, or its file.
     items
-        Images' bytes, texts or mappings of columns; taken in chunks of 64.
+        Bytes of images, texts, or mappings of columns; read in chunks of 64.
     total_budget_s, total_budget
-        What all may cost together: seconds from the first item on, or an amount in the
+        Cost of all items at most: seconds from the first item on, or an amount in the
         unit of an index that counts no time.
     features
-        Python files with features of your own.
+        Python files with your own features.
     count
-        How many items there are; if not given, `len(items)` where there is such.
+        Number of items; by default `len(items)` if the items have a length.
     label, top
-        Give only the `top` items most likely of class `label`, the likeliest first.
+        Return only the `top` items that are most likely of class `label`, the likeliest
+        first.
     workers
-        Processes; more than one needs `index` as a file.
+        Number of processes; with more than one, `index` must be a file.
     exact
-        Evaluate models whole, so that every answer has its scores; as with `top`.
+        True to evaluate models whole, so that every answer has scores; `top` implies
+        it.
 
     Yields
     ------
-    What became of each item, in order; `item` is its position.
+    A `Scored` for each item, in order; its `item` is the item's position.
 
     Raises
     ------
     BadInput
-        If the budget is missing, or terms are out of their ranges.
+        If the budget is missing, or an argument is out of its range.
     BadIndexFile, BadFeature
         If the index cannot answer.
     WorkerLost
-        If one of several processes is killed.
+        If one of several processes is killed again and again.
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
     translator = open_translator(index, features)
-    ledger = make_ledger(
-        translator, total_budget_s, total_budget, count, workers, exact
+    amount = amount_in(
+        translator.unit,
+        ("total_budget_s", total_budget_s),
+        ("total_budget", total_budget),
+    )
+    if workers < 1:
+        raise BadInput(f"workers is {workers}; it must be 1 or more")
+    budget = BatchBudget(
+        translator.planner, amount, count=count, workers=workers, exact=exact
     )
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
     numbered = enumerate(as_item(translator, item) for item in items)
     if workers == 1 or isinstance(index, Index):
-        results = answer(ledger, numbered)
+        results = answer(budget, numbered)
     else:
         file, _ = IndexFile.of(index, features)
-        results = answer_by_many(ledger, file, workers, _chunks(numbered))
-    top_k = make_top_k(ledger, label, top)
+        results = _answer_by_many(budget, file, workers, numbered)
+    top_k = make_top_k(budget, label, top)
     if top_k is not None:
         results = _best_of(top_k, results)
     for result in results:
         yield row_of(translator, result)
 
 
-def make_ledger(
-    translator: Translator,
-    total_budget_s: float | None,
-    total_budget: float | None,
-    count: int | None,
-    workers: int,
-    exact: bool,
-) -> Ledger:
-    """Begin to spend a budget that must be given in the index's unit, and only so."""
-    amount = amount_in(
-        translator.unit, total_budget_s=total_budget_s, total_budget=total_budget
-    )
-    if workers < 1:
-        raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Ledger(translator.planner, amount, count=count, workers=workers, exact=exact)
-
-
-def answer(ledger: Ledger, items: Iterable[Numbered]) -> Iterator[Result]:
+def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
     """Answer numbered items in their order, chunk by chunk."""
     for chunk in _chunks(items):
-        yield from ledger.answers(chunk)
+        yield from budget.answers(chunk)
 
 
-def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
+def _answer_by_many(
+    budget: BatchBudget, file: IndexFile, workers: int, items: Iterable[Numbered]
+) -> Iterator[Result]:
+    """Plan each chunk in this process, and carry it out in one of several workers."""
+    under_way: deque[tuple[list[Numbered], Chunk]] = deque()
+
+    def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
+        for given in _chunks(items):
+            chunk = budget.plan([item for _, item in given if isinstance(item, Item)])
+            under_way.append((given, chunk))
+            yield file, chunk.assignments
+
+    finished = Workers.here(workers).run(_work, calls(), stage="scoring", cure=CURE)
+    for outcomes, all_s in finished:
+        given, chunk = under_way.popleft()
+        chunk.all_s = all_s
+        yield from chunk.results(given, iter(outcomes))
+
+
+def _work(
+    file: IndexFile, assignments: list[Assignment]
+) -> tuple[list[Outcome | PolydomError], float]:
+    """Carry out a chunk in a worker; return outcomes and seconds."""
+    planner = file.open().translator.planner
+    began_s = planner.now()
+    outcomes = list(try_each(planner, assignments))
+    return outcomes, planner.now() - began_s
+
+
+def _chunks(items: Iterable[Numbered]) -> Iterator[list[Numbered]]:
     rest = iter(items)
     while chunk := list(itertools.islice(rest, CHUNK)):
         yield chunk
 
 
 def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
-    """Offer all that were answered; the others are not listed."""
+    """Return the likeliest of all answered items; failed items are not listed."""
     for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)

@@ -1,4 +1,4 @@
-"""A function from partitions of items to answers, for engines that spread them."""
+"""A function from partitions of items to answers, for Spark, Ray, Dask and others."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,11 @@ import msgspec
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
 
+from ..batch.batch_budget import BatchBudget, Numbered, Result
 from ..batch.batch_plan import BatchPlan, amount_in, answer_by_plan
-from ..batch.ledger import Ledger, Numbered, Result
 from ..runtime.known_columns import KnownColumns
-from .opened_index import IndexFile, OpenedIndex
-from .score_items import answer
-from .scored import (
+from .item_rows import ItemColumns, require
+from .output_row import (
     OF_PLAN,
     ScorableItem,
     Scored,
@@ -27,46 +26,49 @@ from .scored import (
     row_of,
     spark_type,
 )
-from .sources import ItemColumns, require
+from .score_items import answer
+from .worker_index import IndexFile, WorkerIndex
 
 
 class Scorer:
-    """Classifies partitions of items: for whoever spreads them over a cluster.
+    """Classifies partitions of items, for engines that spread items over a cluster.
 
-    It can be sent anywhere: it holds where the index is, and not the index. Each
-    process in which it is called opens that once, and refuses another file at its path.
-    Libraries' own threads are one meanwhile.
+    A scorer is small enough to send anywhere, as it holds the path of the index and not
+    the index. Each process opens the index once, and refuses another file at the path.
+    While a scorer computes, numeric libraries use one thread.
 
     Parameters
     ----------
     index
-        File of the index, at the same path everywhere.
+        File of the index, at the same path on all machines.
     plan
-        What every item gets, by itself: answers do not depend on the partitions.
+        Plan of the batch: it decides each item by itself, so answers do not depend on
+        the partitions.
     item_budget_s, item_budget
-        In place of a plan the mean that an item may cost: a batch's budget is so many
-        times this.
+        In place of a plan: mean cost of an item. The budget of a partition is this cost
+        times the number of its items.
     column
-        Where images or texts are; by default `image`, `image_base64` or `text`. Records
-        are rows; or a column of structures.
+        Column of images or texts; by default `image`, `image_base64` or `text`. For
+        records: column of structures; by default each row is a record.
     keep
-        Columns of yours that stand before those of the answers.
+        Columns of the items that the result has before the columns of the answers.
     features
-        Python files with features of your own.
+        Python files with your own features.
     exact
-        Evaluate models whole, so that every answer has its scores; a plan says so
-        itself.
+        True to evaluate models whole, so that every answer has scores; must agree with
+        a plan.
 
     Attributes
     ----------
     columns
-        Of the answers: those of `Scored` but its position, `price` and `index_version`.
+        Columns of the answers: fields of `Scored` without the position, then `price`
+        and `index_version`.
 
     Raises
     ------
     BadInput
-        If it is not one of a plan and a budget that is given, or what is given does not
-        suit the index or each other.
+        If neither or both of a plan and a budget are given, or arguments do not suit
+        the index or each other.
     BadIndexFile
         If the index cannot answer.
 
@@ -99,7 +101,7 @@ class Scorer:
         if plan is None:
             unit = str(package.meta.get("unit", "s"))
             self._item_budget = amount_in(
-                unit, item_budget_s=item_budget_s, item_budget=item_budget
+                unit, ("item_budget_s", item_budget_s), ("item_budget", item_budget)
             )
         elif item_budget_s is not None or item_budget is not None:
             raise BadInput("a plan and a budget for each item exclude each other")
@@ -113,19 +115,19 @@ class Scorer:
         check_kept(self._keep, self.columns)
 
     def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
-        """Answer a partition; a dict with the fields of `Scored` for each item.
+        """Answer a partition; return a dict with the fields of `Scored` for each item.
 
         Raises
         ------
         BadIndexFile, BadFeature
-            If another file is where the index was, or it cannot answer.
+            If another file is at the path of the index, or the index cannot answer.
         """
         return [msgspec.structs.asdict(row) for row in self._score(list(items))]
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Answer Arrow batches one by one: for Spark's `mapInArrow`; errors as `table`.
 
-        Batches of `schema` come, a row for each that was given.
+        Each batch becomes a batch of `schema` with as many rows.
         """
         return map(self._batch, batches)
 
@@ -137,7 +139,7 @@ class Scorer:
         BadInput
             If a column is missing.
         BadIndexFile, BadFeature
-            As when it is called.
+            As `__call__`.
         """
         import pyarrow as pa
 
@@ -147,7 +149,7 @@ class Scorer:
     def frame(self, frame: Any) -> Any:
         """Answer a DataFrame of pandas: for Dask's `map_partitions`; errors as `table`.
 
-        The index and the columns to keep stay as they are.
+        The result has the index of the DataFrame, and the columns to keep unchanged.
         """
         import pandas as pd
         import pyarrow as pa
@@ -162,19 +164,19 @@ class Scorer:
             raise BadInput(f"no table can be made of the DataFrame: {error}") from error
         answers = [self._answers(batch) for batch in given.to_batches()]
         answered = pa.Table.from_batches(answers, arrow_schema(self.columns))
-        # pandas' own integers have no place for nothing
+        # integers of NumPy cannot be missing
         found = answered.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
         found.index = frame.index
         return pd.concat([frame[list(self._keep)], found], axis=1)
 
     def meta(self, frame: Any) -> Any:
-        """Give what `frame` makes of a DataFrame of pandas or Dask, without rows."""
+        """Return what `frame` returns, without rows; for pandas or Dask."""
         return self.frame(getattr(frame, "_meta", frame).iloc[:0])
 
     def schema(self, given: Any = None) -> Any:
-        """Say which Arrow schema answers have; `given` is that of what is answered.
+        """Return the Arrow schema of answers to items of the schema `given`.
 
-        It is needed for the types of columns that are kept. BadInput without one.
+        `given` has the types of columns to keep; BadInput if one is missing.
         """
         import pyarrow as pa
 
@@ -185,7 +187,7 @@ class Scorer:
         return pa.schema([*kept, *arrow_schema(self.columns)])
 
     def ddl(self, given: Any = None) -> str:
-        """Say the schema as Spark reads it; `given` is that of a DataFrame of Spark."""
+        """Return the schema in Spark's SQL; `given` is a Spark DataFrame's schema."""
         kept = []
         for name in self._keep:
             require([] if given is None else given.fieldNames(), name)
@@ -194,7 +196,7 @@ class Scorer:
         return ", ".join([*kept, *own])
 
     def _batch(self, batch: Any) -> Any:
-        """Answer an Arrow batch, its columns that are kept first."""
+        """Answer an Arrow batch; the columns to keep come first."""
         import pyarrow as pa
 
         schema = self.schema(batch.schema)
@@ -210,7 +212,7 @@ class Scorer:
         return arrow_batch(rows, self.columns, price=price, index_version=version)
 
     def _score(self, items: Sequence[ScorableItem]) -> list[Scored]:
-        """Answer items; the index is opened where there are any."""
+        """Answer items; the index is only opened if there are any."""
         if not items:
             return []
         opened = self._file.open()
@@ -220,10 +222,12 @@ class Scorer:
             return [row_of(opened.translator, result) for result in results]
 
     def _results(
-        self, opened: OpenedIndex, items: Iterable[Numbered], count: int
+        self, opened: WorkerIndex, items: Iterable[Numbered], count: int
     ) -> Iterator[Result]:
         planner = opened.translator.planner
         if self._plan is not None:
             return answer_by_plan(planner, opened.assigner(self._plan), items)
         amount = self._item_budget * count
-        return answer(Ledger(planner, amount, count=count, exact=self._exact), items)
+        return answer(
+            BatchBudget(planner, amount, count=count, exact=self._exact), items
+        )

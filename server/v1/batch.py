@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError, without_frames
 from polydom.features.items import Item
 
-from ..batch.ledger import Answered, Failed, Ledger
+from ..batch.batch_budget import Answered, BatchBudget, Failed
 from ..batch.top_k import make_top_k
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
@@ -112,14 +112,14 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._ledger = Ledger(
+        self._budget = BatchBudget(
             translator.planner,
             amount,
             count=terms.count,
             started_s=reader.arrived_s,
             exact=bool(terms.exact),
         )
-        self._top_k = make_top_k(self._ledger, terms.label, terms.top)
+        self._top_k = make_top_k(self._budget, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
@@ -135,7 +135,7 @@ class Batch:
             return
         except Exception as error:
             broken = error
-        totals = self._ledger.totals()
+        totals = self._budget.totals()
         if broken is not None:
             _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
@@ -154,7 +154,7 @@ class Batch:
             # never before a request: those are due within the largest budget
             now_s = self._served.now()
             soonest_s = now_s + self._served.translator.settings.max_budget_s
-            due_s = max(self._ledger.due_s, soonest_s)
+            due_s = max(self._budget.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
@@ -173,7 +173,7 @@ class Batch:
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
-        for result in self._ledger.answers(items, self._reader.caller):
+        for result in self._budget.answers(items, self._reader.caller):
             if isinstance(result, Failed):
                 self._stopped = self._stops
                 yield self._reply.encode(error_entry(result.number, result.error))
@@ -209,7 +209,7 @@ class Batch:
         read_s = min(read_s, result.outcome.started_s)
         request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
         answer = self._served.translator.answer(request, result.outcome)
-        answer.budget_met = self._ledger.spent <= self._ledger.amount
+        answer.budget_met = self._budget.spent <= self._budget.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
         return self._reply.encode(entry_of(result.number, answer))

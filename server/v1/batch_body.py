@@ -15,7 +15,7 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error, without_mark
 
-from ..batch.ledger import CHUNK
+from ..batch.batch_budget import CHUNK
 from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query

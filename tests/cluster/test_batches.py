@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from polydom.indexer.cluster.connect import connect, workers_of
-from polydom.server.offline_scoring.batch_run import BatchRun
-from polydom.server.offline_scoring.journal import NAME
+from polydom.server.offline_scoring.checkpoint import NAME
+from polydom.server.offline_scoring.folder_run import FolderRun
 from tests.support.batches import (
     UNEVEN_FILE,
     assert_by_price,
@@ -44,7 +44,7 @@ def test_a_node_twice_as_slow_spends_no_more_of_the_total_and_answers_no_worse(
     address = dask_cluster.address.replace("tcp", "dask")
     total_s = 1.5  # on a busy machine 1 is not enough to read and write
     for items, most in ((lines, None), (tmp_path / "x.parquet", 20)):
-        run = BatchRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
+        run = FolderRun(index, items, [UNEVEN_FILE], ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
         run.carry_out(out, total_s, workers_of(connect(address)))
         spent_s = sum(part.spent for part in run.scored)

@@ -10,7 +10,7 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
-from polydom.server.batch.ledger import Ledger
+from polydom.server.batch.batch_budget import BatchBudget
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, begin, execute
 from polydom.server.engine.request import Request
@@ -89,8 +89,8 @@ def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3,) * 3)
     planner.corrects = correct
-    ledger = Ledger(planner, 100.0, count=8)
-    list(ledger.answers([(number, TEXT_100) for number in range(8)]))
+    budget = BatchBudget(planner, 100.0, count=8)
+    list(budget.answers([(number, TEXT_100) for number in range(8)]))
     assert (planner.drift.at(clock()) > 1) == correct
 
 
@@ -103,9 +103,9 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
         planner.corrects = False
         for _ in range(late):
             planner.drift.add(True, clock())
-        ledger = Ledger(planner, 0.6, count=200)
+        budget = BatchBudget(planner, 0.6, count=200)
         for start in range(0, 200, 10):
-            list(ledger.answers([(start + k, TEXT_100) for k in range(10)]))
-        found.append((ledger.totals().expected_accuracy, ledger.spent))
-        assert ledger.totals().budget_met
+            list(budget.answers([(start + k, TEXT_100) for k in range(10)]))
+        found.append((budget.totals().expected_accuracy, budget.spent))
+        assert budget.totals().budget_met
     assert found[0] == pytest.approx(found[1])

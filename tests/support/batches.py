@@ -20,7 +20,7 @@ from polydom.indexer.index.machine_speed import (
     time_models,
 )
 from polydom.server.batch.batch_plan import Assigner, BatchPlan
-from polydom.server.offline_scoring.journal import NAME
+from polydom.server.offline_scoring.checkpoint import NAME
 from tests.support.served import HAM, SPAM, WIDTHS, save_with
 
 UNEVEN_FILE = Path(__file__).with_name("uneven_features.py")

@@ -11,8 +11,8 @@ import pytest
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import Item, ReadRecord, record_item, text_item
 from polydom.indexer.index.index import Index
-from polydom.server.batch.batch_plan import Assigner, BatchPlan, ticket
-from polydom.server.batch.knapsack import Menus, Shape, solve
+from polydom.server.batch.batch_plan import Assigner, BatchPlan, uniform_hash
+from polydom.server.batch.knapsack import Hulls, Shape, solve
 from tests.support.places import ROOT
 from tests.support.served import ACCURACIES, make_index, make_pair_index, save_index
 
@@ -67,10 +67,10 @@ def test_a_plan_spends_its_total_and_buys_what_the_knapsack_does() -> None:
         assigned = [Assigner(index, plan).assign(item) for item in items]
         assert sum(one.cost for one in assigned) == pytest.approx(total, rel=0.03)
         accuracy = np.mean([ACCURACIES[one.row] for one in assigned])
-        menus = Menus(index, index.coefficients)
-        best = solve([menus.of(Shape(size)) for size in sizes], total)
+        hulls = Hulls(index, index.coefficients)
+        best = solve([hulls.of(Shape(size)) for size in sizes], total)
         whole = [
-            menus.of(Shape(size)).qualities[place]
+            hulls.of(Shape(size)).qualities[place]
             for size, place in zip(sizes, best.places, strict=True)
         ]
         assert accuracy == pytest.approx(np.mean(whole), abs=0.005)
@@ -109,18 +109,20 @@ def test_tickets_are_the_same_in_every_process() -> None:
     items = [text_item("déjà vu"), record_item({"b": 1, "a": None, "c": "x"})]
     code = (
         "from polydom.features.items import text_item, record_item\n"
-        "from polydom.server.batch.batch_plan import ticket\n"
-        "print(ticket(text_item('déjà vu')))\n"
-        "print(ticket(record_item({'a': None, 'c': 'x', 'b': 1})))"
+        "from polydom.server.batch.batch_plan import uniform_hash\n"
+        "print(uniform_hash(text_item('déjà vu')))\n"
+        "print(uniform_hash(record_item({'a': None, 'c': 'x', 'b': 1})))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
     )
-    assert done.stdout.split() == [str(ticket(item)) for item in items]
+    assert done.stdout.split() == [str(uniform_hash(item)) for item in items]
     row = ReadRecord(np.array([1.5, np.nan], np.float32))
-    of_row = ticket(Item("record", row, 1.0))
-    assert of_row == ticket(Item("record", ReadRecord(row.row.astype(">f4")), 1.0))
-    drawn = [ticket(text_item(str(number))) for number in range(2000)]
+    of_row = uniform_hash(Item("record", row, 1.0))
+    assert of_row == uniform_hash(
+        Item("record", ReadRecord(row.row.astype(">f4")), 1.0)
+    )
+    drawn = [uniform_hash(text_item(str(number))) for number in range(2000)]
     assert 0 <= min(drawn) < 0.01
     assert 0.99 < max(drawn) < 1
     assert np.mean(drawn) == pytest.approx(0.5, abs=0.03)

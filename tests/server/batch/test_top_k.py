@@ -5,7 +5,12 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.features.items import record_item, text_item
-from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
+from polydom.server.batch.batch_budget import (
+    Answered,
+    Assignment,
+    BatchBudget,
+    carry_out,
+)
 from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
@@ -17,15 +22,15 @@ ITEMS = [text_item(text) for text in TEXTS]
 BEST = len(PLANNER.plans) - 1
 
 
-def find(amount: float, top: int) -> tuple[Ledger, list[Answered]]:
-    ledger = Ledger(PLANNER, amount, count=len(ITEMS))
-    top_k = TopK(ledger, "spam", top)
-    for result in ledger.answers(enumerate(ITEMS)):
+def find(amount: float, top: int) -> tuple[BatchBudget, list[Answered]]:
+    budget = BatchBudget(PLANNER, amount, count=len(ITEMS))
+    top_k = TopK(budget, "spam", top)
+    for result in budget.answers(enumerate(ITEMS)):
         assert isinstance(result, Answered)
         top_k.offer(result)
     for _ in top_k.improve():
         pass
-    return ledger, top_k.ranking()
+    return budget, top_k.ranking()
 
 
 def spam(outcome: object) -> float:
@@ -44,29 +49,29 @@ def test_top_k_are_the_likeliest_where_the_budget_allows_all() -> None:
 
 def test_top_k_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
-    ledger, ranking = find(1.0, top=10)
+    budget, ranking = find(1.0, top=10)
     assert [result.outcome.row for result in ranking] == [BEST] * 10
     scores = [spam(result.outcome) for result in ranking]
     assert scores == sorted(scores, reverse=True)
-    totals = ledger.totals()
+    totals = budget.totals()
     assert totals.budget_met
     assert totals.items == len(ITEMS)
 
 
 def test_top_k_keeps_the_first_answer_of_what_fails_at_its_best_plan() -> None:
-    ledger = Ledger(PLANNER, 0.025)
-    top_k = TopK(ledger, "spam", 2)
+    budget = BatchBudget(PLANNER, 0.025)
+    top_k = TopK(budget, "spam", 2)
     items = [text_item("$$ \x00"), text_item("$$")]  # of the first no words are found
     for number, item in enumerate(items):
         outcome = carry_out(PLANNER, Assignment(item, 1))
-        ledger.enter(outcome)
+        budget.record(outcome)
         top_k.offer(Answered(number, item, outcome))
-    spent = ledger.spent
+    spent = budget.spent
     list(top_k.improve())
     ranking = {result.number: result.outcome.row for result in top_k.ranking()}
     assert ranking == {0: 1, 1: BEST}
     costs = [PLANNER.index.cost_s(BEST, item.size) for item in items]
-    assert ledger.spent == pytest.approx(spent + sum(costs))
+    assert budget.spent == pytest.approx(spent + sum(costs))
 
 
 def test_top_k_without_a_budget_are_ranked_by_the_prior() -> None:
@@ -75,7 +80,7 @@ def test_top_k_without_a_budget_are_ranked_by_the_prior() -> None:
 
 
 def test_top_k_keep_no_more_than_they_may_need() -> None:
-    top_k = TopK(Ledger(PLANNER, 0.0), "spam", 2)
+    top_k = TopK(BatchBudget(PLANNER, 0.0), "spam", 2)
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
         top_k.offer(Answered(number, ITEMS[0], outcome))
@@ -86,8 +91,8 @@ def test_top_k_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
-    ledger = Ledger(PLANNER, 99.0)
-    top_k = TopK(ledger, "spam", 5)
+    budget = BatchBudget(PLANNER, 99.0)
+    top_k = TopK(budget, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
     outcomes = [carry_out(PLANNER, Assignment(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
@@ -109,8 +114,8 @@ def test_top_k_count_what_records_hold() -> None:
 
 
 def test_top_k_are_fewer_where_there_are_fewer_items() -> None:
-    ledger = Ledger(PLANNER, 1.0)
-    top_k = TopK(ledger, "ham", 5)
+    budget = BatchBudget(PLANNER, 1.0)
+    top_k = TopK(budget, "ham", 5)
     assert list(top_k.improve()) == []
     assert top_k.ranking() == []
 
@@ -121,4 +126,4 @@ def test_top_k_are_fewer_where_there_are_fewer_items() -> None:
 )
 def test_top_k_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        TopK(Ledger(PLANNER, 1.0), label, top)
+        TopK(BatchBudget(PLANNER, 1.0), label, top)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadItem
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
-from polydom.server.batch.knapsack import Menus, Shape
-from polydom.server.batch.ledger import Ledger
+from polydom.server.batch.batch_budget import BatchBudget
+from polydom.server.batch.knapsack import Hulls, Shape
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import make_anytime
@@ -178,18 +178,18 @@ def test_errors_say_whether_the_budget_or_the_item_is_to_blame() -> None:
 
 
 def test_menus_are_of_what_can_be_computed() -> None:
-    """What pays only where nothing better can be had is on a menu then."""
-    menus = Menus(INDEX, INDEX.coefficients)
-    assert menus.of(Shape(100.0)).rows.tolist() == [0, 1, 3]
-    assert menus.of(Shape(100.0, WORDS)).rows.tolist() == [0, 1, 2]
-    assert menus.of(Shape(100.0, LENGTH)).rows.tolist() == [0]
+    """What pays only where nothing better can be had is on a hull then."""
+    hulls = Hulls(INDEX, INDEX.coefficients)
+    assert hulls.of(Shape(100.0)).rows.tolist() == [0, 1, 3]
+    assert hulls.of(Shape(100.0, WORDS)).rows.tolist() == [0, 1, 2]
+    assert hulls.of(Shape(100.0, LENGTH)).rows.tolist() == [0]
 
 
 def test_a_total_is_spent_on_what_can_be_computed() -> None:
     planner = money_planner()
-    ledger = Ledger(planner, math.inf)
+    budget = BatchBudget(planner, math.inf)
     items = [lacking(withheld) for withheld in range(8)]
-    rows = [one.row for one in ledger.plan(items).assignments]
+    rows = [one.row for one in budget.plan(items).assignments]
     masks = planner.package.masks.tolist()
     assert not any(masks[row] & k for k, row in enumerate(rows))
     tops = [planner.top_of(item)[0] for item in items]

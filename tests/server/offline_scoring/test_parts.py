@@ -9,8 +9,8 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.package import Package
 from polydom.server.batch.knapsack import Shape
+from polydom.server.offline_scoring.folder_budget import ShapeSample
 from polydom.server.offline_scoring.parts import Part, check_columns, divide
-from polydom.server.offline_scoring.shape_sample import ShapeSample
 from tests.support.served import make_index
 
 pa = pytest.importorskip("pyarrow")

@@ -1,5 +1,8 @@
-"""Items answered in this process under one budget."""
+"""Items answered under one budget, by this process or by several."""
 
+import os
+import signal
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -96,3 +99,30 @@ def test_score_items_refuses_an_index_without_models() -> None:
     bare = Index.from_candidates([[1.0]], [0.5], (1, 2))
     with pytest.raises(BadIndexFile, match="without models"):
         list(score_items(bare, [HAM], 1.0))
+
+
+def test_several_workers_answer_as_one_does(index: Path) -> None:
+    items = [*TEXTS, b"x", HAM]
+    alone, many = (
+        [
+            (row.item, row.label, row.features, row.error)
+            for row in score_items(index, items, 60.0, features=OWN, workers=workers)  # type: ignore[arg-type]
+        ]
+        for workers in (1, 2)
+    )
+    assert alone == many
+
+
+def test_a_process_that_is_killed_changes_no_answer(index: Path) -> None:
+    items = TEXTS * 8
+    rows = score_items(index, items, 60.0, features=OWN, workers=2)
+    found = [next(rows)]
+    # others left by earlier tests may be among them; joblib has a copy of loky
+    loky = [one for one in active_children() if type(one).__module__[:5] == "loky."]
+    own = [one.pid for one in loky if one.pid]
+    assert len(own) >= 2
+    for pid in own:
+        os.kill(pid, signal.SIGKILL)
+    found += rows
+    assert [row.item for row in found] == [*range(len(items))]
+    assert {row.error for row in found} == {None}

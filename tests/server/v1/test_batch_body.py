@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.batch.ledger import CHUNK
+from polydom.server.batch.batch_budget import CHUNK
 from polydom.server.errors import ReceiveTimeout, TooLarge, UnsupportedEncoding
 from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.streams import JsonLines

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from polydom.server.__main__ import main
 from polydom.server.evaluation import facts
+from polydom.server.offline_scoring.folder_budget import AIM
+from polydom.server.offline_scoring.output_row import OF_PLAN, Scored
 from polydom.server.offline_scoring.parts import LEAST, LEAST_PARTS, MOST
-from polydom.server.offline_scoring.scored import OF_PLAN, Scored
-from polydom.server.offline_scoring.spending import AIM
 from tests.support import documents
 from tests.support.commands import run
 from tests.support.pages import blocks, read, run_python

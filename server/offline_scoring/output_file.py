@@ -1,4 +1,4 @@
-"""Rows of answers into a file that appears whole or not at all."""
+"""A file of answers that appears whole or not at all, and can be resumed."""
 
 import csv
 import itertools
@@ -7,25 +7,26 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from polydom.features.errors import BadInput
 from polydom.features.outputs import head_of, refuse_output
 from polydom.features.readers.table_file import PARQUET, import_parquet
 from polydom.indexer.index.safe_write import cannot_write, naming
 
-from .scored import Scored, arrow_batch, arrow_schema, columns_of
-from .sole_writer import SoleWriter
-from .sources import is_folder
+from .item_rows import is_folder
+from .output_row import Scored, arrow_batch, arrow_schema, columns_of
 
 log = logging.getLogger("polydom")
 
 OUTPUTS = (PARQUET, ".jsonl", ".csv")
-# How a file of answers begins that is no table.
+# Beginning of a CSV or JSON Lines file of answers.
 _BEGINNING = re.compile(
     rb'item,(?:label|value),|\{"item":"(?:[^"\\]|\\.)*","(?:label|value)":'
 )
@@ -35,20 +36,62 @@ Cells = dict[str, Any]
 Columns = tuple[str, ...]
 
 
-def refuse_answers(output: Path, read: Iterable[Path]) -> None:
-    """Refuse a file for answers to be, before anything is computed for it.
+class WriteLock:
+    """The right of one process to write a file or folder.
+
+    The system releases the lock of a process that ends in any way.
 
     Parameters
     ----------
-    read
-        What answers are made of.
+    path
+        File that is locked, and removed at the release.
+    output
+        File or folder that is written; for messages.
 
     Raises
     ------
     BadInput
-        If its ending is not `.parquet`, `.jsonl` or `.csv`, it is among the files of a
-        table that is read, or errors as of `refuse_output`; other answers may be
-        replaced.
+        If another process holds the lock.
+    CannotWrite
+        If the lock file cannot be created.
+    """
+
+    def __init__(self, path: Path, output: Path) -> None:
+        self._path = path
+        self._lock = FileLock(path)
+        with naming(output):
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout as error:
+                raise BadInput(f"{output}: another run is writing there") from error
+
+    def release(self) -> None:
+        """Remove the file, then unlock it.
+
+        A process that opened the file before its removal locks a file without a name,
+        notices that, and opens a new one. On Windows no open file can be removed; the
+        lock's own release removes it.
+        """
+        with suppress(OSError):
+            self._path.unlink()
+        self._lock.release()
+
+
+def refuse_answers(output: Path, read: Iterable[Path]) -> None:
+    """Check the place of the output before anything is computed.
+
+    Parameters
+    ----------
+    output
+        File that will hold the answers; a file of earlier answers may be replaced.
+    read
+        Files that the answers are computed from.
+
+    Raises
+    ------
+    BadInput
+        If the ending is not `.parquet`, `.jsonl` or `.csv`, the file is one of a table
+        that is read, or `refuse_output` refuses it.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -59,7 +102,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Refuse what would be among the files of a table, or in their place: BadInput."""
+    """Raise BadInput if the output is the items' file, or in the items' table."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):
@@ -77,35 +120,35 @@ def _are_answers(path: Path) -> bool:
 
 
 class PartialOutput:
-    """Rows that are finished, beside an output that is not there yet.
+    """The `.partial` file with the finished rows of an output.
 
-    The first line says what they belong to; each other holds one row, and a checksum of
-    it. A line that was cut off by whatever ended the process is no row. From one that
-    is damaged on none counts: they are scored again.
+    The first line describes the run. Every other line has one row and its checksum. A
+    last line that was cut off is ignored. From the first damaged line on, all rows are
+    scored again.
 
     Parameters
     ----------
     output
-        The file to be: `.parquet`, `.jsonl` or `.csv`.
+        Output file: `.parquet`, `.jsonl` or `.csv`.
     facts
-        What rows of another run must have in common with those of this one.
+        Description of the run; a run that resumes must have the same.
     resume
-        Go on after the rows that are there.
+        True to continue after the rows in the file.
     numeric
-        Whether answers are numbers: then other columns are written.
+        True if answers are numbers; the columns differ from answers by class.
 
     Attributes
     ----------
     done
-        Rows that were there already.
+        Number of rows that an earlier run left.
 
     Raises
     ------
     BadInput
-        If another process writes there now, there are rows and they are not to be gone
-        on with, or they belong to something else.
+        If the file has rows and `resume` is false, the rows belong to another run, or
+        another process writes the file.
     CannotWrite
-        If nothing can be written there.
+        If the file cannot be written.
     """
 
     def __init__(
@@ -123,19 +166,21 @@ class PartialOutput:
         self._output = output
         self._columns = columns_of(numeric)
         head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
-        self._writer = SoleWriter(self.path.with_name(f"{self.path.name}.lock"), output)
+        self._lock = WriteLock(self.path.with_name(f"{self.path.name}.lock"), output)
         try:
             with naming(self.path):
                 self.path.touch()
                 self._file = self.path.open("r+b")
-            self._go_on(head, resume)
+            self._seek_end(head, resume)
         except BaseException:
-            self._end()
+            if hasattr(self, "_file"):
+                self._file.close()
+            self._lock.release()
             raise
         self._rows = self.done
 
-    def _go_on(self, head: bytes, resume: bool) -> None:
-        """Find the end of the rows that are there, and begin where there are none."""
+    def _seek_end(self, head: bytes, resume: bool) -> None:
+        """Count the intact rows and seek behind the last; write `head` without any."""
         found = self._file.readline()
         if found and not _is_head(found, head):
             raise BadInput(
@@ -172,12 +217,6 @@ class PartialOutput:
         if not self.done:
             self._file.write(head)
 
-    def _end(self) -> None:
-        """Let others write, where this does not any more."""
-        if hasattr(self, "_file"):
-            self._file.close()
-        self._writer.end()
-
     def __enter__(self) -> "PartialOutput":
         return self
 
@@ -185,15 +224,15 @@ class PartialOutput:
         try:
             self._file.close()
         except OSError as error:
-            if kind is None:  # else it is what is under way that matters
+            if kind is None:  # else the exception under way matters more
                 raise cannot_write(self.path, error) from error
         finally:
-            if not self._rows:  # there is nothing to go on with
+            if not self._rows:  # nothing to resume from
                 self.path.unlink(missing_ok=True)
-            self._writer.end()
+            self._lock.release()
 
     def add(self, row: Scored) -> None:
-        """Keep a row.
+        """Write a row.
 
         Raises
         ------
@@ -207,7 +246,7 @@ class PartialOutput:
         self._rows += 1
 
     def flush(self) -> None:
-        """Let rows outlive the process; errors as `add`."""
+        """Hand all rows to the system, so they outlive the process; errors as `add`."""
         with naming(self.path):
             self._file.flush()
 
@@ -227,7 +266,7 @@ class PartialOutput:
             _write_parquet(rows, path, self._columns)
 
     def finish(self) -> None:
-        """Make the output of the rows, all at once, and drop them; errors as `add`."""
+        """Write the output, which appears whole; remove the rows; errors as `add`."""
         with naming(self.path):
             self._file.close()
         whole = self._output.with_name(self._output.name + ".whole")
@@ -249,7 +288,7 @@ _decode = msgspec.json.Decoder(Scored).decode
 
 
 def _is_head(line: bytes, head: bytes) -> bool:
-    """Whether a file's first line is that of a run, or of this one the beginning."""
+    """Whether a first line describes a run, or is cut off from this run's `head`."""
     if head.startswith(line):
         return True
     try:
@@ -260,25 +299,18 @@ def _is_head(line: bytes, head: bytes) -> bool:
 
 
 def _sealed(row: bytes) -> bytes:
-    """Make a line of a row: no tab is in JSON as it is written here."""
+    """Make a line of a row and its checksum; the JSON has no tab of its own."""
     return b"%b\t%08x\n" % (row, crc32(row))
 
 
 def _row_of(line: bytes) -> bytes:
-    """Take the row out of a line; those of an earlier version have no checksum."""
+    """Return the row of a line."""
     return line.rstrip(b"\n").partition(b"\t")[0]
 
 
 def _is_row(line: bytes) -> bool:
     """Whether a line is as it was written."""
-    row = _row_of(line)
-    if len(row) + 1 < len(line):
-        return line == _sealed(row)
-    try:
-        _decode(row)
-    except msgspec.DecodeError:
-        return False
-    return True
+    return line == _sealed(_row_of(line))
 
 
 def _write_csv(rows: Iterable[Cells], path: Path, columns: Columns) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.indexer.cluster.workers import Workers
-from polydom.server.offline_scoring.batch_run import BatchRun
-from polydom.server.offline_scoring.journal import NAME, Journal
+from polydom.server.offline_scoring.checkpoint import NAME, Checkpoint
+from polydom.server.offline_scoring.folder_run import FolderRun
 from polydom.server.offline_scoring.part_scoring import UNFINISHED, digest_of
 from tests.support.batches import assert_once, rows_in, texts, write_lines
 from tests.support.served import FEATURES_FILE, HAM, save, save_index
@@ -35,7 +35,7 @@ def lines(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "x.jsonl", texts(COUNT))
 
 
-def carry_out(run: BatchRun, folder: Path, total: float, **terms: Any) -> float:
+def carry_out(run: FolderRun, folder: Path, total: float, **terms: Any) -> float:
     """Score a batch here; what it spent."""
     run.carry_out(folder, total, HERE, **terms)
     return sum(scored.spent for scored in run.scored)
@@ -51,7 +51,7 @@ def test_the_total_is_spent_within_a_percent_in_every_partition(
     parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1500)
     accuracies = []
     for items, most in ((lines, None), (lines, 100), (tmp_path / "x.parquet", None)):
-        run = BatchRun(index, items, OWN, ["id"], part_items=most)
+        run = FolderRun(index, items, OWN, ["id"], part_items=most)
         out = tmp_path / f"out-{items.suffix[1:]}-{most}"
         spent = carry_out(run, out, MANY * mean)
         assert 0.99 < spent / (MANY * mean) <= 1
@@ -70,7 +70,7 @@ def test_rows_say_which_item_they_are_and_how_they_were_answered(
 ) -> None:
     damaged = ["a\x00", HAM, HAM]
     write_lines(lines, damaged)
-    run = BatchRun(index, lines, OWN, ["id"])
+    run = FolderRun(index, lines, OWN, ["id"])
     carry_out(run, tmp_path / "out", 1.0)
     bad, good, same = rows_in(tmp_path / "out")
     assert list(good)[:4] == ["item", "id", "label", "scores"]
@@ -99,11 +99,11 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
             raise Stop
 
     with pytest.raises(Stop):
-        carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, on_progress=stop)
+        carry_out(FolderRun(index, lines, OWN, ["id"]), out, total, on_progress=stop)
     done = {path.name: path.read_bytes() for path in out.glob("part-*")}
     assert COUNT / 3 / 50 <= len(done) < 100
     (out / f"{UNFINISHED}0").write_bytes(b"PAR1")  # of a worker that was killed
-    journal = (out / NAME).read_bytes()
+    checkpoint = (out / NAME).read_bytes()
     # as if the last part had been begun and not finished, and a line cut off
     last = sorted(done)[-1]
     before = parquet.read_table(out / last)
@@ -111,16 +111,16 @@ def test_a_run_that_was_interrupted_goes_on_with_the_same_prices(
     with (out / NAME).open("ab") as file:
         file.write(b'{"part":1')
     with pytest.raises(BadInput, match="go on with --resume"):
-        carry_out(BatchRun(index, lines, OWN, ["id"]), out, total)
-    spent = carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, resume=True)
+        carry_out(FolderRun(index, lines, OWN, ["id"]), out, total)
+    spent = carry_out(FolderRun(index, lines, OWN, ["id"]), out, total, resume=True)
     assert 0.99 < spent / total <= 1
     assert_once(rows_in(out), COUNT)
-    assert (out / NAME).read_bytes().startswith(journal)
+    assert (out / NAME).read_bytes().startswith(checkpoint)
     assert parquet.read_table(out / last).equals(before)
     for name in set(done) - {last}:
         assert (out / name).read_bytes() == done[name]
     assert {path.name for path in out.iterdir() if path.name[0] == "_"} == {NAME}
-    again = BatchRun(index, lines, OWN, ["id"])
+    again = FolderRun(index, lines, OWN, ["id"])
     assert carry_out(again, out, total, resume=True) == pytest.approx(spent)
 
 
@@ -144,17 +144,17 @@ def empty(path: Path) -> None:
 
 def untold(path: Path) -> None:
     """As if the run had been killed when the part had its name, and no line."""
-    journal = path.with_name(NAME)
-    lines = journal.read_bytes().splitlines(keepends=True)
+    checkpoint = path.with_name(NAME)
+    lines = checkpoint.read_bytes().splitlines(keepends=True)
     kept = (x for x in lines if not x.startswith(b'{"part":1,"scored"'))
-    journal.write_bytes(b"".join(kept))
+    checkpoint.write_bytes(b"".join(kept))
 
 
 def older(path: Path) -> None:
     """As a run of an earlier version left the folder: no line tells what parts are."""
-    journal = path.with_name(NAME)
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(x for x in lines if b'"scored"' not in x))
+    checkpoint = path.with_name(NAME)
+    lines = checkpoint.read_bytes().splitlines(keepends=True)
+    checkpoint.write_bytes(b"".join(x for x in lines if b'"scored"' not in x))
 
 
 def gone(path: Path) -> None:
@@ -180,19 +180,19 @@ def test_parts_that_are_not_as_they_were_written_are_scored_again(
 ) -> None:
     out, total = tmp_path / "out", 0.3
     write_lines(lines, texts(200))
-    spent = carry_out(BatchRun(index, lines, OWN, ["id"]), out, total)
+    spent = carry_out(FolderRun(index, lines, OWN, ["id"]), out, total)
     answers = [parquet.read_table(path) for path in sorted(out.glob("part-*"))]
     prices = [table["price"][0] for table in answers]
     assert len(set(prices)) > 1
     change(out / "part-00001.parquet")
-    run = BatchRun(index, lines, OWN, ["id"])
+    run = FolderRun(index, lines, OWN, ["id"])
     assert carry_out(run, out, total, resume=True) == pytest.approx(spent)
     again = [parquet.read_table(path) for path in sorted(out.glob("part-*"))]
     assert all(one.equals(other) for one, other in zip(answers, again, strict=True))
     assert_once(rows_in(out), 200)
     assert (said in caplog.text) if said else not caplog.text
     caplog.clear()
-    carry_out(BatchRun(index, lines, OWN, ["id"]), out, total, resume=True)
+    carry_out(FolderRun(index, lines, OWN, ["id"]), out, total, resume=True)
     assert not caplog.text
 
 
@@ -206,8 +206,8 @@ def test_a_folder_of_items_gets_no_parts(
     (folder / "0.txt").write_text(HAM)
     for items, out in ((table, table), (table, table / "out"), (folder, folder)):
         with pytest.raises(BadInput, match="the items are read from"):
-            carry_out(BatchRun(index, items, OWN), out, 1.0)
-    carry_out(BatchRun(index, folder, OWN), folder / "out", 1.0)
+            carry_out(FolderRun(index, items, OWN), out, 1.0)
+    carry_out(FolderRun(index, folder, OWN), folder / "out", 1.0)
 
 
 def test_other_items_options_and_indexes_do_not_go_on(
@@ -215,30 +215,30 @@ def test_other_items_options_and_indexes_do_not_go_on(
 ) -> None:
     out = tmp_path / "out"
     write_lines(lines, texts(100))
-    carry_out(BatchRun(index, lines, OWN), out, 1.0)
+    carry_out(FolderRun(index, lines, OWN), out, 1.0)
     other = save(tmp_path / "other.pdx", best=0.99)
     for run in (
-        BatchRun(index, lines, OWN, ["id"]),
-        BatchRun(index, lines, OWN, part_items=10),
-        BatchRun(other, lines, OWN),
+        FolderRun(index, lines, OWN, ["id"]),
+        FolderRun(index, lines, OWN, part_items=10),
+        FolderRun(other, lines, OWN),
     ):
         with pytest.raises(BadInput, match="parts of another index, of other items"):
             carry_out(run, out, 1.0, resume=True)
     lines_there = (out / NAME).read_bytes()
     (out / NAME).write_bytes(lines_there + b"{}\n")
     with pytest.raises(BadInput, match=r"_batch\.jsonl is damaged: "):
-        carry_out(BatchRun(index, lines, OWN), out, 1.0, resume=True)
+        carry_out(FolderRun(index, lines, OWN), out, 1.0, resume=True)
     (out / NAME).unlink()
     with pytest.raises(BadInput, match="holds parts of something else"):
-        carry_out(BatchRun(index, lines, OWN), out, 1.0)
+        carry_out(FolderRun(index, lines, OWN), out, 1.0)
 
 
 def test_two_runs_do_not_write_into_one_folder(
     index: Path, lines: Path, tmp_path: Path
 ) -> None:
-    run = BatchRun(index, lines, OWN)
+    run = FolderRun(index, lines, OWN)
     with (
-        Journal(tmp_path / "out", {}, resume=False),
+        Checkpoint(tmp_path / "out", {}, resume=False),
         pytest.raises(BadInput, match="another run is writing there"),
     ):
         carry_out(run, tmp_path / "out", 1.0)
@@ -251,17 +251,17 @@ def test_an_item_without_an_answer_ends_it_all_where_that_is_wanted(
     write_lines(lines, [*given[:50], "a\x00", *given[51:]])
     out = tmp_path / "out"
     with pytest.raises(BadInput, match=r"item 50: .*'words'"):
-        carry_out(BatchRun(index, lines, OWN, ["id"]), out, 1.0, stops=True)
+        carry_out(FolderRun(index, lines, OWN, ["id"]), out, 1.0, stops=True)
     assert len(list(out.glob("part-*"))) < 4
     assert not list(out.glob(f"{UNFINISHED}*"))
-    carry_out(BatchRun(index, lines, OWN, ["id"]), out, 1.0, resume=True)
+    carry_out(FolderRun(index, lines, OWN, ["id"]), out, 1.0, resume=True)
     assert_once(rows_in(out), 100)
 
 
 def test_items_that_changed_meanwhile_are_noticed(
     index: Path, lines: Path, tmp_path: Path
 ) -> None:
-    run = BatchRun(index, lines, OWN)
+    run = FolderRun(index, lines, OWN)
     write_lines(lines, texts(COUNT)[: COUNT // 2])
     with pytest.raises(BadInput, match="they changed meanwhile"):
         carry_out(run, tmp_path / "out", 1.0)
@@ -272,7 +272,7 @@ def test_columns_that_cannot_be_kept_are_refused(
     index: Path, lines: Path, keep: list[str]
 ) -> None:
     with pytest.raises(BadInput, match=r"to keep is one|to be kept twice"):
-        BatchRun(index, lines, OWN, keep)
+        FolderRun(index, lines, OWN, keep)
 
 
 def test_folders_of_files_are_scored_by_their_names(
@@ -281,7 +281,7 @@ def test_folders_of_files_are_scored_by_their_names(
     (tmp_path / "texts").mkdir()
     for k in range(40):
         (tmp_path / "texts" / f"{k}.txt").write_text(f"{HAM}{k}")
-    run = BatchRun(index, tmp_path / "texts", OWN)
+    run = FolderRun(index, tmp_path / "texts", OWN)
     carry_out(run, tmp_path / "out", 1.0)
     found = {row["item"] for row in rows_in(tmp_path / "out")}
     assert found == {f"{k}.txt" for k in range(40)}
@@ -291,11 +291,11 @@ def test_processes_give_the_same_answers_as_one(
     index: Path, lines: Path, tmp_path: Path
 ) -> None:
     write_lines(lines, texts(FEWER))
-    many = BatchRun(index, lines, OWN, ["id"])
+    many = FolderRun(index, lines, OWN, ["id"])
     many.carry_out(tmp_path / "many", FEWER * 0.003, Workers.here(2))
     assert 0.99 < sum(one.spent for one in many.scored) / (FEWER * 0.003) <= 1
-    one = BatchRun(index, lines, OWN, ["id"])
-    with Journal(tmp_path / "one", {}, resume=False):
+    one = FolderRun(index, lines, OWN, ["id"])
+    with Checkpoint(tmp_path / "one", {}, resume=False):
         pass
     # the same prices, as a second try of each part has them
     (tmp_path / "one" / NAME).write_bytes((tmp_path / "many" / NAME).read_bytes())

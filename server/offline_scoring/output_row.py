@@ -1,4 +1,4 @@
-"""What is said of an item that was scored, in a row or in Arrow's columns."""
+"""A row of the output of scoring: one item's answer, and its Arrow columns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,16 +8,16 @@ import msgspec
 from polydom.features.errors import BadInput, BadItem, PolydomError, without_frames
 from polydom.features.items import Gaps, Item
 
-from ..batch.ledger import Failed, Result
+from ..batch.batch_budget import Failed, Result
 from ..runtime.translator import Translator
 
-# What is said of classes alone, and of numbers alone.
+# Fields that only answers by class have, and fields that only numbers have.
 _OF_CLASSES = frozenset(
     ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
 
-# What Spark calls the types of the columns below.
+# Spark's names for the types of columns.
 NUMBER, COUNT, WORD, WORDS = "DOUBLE", "BIGINT", "STRING", "ARRAY<STRING>"
 _TYPES = {
     **dict.fromkeys(("item", "label", "error", "index_version"), WORD),
@@ -26,35 +26,38 @@ _TYPES = {
     **dict.fromkeys(("missing", "base_models_used", "base_models"), COUNT),
 }
 
-# Of the plan that answers were given by.
+# Columns that describe the batch plan.
 OF_PLAN = ("price", "index_version")
 
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
 
 class Scored(msgspec.Struct, repr_omit_defaults=True):
-    """What became of one item; `error` or what was answered is None.
+    """The result of one item: an answer, or an error.
+
+    Fields without a value are None.
 
     Attributes
     ----------
     item
-        Its position or name.
+        Position or name of the item.
     label, scores
-        The class, and each class's score. None where the index answers with numbers;
-        scores also where the model stopped before its last base model.
+        The class, and the score of each class. None if the index answers with numbers;
+        scores are also None if the model stopped before its last base model.
     value, low, high
-        The number, and between what its label is expected. None of classes.
+        The number, and the interval that its label is expected in. None for classes.
     features
-        Those used, in the order they were computed.
+        Names of the features used, in the order of their computation.
     expected_quality, expected_accuracy
-        On held-out items, of the model that answered; no accuracy of numbers.
+        Quality and accuracy on held-out items of the model that answered; no accuracy
+        if answers are numbers.
     cost
-        Measured seconds of features and model, or what the plan costs in the index's
-        unit.
+        Measured seconds of features and model, or the plan's predicted cost in the
+        index's unit.
     error
-        Why it was not answered.
+        Reason why the item has no answer.
     unknown, missing, base_models_used, base_models
-        As in `Answer`; None where there is nothing to tell.
+        As in `Answer`; None if empty or zero.
     """
 
     item: int | str
@@ -75,18 +78,18 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
 
 
 def columns_of(numeric: bool) -> tuple[str, ...]:
-    """Name the fields that there are where answers are numbers, or classes."""
+    """Return the names of the output's columns, for numbers or for classes."""
     unused = _OF_CLASSES if numeric else _OF_NUMBERS
     return tuple(field for field in Scored.__struct_fields__ if field not in unused)
 
 
 def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse columns to keep that have names of answers' columns, or of each other.
+    """Check the names of columns that the output keeps of the items.
 
     Raises
     ------
     BadInput
-        Naming it.
+        If a name is also a column of the answers, or is given twice.
     """
     for name in keep:
         if name in columns:
@@ -98,7 +101,7 @@ def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def row_of(translator: Translator, result: Result) -> Scored:
-    """Say what became of an item; `item` is its number."""
+    """Make the output row of a result; `item` is the item's number."""
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
@@ -125,7 +128,7 @@ def row_of(translator: Translator, result: Result) -> Scored:
 
 
 def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
-    """Make an item, or say why it is none."""
+    """Read an item; return the error if it is not valid."""
     if isinstance(item, PolydomError):
         return item
     try:
@@ -135,12 +138,12 @@ def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
 
 
 def spark_type(column: str) -> str:
-    """Name the type of an output column as Spark's SQL does."""
+    """Return the type of an output column in Spark's SQL."""
     return _TYPES.get(column, NUMBER)
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
-    """Make the schema of some output columns."""
+    """Return the Arrow schema of some output columns."""
     import pyarrow as pa
 
     types = {
@@ -156,7 +159,7 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 def arrow_batch(
     rows: Sequence[Scored], columns: Sequence[str], **same: str | float | None
 ) -> Any:
-    """Lay rows out in columns: theirs, and those that are the `same` for all."""
+    """Make an Arrow batch of rows; a column named in `same` has one value for all."""
     import pyarrow as pa
 
     def cells(name: str) -> list[Any]:

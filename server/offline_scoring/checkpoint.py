@@ -1,4 +1,4 @@
-"""What a folder of parts belongs to, and by which price each of them began."""
+"""The checkpoint of a folder of parts: finished parts, and the plan of each part."""
 
 import json
 import os
@@ -12,49 +12,49 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.safe_write import naming
 
 from ..batch.batch_plan import BatchPlan
+from .output_file import WriteLock
 from .part_scoring import UNFINISHED, PartScored
-from .sole_writer import SoleWriter
 
-# Readers of folders leave out names that begin like these.
+# Readers of folders leave out names that begin with an underscore.
 NAME, LOCK = "_batch.jsonl", "_lock"
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line: a part, and what it is scored by, or what became of it."""
+    """One line of the file: a part with its plan, or a part with its result."""
 
     part: int
     plan: BatchPlan | None = None
     scored: PartScored | None = None
 
 
-class Journal:
-    """The journal of a folder; for one process at a time.
+class Checkpoint:
+    """The checkpoint file of a folder; one process at a time may hold it.
 
-    The first line says what the parts belong to. Each other says by which plan one of
-    them is scored, before it is: so that whoever tries it again gives the same answers;
-    or what became of it. A line that was cut off by whatever ended the process is none.
+    The first line describes the run. The line with a part's plan is written before the
+    part is scored, so that a second try gives the same answers; the line with a part's
+    result is written after. A last line that was cut off is ignored.
 
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Folder of the parts; created if missing.
     facts
-        What parts of another run must have in common with those of this one.
+        Description of the run; a run that resumes must have the same.
     resume
-        Go on after the parts that are there.
+        True to continue after the parts in the folder.
 
     Attributes
     ----------
     plans, scored
-        By part: what it was begun with, and what became of it.
+        Plan and result of each part by its number.
 
     Raises
     ------
     BadInput
-        If there are parts and they are not to be gone on with, or they belong to
-        something else, or another process writes there now.
+        If the folder has parts and `resume` is false, the parts belong to another run,
+        or another process writes to the folder.
     CannotWrite
-        If the folder cannot be made or written to.
+        If the folder cannot be created or written to.
     """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
@@ -68,16 +68,16 @@ class Journal:
             )
         with naming(folder):
             folder.mkdir(exist_ok=True)
-        self._writer = SoleWriter(folder / LOCK, folder)
+        self._lock = WriteLock(folder / LOCK, folder)
         try:
-            self._begin(folder, facts, resume)
+            self._open(folder, facts, resume)
         except BaseException:
-            self._writer.end()
+            self._lock.release()
             raise
 
-    def _begin(self, folder: Path, facts: Mapping[str, Any], resume: bool) -> None:
+    def _open(self, folder: Path, facts: Mapping[str, Any], resume: bool) -> None:
         head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
-        lines = self._lines()
+        lines = self._whole_lines()
         if lines and not resume:
             raise BadInput(
                 f"{folder} holds parts of an interrupted run: go on with --resume, or "
@@ -106,10 +106,10 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        self._writer.end()
+        self._lock.release()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
-        """Write down, for good, by what a part is scored.
+        """Write the plan of a part to disk.
 
         Raises
         ------
@@ -119,11 +119,11 @@ class Journal:
         self._add(_Line(part, plan))
 
     def end(self, scored: PartScored) -> None:
-        """Write down, for good, what became of a part; errors as `begin`."""
+        """Write the result of a part to disk; errors as `begin`."""
         self._add(_Line(scored.number, scored=scored))
 
-    def sweep(self) -> None:
-        """Remove what processes left that were killed amid a part."""
+    def remove_unfinished(self) -> None:
+        """Remove the files of processes that were killed during a part."""
         for left in self._path.parent.glob(f"{UNFINISHED}*"):
             left.unlink(missing_ok=True)
 
@@ -138,8 +138,7 @@ class Journal:
         with naming(self._path):
             self._write(msgspec.json.encode(line) + b"\n")
 
-    def _lines(self) -> list[bytes]:
-        """Read the lines that are whole."""
+    def _whole_lines(self) -> list[bytes]:
         if not self._path.exists():
             return []
         lines = self._path.read_bytes().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""One run of `polydom score` into a folder: parts spread over workers, one total."""
+"""A run of `polydom score` into a folder: workers score parts under one total."""
 
 import logging
 import random
@@ -15,14 +15,13 @@ from polydom.indexer.progress import OnProgress
 
 from ..batch.batch_plan import BatchPlan, PlanFinder
 from ..engine.loading import load_index
-from .journal import NAME, Journal
-from .opened_index import IndexFile
-from .output import refuse_among
+from .checkpoint import NAME, Checkpoint
+from .folder_budget import FolderBudget, ShapeSample
+from .output_file import refuse_among
+from .output_row import OF_PLAN, check_kept, columns_of
 from .part_scoring import PartJob, PartScored, digest_of, score_part
 from .parts import Part, check_columns, divide
-from .scored import OF_PLAN, check_kept, columns_of
-from .shape_sample import ShapeSample
-from .spending import Spending
+from .worker_index import IndexFile
 
 log = logging.getLogger("polydom")
 
@@ -30,17 +29,17 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 
 
 @dataclass
-class BatchRun:
-    """What is to be scored in parts, with the options of `polydom score`.
+class FolderRun:
+    """Items that are scored in parts, with the options of `polydom score`.
 
     Attributes
     ----------
     unit
-        What the index counts.
+        Unit of the index's costs.
     parts
-        Of the items, in order.
+        Parts of the items, in order.
     scored
-        Of each part that is done, in the order in which they ended.
+        Results of finished parts, in the order in which they ended.
 
     Raises
     ------
@@ -73,7 +72,7 @@ class BatchRun:
 
     @property
     def count(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return sum(part.count for part in self.parts)
 
     @cached_property
@@ -81,11 +80,11 @@ class BatchRun:
         return ShapeSample(self.parts, self._package, self._loaded.pairs)
 
     def foresee(self, total: float) -> BatchPlan:
-        """Say what a total buys, by the index and a sample of the items."""
-        return Spending(self._finder, self._sample, self.parts, total).find()
+        """Return the plan for a total, by the index and a sample of the items."""
+        return FolderBudget(self._finder, self._sample, self.parts, total).find()
 
     def remarks(self) -> list[str]:
-        """Say which columns the items lack, if any."""
+        """Name the columns of the index that the items lack, if any."""
         lacking = self._sample.lacking
         if not lacking:
             return []
@@ -104,20 +103,20 @@ class BatchRun:
         stops: bool = False,
         on_progress: OnProgress = lambda done, left=None: None,
     ) -> None:
-        """Score all parts that are not done into a folder.
+        """Score all unfinished parts into a folder.
 
         Parameters
         ----------
         folder
-            Gets a file for each part, each whole or not there.
+            Folder for one file per part; a file appears when its part is whole.
         total
-            What all parts may spend, those of runs before too.
+            Cost of all parts at most, including parts of earlier runs.
         workers
-            Carry them out.
+            Workers that score the parts.
         resume
-            Go on where a run before was interrupted.
+            True to continue an interrupted run.
         stops
-            Whether an item that has no answer ends it all.
+            True to end the run at an item that cannot be answered.
 
         Raises
         ------
@@ -127,7 +126,7 @@ class BatchRun:
             If workers are lost again and again.
         """
         refuse_among(folder, self.items)
-        import_parquet(folder)  # which refuses what Arrow cannot write
+        import_parquet(folder)  # raises if Arrow cannot be imported
         facts = {
             "index": self._file.version,
             "items": str(self.items.resolve()),
@@ -136,11 +135,11 @@ class BatchRun:
             "keep": list(self.keep),
             "exact": self.exact,
         }
-        spending = Spending(self._finder, self._sample, self.parts, total)
+        budget = FolderBudget(self._finder, self._sample, self.parts, total)
         job = PartJob(self._file, str(folder.absolute()), tuple(self.keep), stops)
-        with Journal(folder, facts, resume=resume) as journal:
-            left = self._skip_done(folder, journal, spending)
-            calls = self._begin_each(job, left, journal, spending)
+        with Checkpoint(folder, facts, resume=resume) as checkpoint:
+            left = self._skip_done(folder, checkpoint, budget)
+            calls = self._begin_each(job, left, checkpoint, budget)
             done = sum(part.rows for part in self.scored)
             on_progress(done)
             for scored in workers.run(
@@ -151,22 +150,22 @@ class BatchRun:
                 doing=lambda job, part, plan: f"scoring part {part.number}",
                 cure=CURE,
             ):
-                journal.end(scored)
-                spending.end(scored)
+                checkpoint.end(scored)
+                budget.end(scored)
                 self.scored.append(scored)
                 done += scored.rows
                 on_progress(done)
-            journal.sweep()
+            checkpoint.remove_unfinished()
 
     def _skip_done(
-        self, folder: Path, journal: Journal, spending: Spending
+        self, folder: Path, checkpoint: Checkpoint, budget: FolderBudget
     ) -> list[Part]:
-        """Book the parts that are there as they were written; the others."""
+        """Charge the parts whose files are intact, and return all other parts."""
         left, doubtful = [], []
         for part in self.parts:
-            path, scored = folder / part.name, journal.scored.get(part.number)
+            path, scored = folder / part.name, checkpoint.scored.get(part.number)
             if scored is not None and scored.digest == digest_of(path) != "":
-                spending.skip(part, scored)
+                budget.skip(part, scored)
                 self.scored.append(scored)
                 continue
             left.append(part)
@@ -183,14 +182,18 @@ class BatchRun:
         return left
 
     def _begin_each(
-        self, job: PartJob, parts: Sequence[Part], journal: Journal, spending: Spending
+        self,
+        job: PartJob,
+        parts: Sequence[Part],
+        checkpoint: Checkpoint,
+        budget: FolderBudget,
     ) -> Iterator[tuple[PartJob, Part, BatchPlan]]:
-        """Price each part as a worker becomes free for it; once for all."""
-        # where the largest come first, the last few could not take up what is left
+        """Give each part its plan when a worker is free; a second run keeps plans."""
+        # in the order of sizes, the last few parts could not correct what others spent
         for part in random.Random(0).sample(parts, len(parts)):
-            plan = journal.plans.get(part.number)
+            plan = checkpoint.plans.get(part.number)
             if plan is None:
-                plan = spending.find()
-                journal.begin(part.number, plan)
-            spending.begin(part, plan)
+                plan = budget.find()
+                checkpoint.begin(part.number, plan)
+            budget.begin(part, plan)
             yield job, part, plan

@@ -1,4 +1,4 @@
-"""An index that many processes answer with: each opens it once, and only that one."""
+"""An index in many processes: each process opens the same file once."""
 
 import os
 import socket
@@ -16,21 +16,21 @@ from ..batch.batch_plan import Assigner, BatchPlan
 from ..engine.loading import load_index
 from ..runtime.warm_up import open_translator
 
-_opening = Lock()  # threads of one worker open an index together
+_opening = Lock()  # several threads of one worker share the index
 
 
-class OpenedIndex:
-    """An index, ready to answer in this process.
+class WorkerIndex:
+    """An index that is ready to answer in this process.
 
     Attributes
     ----------
     index
-        As it was built: with costs of the machine that it was measured on.
+        The index as it was built, with costs of the machine that measured it.
     translator
-        Answers with it, at what that costs here.
+        Translator of the same index, with costs of this machine.
     is_fresh
-        Whether it has scored no part yet; what is imported and compiled meanwhile makes
-        the first one slow.
+        True until the process has scored a part. The first part imports and compiles,
+        so its time says nothing about later parts.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
@@ -44,16 +44,16 @@ class OpenedIndex:
 
 
 class IndexFile(NamedTuple):
-    """Where an index is, and which: all that is sent to a process that is to open it.
+    """The index file that a worker must open; small enough to send with each call.
 
     Attributes
     ----------
     path
-        Absolute, the same everywhere.
+        Absolute path, equal on all machines.
     version
         Checksum of the file.
     features
-        Python files with features of one's own.
+        Python files with the user's own features.
     """
 
     path: str
@@ -64,25 +64,24 @@ class IndexFile(NamedTuple):
     def of(
         cls, path: str | os.PathLike[str], features: Sequence[Path] = ()
     ) -> tuple[Self, Package]:
-        """Name the index that is at a path now, and give what it needs to answer.
+        """Describe the index file at a path, and return its package too.
 
         Raises
         ------
         BadIndexFile
-            If it cannot answer.
+            If the index cannot answer.
         """
         index, package = load_index(path)
         own = tuple(Path(file).absolute() for file in features)
         return cls(os.path.abspath(path), index.version, own), package
 
-    def open(self) -> OpenedIndex:
-        """Return the index, opened once in each process as long as it stays the same.
+    def open(self) -> WorkerIndex:
+        """Return the index; a process opens an unchanged file only once.
 
         Raises
         ------
         BadIndexFile, BadFeature
-            If another file is at its path by now, or on this machine, or it cannot
-            answer.
+            If this machine has another file at the path, or the index cannot answer.
         """
         try:
             found = os.stat(self.path)
@@ -95,11 +94,11 @@ class IndexFile(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _open(file: IndexFile, _stamp: tuple[int, ...]) -> OpenedIndex:
+def _open(file: IndexFile, _stamp: tuple[int, ...]) -> WorkerIndex:
     index, _ = load_index(file.path)
     if index.version != file.version:
         raise BadIndexFile(
             f"{file.path} on {socket.gethostname()} is index {index.version[:12]}, and "
             f"{file.version[:12]} is to answer: put that there, or begin anew with this"
         )
-    return OpenedIndex(index, file.features)
+    return WorkerIndex(index, file.features)

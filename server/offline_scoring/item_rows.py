@@ -1,4 +1,4 @@
-"""Where the items of a run come from: folders, tables and JSON Lines."""
+"""The items of files, as an index reads them: folders, tables and JSON Lines."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,40 +32,26 @@ from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
 from ..schema.record import decode_record
-from .scored import ScorableItem
+from .output_row import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20
 TRUTHS: Mapping[str, Value] = {"false": False, "true": True}
 
-Named = tuple[str, ScorableItem]
-
-
-class ItemSource(NamedTuple):
-    """Items with their names, and how many there are where that is known.
-
-    `remarks` says what of the rows was not read so far, and what they lack.
-    """
-
-    items: Iterator[Named]
-    number: int | None
-    remarks: Callable[[], list[str]] = list
-
 
 class Row(NamedTuple):
-    """A row of a table, a line of JSON Lines, or a file.
+    """A row of a table, a line of JSON Lines, or a file of a folder.
 
     Attributes
     ----------
     name
-        Its number from 0; of a file its path in the folder.
+        Number of the row from 0, or path of the file in its folder.
     item
-        What the index reads of it.
+        The item, with only the columns that the index knows; an error if not readable.
     label
-        What is in the column of labels; None without one.
+        Cell of the label column; None without such a column.
     whole
-        All its columns but that one, as a record's were read, whatever the index knows;
-        None where they were not asked for, or it cannot be read.
+        All columns but the label, for records; None if they were not asked for.
     """
 
     name: str
@@ -75,15 +61,24 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows, how many there are where that is known, and remarks as of `ItemSource`.
+    """The rows of a file or folder.
 
-    `names` says which columns there are, of JSON Lines those of the first line read.
+    Attributes
+    ----------
+    rows
+        Iterator over the rows.
+    total
+        Number of rows; None if unknown before all are read.
+    remarks
+        Returns sentences about columns that were not read or never present so far.
+    names
+        Returns the names of the columns; of JSON Lines those of the first line read.
     """
 
     rows: Iterator[Row]
-    number: int | None
+    total: int | None
     remarks: Callable[[], list[str]]
-    names: Callable[[], Sequence[str]]
+    names: Callable[[], Sequence[str]] = tuple
 
 
 def read_items(
@@ -91,38 +86,41 @@ def read_items(
     package: Package,
     separator: str | None = None,
     encoding: str | None = None,
-) -> ItemSource:
-    """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
+) -> Rows:
+    """Read a folder, or a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
-    Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read. `separator` and `encoding` are those
-    of a CSV file, found where None, and `encoding` also that of JSON Lines.
+    Only columns that the index knows are read from a table.
+
+    Parameters
+    ----------
+    separator
+        Separator of a CSV file; detected if None.
+    encoding
+        Encoding of a CSV or JSON Lines file, or of text files; detected if None.
 
     Raises
     ------
     BadInput
-        If it is none of those, is not there, or holds nothing of the index's kind.
+        If the path is missing or of another type, or holds nothing of the index's kind.
     """
+    if not is_folder(path):
+        return read_rows(path, package, separator, encoding)
     kind = package.kind
-    if is_folder(path):
-        found = files_in(path, kind, encoding)
-        named = (
-            (readable(file.relative_to(path)), read_file(file, kind, encoding))
-            for file in found.files
-        )
-        return ItemSource(named, len(found.files), found.remarks)
-    source = read_rows(path, package, separator, encoding)
-    items = ((row.name, row.item) for row in source.rows)
-    return ItemSource(items, source.number, source.remarks)
+    found = files_in(path, kind, encoding)
+    rows = (
+        Row(readable(file.relative_to(path)), read_file(file, kind, encoding))
+        for file in found.files
+    )
+    return Rows(rows, len(found.files), found.remarks)
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether each item is a file; a folder of Parquet files is one table."""
+    """Say whether each file is an item; a folder named `x.parquet` is one table."""
     return path.is_dir() and path.suffix.lower() != PARQUET
 
 
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
-    """Find a folder's items of a kind; BadInput where there is none."""
+    """Find the files of a folder that are items of a kind; BadInput without any."""
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
         left_out = "".join(f"; {remark}" for remark in found.remarks())
@@ -141,21 +139,21 @@ def read_rows(
     *,
     whole: bool = False,
 ) -> Rows:
-    """Read a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
+    """Read a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
     Parameters
     ----------
     separator, encoding
         As for `read_items`.
     label
-        Column that holds labels, and is no part of the items.
+        Name of the column with labels; the items do not get this column.
     whole
-        Whether records' other columns are read too.
+        True to also read the columns of records that the index does not know.
 
     Raises
     ------
     BadInput
-        As `read_items`, and if there is no such column, or the index reads it.
+        As `read_items`; also if the label column is missing, or the index reads it.
     """
     ending = path.suffix.lower()
     if not path.exists():
@@ -175,16 +173,18 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """Where the items of a table are.
+    """The columns of an Arrow table that hold its items.
 
     Attributes
     ----------
     kind
-        What items are.
+        Kind of the items.
     column
-        Where they are; None for the usual one, and for records that are the rows.
+        Column of the items; None for the usual column, and if each row is a record.
     known
-        Columns of records that are read; where there are none, all but `beside`.
+        Columns that records have; if empty, all columns but `beside`.
+    beside
+        Columns that are no part of records.
     """
 
     kind: Kind
@@ -193,7 +193,7 @@ class ItemColumns(NamedTuple):
     beside: tuple[str, ...] = ()
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Say which of a table's columns are read; BadInput where none can be."""
+        """Return the columns to read of a table; BadInput if the table has none."""
         if self.kind == "record" and self.column is None:
             known = self.known or [name for name in names if name not in self.beside]
             wanted = [name for name in names if name in known]
@@ -219,7 +219,7 @@ class ItemColumns(NamedTuple):
 
 
 def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableItem:
-    """Read a file as an item of a kind, or why it is none."""
+    """Read a file as an item of a kind; return an error if it is not one."""
     try:
         content: ScorableItem = decode_content(path.read_bytes(), kind, encoding)
         return content
@@ -232,14 +232,14 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
 
 
 def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
-    """Read a file's bytes as what an item of a kind is made of.
+    """Decode a file's bytes as the payload of an item of a kind.
 
-    `encoding` is that of texts, where they do not tell it themselves.
+    `encoding` is the encoding of texts; None to detect it.
 
     Raises
     ------
     UnicodeDecodeError, msgspec.DecodeError, RecursionError, BadItem
-        If it is no text, or as `decode_record`.
+        If the bytes are no text; also as `decode_record`.
     """
     if kind == "image":
         return data
@@ -247,18 +247,18 @@ def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
 
 
 def text_in(cell: object) -> ScorableItem:
-    """Read a cell that holds a text, or say that there is none."""
+    """Read a text from a cell; return an error if the cell has none."""
     return cell if isinstance(cell, str) else BadItem("the row holds no 'text'")
 
 
 def record_in(cell: object) -> ScorableItem:
-    """Read a cell that holds a record's columns, or say that there is none."""
+    """Read a record from a cell; return an error if the cell has none."""
     return cell if isinstance(cell, Mapping) else BadItem("the row holds no record")
 
 
 def image_in(cell: object) -> ScorableItem:
-    """Read a cell that holds an image's bytes or base64, or say that there is none."""
-    if isinstance(cell, Mapping):  # as Hugging Face's data sets have them
+    """Read an image from a cell of bytes or base64; return an error without one."""
+    if isinstance(cell, Mapping):  # data sets of Hugging Face have such cells
         cell = cell.get("bytes")
     if isinstance(cell, str):
         with suppress(ValueError):
@@ -267,7 +267,7 @@ def image_in(cell: object) -> ScorableItem:
 
 
 def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
-    """Read the items of some JSON Lines, one for each."""
+    """Read one row of each of some JSON Lines."""
     return _lines(lines, _Reader(package, None, whole=False))
 
 
@@ -289,10 +289,17 @@ def _rows(rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:
 
 
 class _Reader:
-    """Makes items of rows that are mappings.
+    """Makes rows of mappings from columns to cells, and notes unknown columns.
 
-    `label` and `whole` are as for `read_rows`; `names` are those of the columns, once
-    they are known.
+    Parameters
+    ----------
+    label, whole
+        As for `read_rows`.
+
+    Attributes
+    ----------
+    names
+        Names of the table's columns, once they are known.
     """
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
@@ -316,7 +323,7 @@ class _Reader:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Names of the columns that can be used, that of the labels too."""
+        """Names of the columns that may be read, including the label."""
         own = [] if self._label is None else [self._label]
         return self._readable.union(own)
 
@@ -327,20 +334,20 @@ class _Reader:
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
     def empty_words(self, name: str) -> tuple[str, ...]:
-        """Words that stood for an empty cell of a column when the index was built."""
+        """Return the words that meant an empty cell of a column at the build."""
         return tuple(self._facts[name].empty_words) if name in self._facts else ()
 
     def decimal(self, name: str) -> Decimal | None:
-        """Say what stood before the fractions of numbers that people wrote."""
+        """Return the decimal mark of a column of written numbers at the build."""
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Say which columns of a table to read.
+        """Return the columns of a table to read.
 
         Raises
         ------
         BadInput
-            If there is none, or none of labels.
+            If the index reads none of the columns, or the label column is missing.
         """
         self.names = tuple(names)
         own = [] if self._label is None else [self._label]
@@ -360,7 +367,7 @@ class _Reader:
         return own + (others if self._whole else wanted)
 
     def remarks(self) -> list[str]:
-        """Say which columns were not read, and which there never were, if any."""
+        """Name the columns that were not read, and the known columns never present."""
         remarks = []
         if self._left_out:
             shown = ", ".join(list(self._left_out)[:SHOWN])
@@ -377,7 +384,7 @@ class _Reader:
                 self._left_out[name[:80]] = None
 
     def row(self, number: int, row: dict[str, Any]) -> Row:
-        """Part a row into its item and its label."""
+        """Split a row into its item and its label."""
         label = None if self._label is None else row.pop(self._label, None)
         whole: Mapping[str, Any] | None = None
         if self._whole:
@@ -394,13 +401,13 @@ class _Reader:
                 return own
             self._note(row)
             known = {name: row[name] for name in row if name in self._known}
-            return known or dict(row)  # which is refused
+            return known or dict(row)  # the translator refuses a row without columns
         if self.item_kind == "text":
             return text_in(row.get("text"))
         return image_in(row.get("image") or row.get("image_base64"))
 
     def kind(self, name: str) -> str:
-        """Say what the index reads of a column: number, word, raw text, or anything."""
+        """Return how to read a column: as "number", "word", "raw" text, or "any"."""
         if name == self._label:
             return "number" if self._numeric else "raw"
         if self.item_kind != "record":
@@ -411,14 +418,14 @@ class _Reader:
 
 
 class TextCells:
-    """Cells of a CSV file as an index reads them, block by block of its rows.
+    """Reads blocks of cells of a table as the index needs them.
 
     Parameters
     ----------
     reader
-        Says what the index reads of each column.
+        Says how to read each column.
     table
-        Says how numbers in it may be written.
+        Says how numbers may be written in the table.
     """
 
     def __init__(self, reader: _Reader, table: Table) -> None:
@@ -427,7 +434,7 @@ class TextCells:
         self._decimals: dict[str, Decimal] = {}
 
     def read(self, name: str, cells: Any) -> Sequence[Value]:
-        """Read some cells of a column; one that is no number stays a string."""
+        """Read some cells of a column; a cell that is not a number stays a string."""
         from polydom.features.tables import column_kinds as kinds
 
         kind = self._reader.kind(name)
@@ -461,7 +468,7 @@ class TextCells:
     def _number(
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
-        """Read a cell beside one that is no number."""
+        """Read a single cell of a column in which some cell is not a number."""
         if cell is None or is_empty(cell, missing):
             return None
         if decimal == ",":
@@ -482,7 +489,7 @@ def _number_or_text(cell: str | None) -> Value:
 
 
 def require(names: Sequence[str], name: str) -> None:
-    """Refuse columns among which there is not just one of a name, with BadInput."""
+    """Raise BadInput unless exactly one column has this name."""
     count = names.count(name)
     if count == 0:
         raise BadInput(f"no column {name!r}; {hint(name, names)}")

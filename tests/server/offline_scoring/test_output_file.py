@@ -4,12 +4,13 @@ import csv
 import json
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.offline_scoring.output import PartialOutput, refuse_answers
-from polydom.server.offline_scoring.scored import Scored
+from polydom.server.offline_scoring.output_file import PartialOutput, refuse_answers
+from polydom.server.offline_scoring.output_row import Scored
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [
@@ -57,10 +58,11 @@ EARLY = Scored(
     "2", "spam", features=("a",), cost=0.001, base_models_used=12, base_models=300
 )
 # A run of before there were schedules, interrupted after its first row.
-BEFORE = b"""{"index": "abc", "items": "x"}
-{"item":"0","label":"ham","scores":{"ham":0.75,"spam":0.25},"features":["a","b"],\
-"expected_accuracy":0.9,"cost":0.001,"error":null,"unknown":null,"missing":null}
-"""
+OLDER_ROW = (
+    b'{"item":"0","label":"ham","scores":{"ham":0.75,"spam":0.25},"features":["a","b"],'
+    b'"expected_accuracy":0.9,"cost":0.001,"error":null,"unknown":null,"missing":null}'
+)
+BEFORE = b'{"index": "abc", "items": "x"}\n%b\t%08x\n' % (OLDER_ROW, crc32(OLDER_ROW))
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])

@@ -1,8 +1,8 @@
-"""Many items, one budget: which plan each gets, and what that leaves to the others."""
+"""One budget for many items: the plans it pays for, and what was spent of it."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from polydom.features.costs.polynomials import cost_at
@@ -15,20 +15,28 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.wire import Totals
-from .knapsack import Menu, Menus, Shape, solve
-from .menu_costs import menu_costs
+from .knapsack import Hull, Hulls, Shape, plan_costs, solve
 from .stream_budget import StreamBudget
 
 # Items that are planned together.
 CHUNK = 64
-# Weight of the latest chunk in what is believed of the timing.
+# Weight of the latest chunk in the estimates of `PlanTiming`.
 LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """An item, and the row of the index that it gets.
+    """The plan of one item.
 
-    `exact` says whether its scores are needed; `cost` is what its menu says.
+    Attributes
+    ----------
+    item
+        The item.
+    row
+        Row of the index whose plan the item gets.
+    exact
+        True if the answer must have scores.
+    cost
+        Predicted cost of the plan, in the index's unit.
     """
 
     item: Item
@@ -38,7 +46,7 @@ class Assignment(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The item with this number, and what was answered."""
+    """An item by its number, and the outcome."""
 
     number: int
     item: Item
@@ -46,7 +54,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The item with this number has no answer."""
+    """An item by its number, and the error that replaces its answer."""
 
     number: int
     error: PolydomError
@@ -57,15 +65,15 @@ Numbered = tuple[int, Item | PolydomError]
 
 
 class PlanTiming:
-    """How time really runs, beside what the plans were to take.
+    """Measured times of a batch's plans relative to their predictions.
 
     Attributes
     ----------
     ratio
-        Actual over predicted time of plans. Predictions are high quantiles, so it is
-        mostly below 1, and an honest budget would go half unspent without it.
+        Measured over predicted time of plans. Predictions are high quantiles, so the
+        ratio is mostly below 1; without it half of the budget would go unspent.
     overhead_s
-        What an item takes beside its plan: reading it, and writing its answer.
+        Seconds per item beside its plan: to read the item, and to write its answer.
     """
 
     def __init__(self) -> None:
@@ -76,41 +84,43 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Learn from a chunk of so many items; the seconds are sums over them."""
+        """Learn from a chunk of `count` items; seconds are sums over the items."""
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
-        part = LATEST if self._known else 1.0
-        self.ratio += part * (ratio - self.ratio)
-        self.overhead_s += part * (overhead_s - self.overhead_s)
+        weight = LATEST if self._known else 1.0
+        self.ratio += weight * (ratio - self.ratio)
+        self.overhead_s += weight * (overhead_s - self.overhead_s)
         self._known = True
 
 
-class Ledger:
-    """What one budget for many items was spent on; for one thread at a time.
+class BatchBudget:
+    """The budget of a batch: chooses plans chunk by chunk, and counts what they spend.
+
+    One thread may use it at a time.
 
     Parameters
     ----------
     planner
-        Of the index that answers.
+        Planner of the index that answers.
     amount
-        The whole budget: seconds from `started_s` on, or in an index's own unit.
+        The whole budget: seconds from `started_s` on, or an amount in the index's unit.
     count
-        How many items come; None where nobody knows.
+        Number of items that come; None if unknown.
     started_s
-        When the budget began to run, on the planner's clock; by default now.
+        Time on the planner's clock at which the budget begins to run; by default now.
     workers
-        How many plans are carried out at a time.
+        Number of plans that are carried out at the same time.
     exact
-        Whether models are evaluated whole, so that there are scores.
+        True to evaluate models whole, so that every answer has scores.
 
     Attributes
     ----------
-    menus
-        What there is for items by shape, at what it costs on average.
-    kept
-        What chunks planned now have to leave of the budget.
+    hulls
+        Plans for items by shape, at their average costs.
+    reserved
+        Part of the budget that chunks planned from now on leave untouched.
     exact
-        Whether chunks planned now get scores.
+        True while chunks are planned for answers with scores.
     """
 
     def __init__(
@@ -127,11 +137,11 @@ class Ledger:
         self.amount = amount
         self.exact = exact
         self.started_s = planner.now() if started_s is None else started_s
-        self.kept = 0.0
+        self.reserved = 0.0
         self.timing = PlanTiming()
         self.answered = self.errors = 0
-        self._time_counts = planner.unit == "s"
-        self._make_menus()
+        self._counts_time = planner.unit == "s"
+        self._make_hulls()
         self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._quality = self._accuracy = 0.0
@@ -139,38 +149,38 @@ class Ledger:
 
     @property
     def due_s(self) -> float:
-        """When all answers must be out; infinite where no time is counted."""
-        return self.started_s + self.amount if self._time_counts else math.inf
+        """Time at which all answers must be out; infinite if the budget is no time."""
+        return self.started_s + self.amount if self._counts_time else math.inf
 
     @property
     def spent(self) -> float:
-        """What is spent of the budget by now."""
-        if self._time_counts:
+        """Amount of the budget spent by now."""
+        if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent
 
     def need_scores(self) -> None:
-        """Have whole models answer what is planned from now on, at what they cost."""
+        """Plan whole models from now on, at their higher costs."""
         self.exact = True
-        self._make_menus()
+        self._make_hulls()
 
-    def _make_menus(self) -> None:
+    def _make_hulls(self) -> None:
         index = self.planner.index
-        means, most = menu_costs(index, self.exact)
-        self.menus, self._most_menus = Menus(index, means), Menus(index, most)
+        mean, most = plan_costs(index, self.exact)
+        self.hulls, self._most_hulls = Hulls(index, mean), Hulls(index, most)
         self._most_costs = most
 
     def left_for_plans(self, count: float) -> float:
-        """Return what the plans of `count` items may be predicted to cost by now."""
-        left = self.amount - self.kept - self.spent
-        if not self._time_counts:
+        """Return the predicted cost that the plans of `count` items may have now."""
+        left = self.amount - self.reserved - self.spent
+        if not self._counts_time:
             return left - self._under_way
         left -= count * self.timing.overhead_s / self._workers
         return left * self._workers / self.timing.ratio
 
     def spent_by(self, cost: float, count: int) -> float:
-        """Return what `count` plans predicted to cost so much together will spend."""
-        if not self._time_counts:
+        """Return the amount that `count` plans of predicted total `cost` will spend."""
+        if not self._counts_time:
             return cost
         return (
             cost * self.timing.ratio + count * self.timing.overhead_s
@@ -179,43 +189,45 @@ class Ledger:
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
         planned_s = self.planner.now()
-        come = len(items) + self._stream_budget.to_come(len(items))
-        left = self.left_for_plans(come)
-        menus = [self.menus.of(Shape.of(item)) for item in items]
-        found = self._stream_budget.choose(menus, left)
+        to_come = len(items) + self._stream_budget.to_come(len(items))
+        left = self.left_for_plans(to_come)
+        hulls = [self.hulls.of(Shape.of(item)) for item in items]
+        found = self._stream_budget.choose(hulls, left)
         cost = found.cost
-        if not self._time_counts:
-            # time evens out; what is planned of money must be there if all is spent
+        if not self._counts_time:
+            # times average out; a sum of money must suffice even if no plan exits early
             cost = sum(
-                self._most_cost(int(menu.rows[place]), item)
-                for item, menu, place in zip(items, menus, found.places, strict=True)
+                self._most_cost(int(hull.rows[place]), item)
+                for item, hull, place in zip(items, hulls, found.places, strict=True)
             )
-            if cost > (most := self._left_beside_others(left, menus)):
-                menus = [self._most_menus.of(Shape.of(item)) for item in items]
-                found = solve(menus, most)
+            if cost > (most := self._left_beside_others(left, hulls)):
+                hulls = [self._most_hulls.of(Shape.of(item)) for item in items]
+                found = solve(hulls, most)
                 cost = found.cost
         assignments = [
             Assignment(
-                item, int(menu.rows[place]), self.exact, float(menu.costs[place])
+                item, int(hull.rows[place]), self.exact, float(hull.costs[place])
             )
-            for item, menu, place in zip(items, menus, found.places, strict=True)
+            for item, hull, place in zip(items, hulls, found.places, strict=True)
         ]
         self._under_way += cost
         return Chunk(self, assignments, cost, planned_s)
 
-    def _left_beside_others(self, left: float, menus: Sequence[Menu]) -> float:
-        """Leave as much for each item to come as the cheapest plans here cost."""
-        cheapest = sum(float(menu.costs[0]) for menu in menus) / max(len(menus), 1)
+    def _left_beside_others(self, left: float, hulls: Sequence[Hull]) -> float:
+        """Reserve the mean cost of the cheapest plans for each item to come."""
+        cheapest = sum(float(hull.costs[0]) for hull in hulls) / max(len(hulls), 1)
         return left - self._stream_budget.to_come() * cheapest
 
     def _most_cost(self, row: int, item: Item) -> float:
-        """Cost of a plan that does not answer early; of whole models for scores."""
+        """Return the cost of a plan that takes no early exit."""
         return cost_at(self._most_costs[row].tolist(), item.size)
 
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
-        """Answer some numbered items in their order, planned together; errors stay.
+        """Plan some numbered items together, and answer the items in their order.
+
+        An item that is an error, or fails, becomes a `Failed`.
 
         Raises
         ------
@@ -227,8 +239,8 @@ class Ledger:
         outcomes = try_each(self.planner, chunk.assignments, caller)
         yield from chunk.results(given, outcomes)
 
-    def enter(self, result: Outcome | PolydomError) -> None:
-        """Book what became of an item."""
+    def record(self, result: Outcome | PolydomError) -> None:
+        """Count the answer to an item, or its error."""
         if isinstance(result, PolydomError):
             self.errors += 1
             return
@@ -238,26 +250,31 @@ class Ledger:
         self._quality += result.quality
         self._accuracy += result.accuracy or 0.0
 
-    def waste(self, assignment: Assignment) -> None:
-        """Book all that the plan of an item that failed may have cost."""
+    def charge_failed(self, assignment: Assignment) -> None:
+        """Charge the most that a failed plan may have cost."""
         self._spent += self._most_cost(assignment.row, assignment.item)
 
-    def improve(self, before: Outcome, after: Outcome) -> None:
-        """Book a second, better answer to an item."""
+    def record_better(self, before: Outcome, after: Outcome) -> None:
+        """Count a second, better answer to an item in place of the first."""
         self.planner.audit.answered(after)
         self._spent += after.charged
         self._quality += after.quality - before.quality
         self._accuracy += (after.accuracy or 0.0) - (before.accuracy or 0.0)
 
-    def close(self, chunk: "Chunk", all_s: float) -> None:
-        """Learn how time runs from a chunk that took so long."""
+    def end_chunk(
+        self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
+    ) -> None:
+        """Learn the timing from a chunk that took `all_s` seconds.
+
+        `times` has the predicted and the measured seconds of each plan carried out.
+        """
         self._under_way -= chunk.cost
-        if chunk.times and self._time_counts:
-            predicted_s, actual_s = map(sum, zip(*chunk.times, strict=True))
-            self.timing.add(len(chunk.times), predicted_s, actual_s, all_s)
+        if times and self._counts_time:
+            predicted_s, actual_s = map(sum, zip(*times, strict=True))
+            self.timing.add(len(times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
-        """Sum up."""
+        """Return the batch's totals as they go over the wire."""
         spent, count = self.spent, self.answered
         has_accuracy = count and not self.planner.package.numeric
         totals = Totals(
@@ -267,7 +284,7 @@ class Ledger:
             expected_accuracy=self._accuracy / count if has_accuracy else None,
             budget_met=spent <= self.amount,
         )
-        if self._time_counts:
+        if self._counts_time:
             totals.budget_us = round(self.amount * 1e6, 1)
             totals.spent_us = round(spent * 1e6, 1)
         else:
@@ -277,73 +294,62 @@ class Ledger:
 
 @dataclass
 class Chunk:
-    """Items that were planned together, under way until all have been entered.
-
-    In a `with` what became of each is entered.
+    """Items that were planned together, until all their results are recorded.
 
     Attributes
     ----------
     assignments
-        What each item gets.
+        Plan of each item.
     cost
-        Of all together, by their menus; of money at most, should no plan answer early.
-    times
-        What its menu said, and actual seconds, of each plan that was carried out.
+        Predicted cost of all plans; of money, without early exits.
+    planned_s
+        Time at which the chunk was planned, on the planner's clock.
     all_s
-        How long all of it took; None where that is since it was planned.
+        Seconds that the whole chunk took; None to count from `planned_s`.
     """
 
-    ledger: Ledger
+    budget: BatchBudget
     assignments: list[Assignment]
     cost: float
     planned_s: float
-    times: list[tuple[float, float]] = field(default_factory=list)
     all_s: float | None = None
-
-    def enter(
-        self, result: Outcome | PolydomError, assignment: Assignment | None = None
-    ) -> None:
-        """Book what became of an item; None where it was not planned."""
-        self.ledger.enter(result)
-        if isinstance(result, Outcome) and assignment is not None:
-            took_s = result.finished_s - result.started_s
-            # menus are of the curves, and the timing is what corrects them here
-            self.times.append((assignment.cost, took_s))
 
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
-        """Book what became of all items, in order; `outcomes` are of those planned."""
-        ledger = self.ledger
+        """Record the results of all items in order; `outcomes` are of the assignments.
+
+        An item that is an error has no assignment.
+        """
+        budget, times = self.budget, list[tuple[float, float]]()
         planned = zip(self.assignments, outcomes, strict=True)
-        with self:
+        try:
             for number, item in items:
                 if isinstance(item, PolydomError):
-                    self.enter(item)
+                    budget.record(item)
                     yield Failed(number, item)
                     continue
                 assignment, outcome = next(planned)
-                self.enter(outcome, assignment)
+                budget.record(outcome)
                 if isinstance(outcome, PolydomError):
-                    ledger.waste(assignment)
+                    budget.charge_failed(assignment)
                     yield Failed(number, outcome)
                 else:
+                    took_s = outcome.finished_s - outcome.started_s
+                    # hulls hold uncorrected predictions; `PlanTiming` corrects them
+                    times.append((assignment.cost, took_s))
                     yield Answered(number, item, outcome)
-
-    def __enter__(self) -> "Chunk":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        all_s = self.all_s
-        if all_s is None:
-            all_s = self.ledger.planner.now() - self.planned_s
-        self.ledger.close(self, all_s)
+        finally:
+            all_s = self.all_s
+            if all_s is None:
+                all_s = budget.planner.now() - self.planned_s
+            budget.end_chunk(self, times, all_s)
 
 
 def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
-    """Answer an item with the row that it got, however long that takes.
+    """Answer an item with the plan of its row, whatever time that takes.
 
     Raises
     ------
@@ -364,7 +370,7 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out all, one when it is asked for; an item that fails gets its error."""
+    """Carry out each assignment when it is asked for; an item's error is its result."""
     for assignment in assignments:
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)

@@ -6,9 +6,9 @@ import pytest
 
 from polydom.server.batch.batch_plan import PlanFinder
 from polydom.server.batch.knapsack import Shape
+from polydom.server.offline_scoring.folder_budget import AIM, FolderBudget
 from polydom.server.offline_scoring.part_scoring import PartScored
 from polydom.server.offline_scoring.parts import LinesPart
-from polydom.server.offline_scoring.spending import AIM, Spending
 from tests.support.served import make_index
 
 
@@ -18,11 +18,11 @@ class Sample:
     def __init__(self, sizes: list[float]) -> None:
         self.sizes = sizes
 
-    def place(self, number: int) -> int:
+    def representative(self, number: int) -> int:
         return number
 
     def of(self, number: int) -> list[Shape]:
-        return [Shape(self.sizes[self.place(number)])]
+        return [Shape(self.sizes[self.representative(number)])]
 
 
 def parts_of(count: int, items: int = 50) -> list[LinesPart]:
@@ -36,20 +36,20 @@ def spend(
     draw = random.Random(1)
     parts = parts_of(len(sizes))
     finder = PlanFinder(make_index())
-    spending = Spending(finder, Sample(sizes), parts, total)  # type: ignore[arg-type]
+    budget = FolderBudget(finder, Sample(sizes), parts, total)  # type: ignore[arg-type]
     begun: list[PartScored] = []
     for part in parts:
-        plan = spending.find()
-        spending.begin(part, plan)
+        plan = budget.find()
+        budget.begin(part, plan)
         planned = part.count * finder.mean_cost(plan, [Shape(sizes[part.number])])
         plans = planned * ratio * draw.uniform(0.9, 1.1)
         spent = plans + part.count * overhead
         begun.append(PartScored(part.number, part.count, 0, planned, plans, spent))
         if len(begun) > under_way:
-            spending.end(begun.pop(draw.randrange(len(begun))))
+            budget.end(begun.pop(draw.randrange(len(begun))))
     for one in begun:
-        spending.end(one)
-    return spending.spent
+        budget.end(one)
+    return budget.spent
 
 
 @pytest.mark.parametrize("under_way", [0, 8])
@@ -79,19 +79,19 @@ def test_what_a_process_takes_to_begin_is_spent_and_not_expected_again() -> None
     parts = parts_of(40)
     sample = Sample([100.0] * 40)
     total = 40 * 50 * 0.003
-    spending = Spending(PlanFinder(make_index()), sample, parts, total)  # type: ignore[arg-type]
-    spending.begin(parts[0], spending.find())
-    spending.end(PartScored(0, 50, 0, 0.15, 0.15, 1.15, is_first=True))
+    budget = FolderBudget(PlanFinder(make_index()), sample, parts, total)  # type: ignore[arg-type]
+    budget.begin(parts[0], budget.find())
+    budget.end(PartScored(0, 50, 0, 0.15, 0.15, 1.15, is_first=True))
     left = AIM * total - 1.15
-    assert spending.find().expected_cost == pytest.approx(left / (39 * 50))
+    assert budget.find().expected_cost == pytest.approx(left / (39 * 50))
 
 
 def test_a_part_that_was_scored_before_counts() -> None:
     parts = parts_of(4)
     sample = Sample([100.0] * 4)
-    spending = Spending(PlanFinder(make_index()), sample, parts, 0.4)  # type: ignore[arg-type]
-    before = spending.find()
-    spending.skip(parts[0], PartScored(0, 50, 0, 0.3, 0.3, 0.3))
-    assert spending.spent == 0.3
-    assert spending.find().expected_cost == pytest.approx((AIM * 0.4 - 0.3) / 150)
+    budget = FolderBudget(PlanFinder(make_index()), sample, parts, 0.4)  # type: ignore[arg-type]
+    before = budget.find()
+    budget.skip(parts[0], PartScored(0, 50, 0, 0.3, 0.3, 0.3))
+    assert budget.spent == 0.3
+    assert budget.find().expected_cost == pytest.approx((AIM * 0.4 - 0.3) / 150)
     assert before.expected_cost == pytest.approx(AIM * 0.4 / 200)

@@ -10,7 +10,8 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.server.offline_scoring.sources import read_items
+from polydom.server.offline_scoring.item_rows import Rows, read_items
+from polydom.server.offline_scoring.output_row import ScorableItem
 from tests.support.served import make_index
 
 
@@ -28,7 +29,12 @@ RECORDS = package("record", StoredColumns(["age", "job"], {"job": ["cook", "7"]}
 
 def read(path: Path, of: Package) -> tuple[list[Any], int | None]:
     source = read_items(path, of)
-    return list(source.items), source.number
+    return named(source), source.total
+
+
+def named(source: Rows) -> list[tuple[str, ScorableItem]]:
+    """The names and items of all rows."""
+    return [(row.name, row.item) for row in source.rows]
 
 
 def test_folders_are_read_in_order_of_their_names(tmp_path: Path) -> None:
@@ -96,8 +102,8 @@ def test_csv_may_be_written_as_spreadsheets_do(
     assert "in utf-16 and with ';' between cells" in caplog.text
     tabs = path.rename(tmp_path / "items.tsv")
     tabs.write_text("age\tjob\n3\tKöchin\n", encoding="latin-1")
-    items, *_ = read_items(tabs, RECORDS, "\t", "latin-1")
-    assert list(items) == [("0", {"age": 3.0, "job": "Köchin"})]
+    found = read_items(tabs, RECORDS, "\t", "latin-1")
+    assert named(found) == [("0", {"age": 3.0, "job": "Köchin"})]
     path.write_text("age;job\n3,5;7,5\n")
     assert read(path, RECORDS)[0] == [("0", {"age": 3.5, "job": "7,5"})]
     path.write_text('age,job\n"3,5",x\n')
@@ -140,15 +146,15 @@ def test_folders_are_read_by_what_files_hold(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     source = read_items(tmp_path, package("text"))
-    assert [*source.items] == [("a/1.eml", "Öl\n"), ("a/3.txt", "hi")]
+    assert named(source) == [("a/1.eml", "Öl\n"), ("a/3.txt", "hi")]
     assert source.remarks() == [
         "left out .hidden: hidden, or a program's own (and 1 more)",
         "left out a/2.pdf: no text, but PDF",
     ]
     (tmp_path / "a" / "4.txt").write_bytes("Öl".encode("latin-1"))
-    assert isinstance([*read_items(tmp_path, package("text")).items][-1][1], BadItem)
+    assert isinstance(named(read_items(tmp_path, package("text")))[-1][1], BadItem)
     read = read_items(tmp_path, package("text"), encoding="latin-1")
-    assert [*read.items][-1] == ("a/4.txt", "Öl")
+    assert named(read)[-1] == ("a/4.txt", "Öl")
 
 
 def test_a_folder_of_what_is_not_read_says_what_to_do(tmp_path: Path) -> None:

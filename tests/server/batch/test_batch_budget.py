@@ -7,11 +7,11 @@ import pytest
 
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, record_item, text_item
-from polydom.server.batch.ledger import (
+from polydom.server.batch.batch_budget import (
     Answered,
     Assignment,
+    BatchBudget,
     Failed,
-    Ledger,
     PlanTiming,
     carry_out,
 )
@@ -29,14 +29,14 @@ from tests.support.planners import (
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 
-def run(ledger: Ledger, count: int, chunk: int = 10) -> list[Outcome]:
+def run(budget: BatchBudget, count: int, chunk: int = 10) -> list[Outcome]:
     """Answer so many equal texts."""
     found: list[Outcome] = []
     for start in range(0, count, chunk):
         items: list[tuple[int, Item | PolydomError]] = [
             (start + k, TEXT) for k in range(min(chunk, count - start))
         ]
-        for result in ledger.answers(items):
+        for result in budget.answers(items):
             assert isinstance(result, Answered)
             assert result.number == len(found)
             found.append(result.outcome)
@@ -46,24 +46,24 @@ def run(ledger: Ledger, count: int, chunk: int = 10) -> list[Outcome]:
 @pytest.mark.parametrize(
     ("amount", "accuracy"), [(0.0041, 0.5), (0.0241, 0.7), (0.1841, 0.95), (9.0, 0.95)]
 )
-def test_ledger_spends_money_as_the_best_would(amount: float, accuracy: float) -> None:
-    ledger = Ledger(money_planner(), amount, count=20)
-    outcomes = run(ledger, 20)
-    totals = ledger.totals()
+def test_budget_spends_money_as_the_best_would(amount: float, accuracy: float) -> None:
+    budget = BatchBudget(money_planner(), amount, count=20)
+    outcomes = run(budget, 20)
+    totals = budget.totals()
     assert totals.expected_accuracy == pytest.approx(accuracy)
     assert totals.spent == pytest.approx(sum(o.predicted for o in outcomes))
     assert totals.budget_met or totals.spent == pytest.approx(amount)
-    assert (totals.items, totals.errors, ledger.due_s) == (20, 0, float("inf"))
+    assert (totals.items, totals.errors, budget.due_s) == (20, 0, float("inf"))
 
 
-def test_ledger_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
+def test_budget_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
     """Features that take a fifth of what was predicted let more items have them."""
     found: list[float] = []
     for seconds in ((1e-3, 3e-3, 4e-3), (2e-4, 6e-4, 8e-4)):
         clock = Clock()
-        ledger = Ledger(slow_planner(clock, seconds), 0.4, count=200)
-        run(ledger, 200)
-        totals = ledger.totals()
+        budget = BatchBudget(slow_planner(clock, seconds), 0.4, count=200)
+        run(budget, 200)
+        totals = budget.totals()
         assert totals.budget_met
         assert totals.spent_us is not None
         assert totals.spent_us >= 0.3e6
@@ -82,14 +82,14 @@ def test_exits_in_batches_are_counted_and_audited(share: float) -> None:
         meta = {**package.meta, "unit": unit}
         own = replace(index, package=replace(package, meta=meta))
         planner = Planner(own, extractor_of(own), now=Clock(), audit=share)
-        ledger = Ledger(planner, 9.0, count=20)
-        outcomes = run(ledger, 20)
+        budget = BatchBudget(planner, 9.0, count=20)
+        outcomes = run(budget, 20)
         audit = planner.audit
         assert (audit.exits, audit.audited) == (20, 20 * share)
         assert {outcome.row for outcome in outcomes} == {3 if share else 1}
         assert {outcome.reason for outcome in outcomes} == {None if share else "sure"}
         assert audit.changed == sum(outcome.audit or 0 for outcome in outcomes)
-        assert ledger.totals().budget_met
+        assert budget.totals().budget_met
 
 
 @pytest.mark.parametrize("unit", ["s", "usd"])
@@ -108,13 +108,13 @@ def test_what_exits_save_buys_dearer_plans_and_is_never_spent_twice(
         own = replace(index, package=replace(package, meta=meta, ends=known))
         clock = Clock()
         planner = slow_planner(clock, (1e-3, 4e-3, 4e-3), own)
-        ledger = Ledger(planner, amount, count=100)
-        run(ledger, 100)
-        totals = ledger.totals()
+        budget = BatchBudget(planner, amount, count=100)
+        run(budget, 100)
+        totals = budget.totals()
         assert totals.budget_met or amount < 0.02  # what the cheapest plans take
         assert totals.expected_accuracy is not None
         told.append(totals.expected_accuracy)
-        spent.append(ledger.spent)
+        spent.append(budget.spent)
     assert told[1] >= told[0]
     if amount in (0.2, 0.3):
         assert told[1] > told[0] + 0.02
@@ -136,11 +136,11 @@ def test_scores_for_all_cost_what_whole_models_do(
     rows = stopping_records.draw_rows(40, 2)
     items = [record_item(stopping_records.record_of(row)) for row in rows]
     planner = Planner(own, package.extractor(), now=Clock())
-    ledger = Ledger(planner, amount, count=len(items), exact=True)
-    likeliest = Ledger(planner, amount, count=len(items))
+    budget = BatchBudget(planner, amount, count=len(items), exact=True)
+    likeliest = BatchBudget(planner, amount, count=len(items))
     likeliest.need_scores()
     found = []
-    for one in (ledger, likeliest):
+    for one in (budget, likeliest):
         results = list(one.answers(enumerate(items)))
         outcomes = [r.outcome for r in results if isinstance(r, Answered)]
         assert len(outcomes) == len(items)
@@ -158,56 +158,55 @@ def test_scores_for_all_cost_what_whole_models_do(
 def test_a_second_answer_that_exits_is_audited_too() -> None:
     index = with_margins(0.0)
     planner = Planner(index, extractor_of(index), now=Clock(), audit=1.0)
-    ledger = Ledger(planner, 9.0, count=1)
+    budget = BatchBudget(planner, 9.0, count=1)
     before = carry_out(planner, Assignment(TEXT, 1))
-    ledger.enter(before)
+    budget.record(before)
     assert planner.audit.exits == 0
-    ledger.improve(before, carry_out(planner, Assignment(TEXT, 3)))
+    budget.record_better(before, carry_out(planner, Assignment(TEXT, 3)))
     assert (planner.audit.exits, planner.audit.audited) == (1, 1)
 
 
-def test_ledger_gives_the_cheapest_plans_when_the_time_is_up() -> None:
+def test_budget_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     clock = Clock()
-    ledger = Ledger(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
-    outcomes = run(ledger, 40)
+    budget = BatchBudget(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
+    outcomes = run(budget, 40)
     assert [outcome.row for outcome in outcomes[10:]] == [0] * 30
-    assert not ledger.totals().budget_met
+    assert not budget.totals().budget_met
 
 
-def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> None:
-    """Whatever is kept for later meanwhile, and only until they are entered."""
+def test_chunks_that_workers_carry_out_are_charged_when_they_are_planned() -> None:
+    """Whatever is reserved meanwhile, and only until their results are recorded."""
     planner = money_planner()
-    ledger = Ledger(planner, 0.1, count=20)
-    first = ledger.plan([TEXT] * 10)
-    left = ledger.left_for_plans(10)
+    budget = BatchBudget(planner, 0.1, count=20)
+    first = budget.plan([TEXT] * 10)
+    left = budget.left_for_plans(10)
     assert left == pytest.approx(0.1 - first.cost)
-    ledger.kept = 0.01
-    second = ledger.plan([TEXT] * 10)
-    assert ledger.left_for_plans(0) >= 0
+    budget.reserved = 0.01
+    second = budget.plan([TEXT] * 10)
+    assert budget.left_for_plans(0) >= 0
     for chunk in (first, second):
-        with chunk:
-            for assignment in chunk.assignments:
-                chunk.enter(carry_out(planner, assignment), assignment)
-    assert ledger.spent == pytest.approx(first.cost + second.cost)
-    assert ledger.left_for_plans(0) == pytest.approx(0.1 - 0.01 - ledger.spent)
+        outcomes = (carry_out(planner, one) for one in chunk.assignments)
+        list(chunk.results([(k, TEXT) for k in range(10)], outcomes))
+    assert budget.spent == pytest.approx(first.cost + second.cost)
+    assert budget.left_for_plans(0) == pytest.approx(0.1 - 0.01 - budget.spent)
 
 
-def test_ledger_keeps_errors_in_their_places() -> None:
-    ledger = Ledger(money_planner(), 1.0)
+def test_budget_keeps_errors_in_their_places() -> None:
+    budget = BatchBudget(money_planner(), 1.0)
     items: list[tuple[int, Any]] = [
         (0, BadItem("no text")),
         (1, TEXT),
         (2, text_item("a\x00")),  # of which words cannot be computed
         (3, TEXT),
     ]
-    kinds = [type(result[-1]).__name__ for result in ledger.answers(items)]
+    kinds = [type(result[-1]).__name__ for result in budget.answers(items)]
     assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
-    totals = ledger.totals()
+    totals = budget.totals()
     assert (totals.items, totals.errors) == (4, 2)
     # what was computed before the failure is paid for as the whole plan
-    failed = ledger.planner.index.cost_s(3, 2)
+    failed = budget.planner.index.cost_s(3, 2)
     assert totals.spent == pytest.approx(2 * 9.2e-3 + failed)
-    assert list(ledger.answers([])) == []
+    assert list(budget.answers([])) == []
 
 
 @pytest.mark.parametrize(("exact", "paid"), [(False, 1.4e-4), (True, 1.9e-4)])
@@ -217,16 +216,16 @@ def test_what_fails_is_paid_for_as_it_was_asked(exact: bool, paid: float) -> Non
     assert package is not None
     own = replace(index, package=replace(package, meta={**package.meta, "unit": "usd"}))
     planner = Planner(own, package.extractor(), now=Clock())
-    ledger = Ledger(planner, 1.0, count=1, exact=exact)
+    budget = BatchBudget(planner, 1.0, count=1, exact=exact)
     (row,) = stopping_records.draw_rows(1, 2)
     item = record_item({**stopping_records.record_of(row), "f": "no number"})
-    (result,) = ledger.answers([(0, item)])
+    (result,) = budget.answers([(0, item)])
     assert isinstance(result, Failed)
-    assert ledger.totals().spent == pytest.approx(paid)
+    assert budget.totals().spent == pytest.approx(paid)
 
 
-def test_ledger_of_nothing_expects_nothing() -> None:
-    assert Ledger(money_planner(), 1.0).totals().expected_accuracy is None
+def test_budget_of_nothing_expects_nothing() -> None:
+    assert BatchBudget(money_planner(), 1.0).totals().expected_accuracy is None
 
 
 def test_timing_starts_at_the_first_chunk_and_follows_the_others() -> None:

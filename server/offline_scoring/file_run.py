@@ -1,4 +1,4 @@
-"""One run of `polydom score`: from files to a file."""
+"""A run of `polydom score` into one file."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -8,26 +8,26 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import OnProgress
 
-from ..batch.ledger import CHUNK
+from ..batch.batch_budget import CHUNK
 from ..engine.loading import load_index
-from .output import PartialOutput, refuse_answers
+from .item_rows import read_items
+from .output_file import PartialOutput, refuse_answers
+from .output_row import ScorableItem, Scored
 from .score_items import score_items
-from .scored import ScorableItem, Scored
-from .sources import read_items
 
 
 @dataclass
-class ScoreRun:
-    """What is to be scored, with the options of `polydom score`.
+class FileRun:
+    """Items that are scored into one file, with the options of `polydom score`.
 
     Attributes
     ----------
     unit
-        What the index counts.
+        Unit of the index's costs.
     source
-        The items, how many there are, and what of them was not read.
+        The items, their number, and remarks about columns.
     rows
-        Rows of the output so far.
+        Number of rows in the output so far.
 
     Raises
     ------
@@ -69,23 +69,23 @@ class ScoreRun:
         self._facts = {
             "index": index.version,
             "items": str(self.items.resolve()),
-            "count": self.source.number,
+            "count": self.source.total,
             "label": label,
             "top": top,
         }
-        if self.exact:  # rows of a run before there was a choice go on without
+        if self.exact:  # files of versions without this option have no such fact
             self._facts["exact"] = True
 
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
     ) -> int:
-        """Score what is left under a budget, write the output; how many errors.
+        """Score the remaining items under a budget; return the number of errors.
 
         Raises
         ------
         BadInput
-            If an item cannot be answered and `stops` says so; the rows before it stay
-            for a run that resumes.
+            If an item cannot be answered and `stops` is true. A run that resumes keeps
+            the rows before that item.
         """
         errors = 0
         with PartialOutput(
@@ -109,13 +109,13 @@ class ScoreRun:
 
     def _scored(self, amount: float, workers: int) -> Iterator[tuple[str, Scored]]:
         names: dict[int, str] = {}
-        count = self.source.number
-        left = itertools.islice(self.source.items, self.rows, None)
+        count = self.source.total
+        left = itertools.islice(self.source.rows, self.rows, None)
 
         def items() -> Iterator[ScorableItem]:
-            for number, (name, item) in enumerate(left):
-                names[number] = name
-                yield item
+            for number, row in enumerate(left):
+                names[number] = row.name
+                yield row.item
 
         counts_time = self.unit == "s"
         rows = score_items(

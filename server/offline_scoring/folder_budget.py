@@ -1,0 +1,219 @@
+"""The total of a folder of parts: what is left sets the price of the next part."""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from polydom.features.errors import BadInput, PolydomError
+from polydom.features.items import make_item
+from polydom.indexer.index.package import Package
+
+from ..batch.batch_plan import BatchPlan, PlanFinder
+from ..batch.knapsack import Shape
+from ..runtime.known_columns import KnownColumns
+from .part_scoring import PartScored
+from .parts import Part
+
+# Share of the total that prices aim at; the rest covers last parts that cost more than
+# expected.
+AIM = 0.997
+# Weight of a part in the timing relative to the next part.
+FADING = 0.97
+# Shapes to sample; a price from 4,096 shapes meets the total within a percent.
+SHAPES = 4096
+# Parts of which the first items are sampled.
+PARTS = 512
+
+
+class ShapeSample:
+    """Shapes of the first items of some parts, evenly spread over all parts.
+
+    A part that was not sampled is represented by the sampled part before it.
+
+    Parameters
+    ----------
+    parts
+        All parts; at least one.
+    package
+        Package of the index: it says how items are read.
+    pair
+        True if sizes are two numbers.
+
+    Attributes
+    ----------
+    lacking
+        Columns that the index knows and no sampled item has.
+
+    Raises
+    ------
+    BadInput
+        If items cannot be read, or no sampled item is valid.
+    """
+
+    def __init__(self, parts: Sequence[Part], package: Package, pair: bool) -> None:
+        near = [part for part in parts if part.is_near]
+        sampled = near[:: -(-len(near) // PARTS)]
+        each = -(-SHAPES // len(sampled))
+        self._package, self._pair = package, pair
+        self._columns = KnownColumns.of(package)
+        self._always_empty = sum(self._columns.bits.values())
+        self._shapes: dict[int, list[Shape]] = {}
+        self._failure: PolydomError | None = None
+        for part in sampled:
+            shapes = self._read(part, each)
+            if shapes:
+                self._shapes[part.number] = shapes
+        if not self._shapes:
+            raise BadInput(f"no item can be read: {self._failure}")
+        self._numbers = list(self._shapes)
+        self.lacking = self._columns.named(self._always_empty)
+
+    def representative(self, number: int) -> int:
+        """Return the number of the sampled part that represents a part."""
+        place = bisect_right(self._numbers, number) - 1
+        return self._numbers[max(place, 0)]
+
+    def of(self, number: int) -> list[Shape]:
+        """Return the shapes that represent the items of a part."""
+        return self._shapes[self.representative(number)]
+
+    def _read(self, part: Part, count: int) -> list[Shape]:
+        shapes: list[Shape] = []
+        rows = islice(part.read(self._package, (), min(count, part.count)), 1)
+        for payload in (item for some in rows for item in some.items):
+            try:
+                if isinstance(payload, PolydomError):
+                    raise payload
+                item = make_item(payload, self._package.kind, pair=self._pair)
+                shapes.append(Shape(item.size, self._withheld(item.payload)))
+            except PolydomError as error:
+                self._failure = error
+        return shapes
+
+    def _withheld(self, payload: object) -> int:
+        """Return the features that an item withholds, and note its empty columns."""
+        if not isinstance(payload, Mapping):
+            return 0
+        empty = self._columns.empty_in(payload)
+        self._always_empty &= empty
+        return self._columns.withheld(empty)
+
+
+class PartTiming:
+    """Measured costs of parts relative to the predicted costs of their plans."""
+
+    def __init__(self) -> None:
+        self._predicted = self._plans = self._beside = self._items = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted cost of plans; predictions are high quantiles."""
+        return self._plans / self._predicted if self._predicted else 1.0
+
+    @property
+    def overhead(self) -> float:
+        """Cost per item beside its plan."""
+        return self._beside / self._items if self._items else 0.0
+
+    def add(self, scored: PartScored, predicted: float) -> None:
+        """Learn from a part whose plans were predicted by its shapes to cost this much.
+
+        The first part of a process teaches nothing, as it imports and compiles.
+        """
+        if scored.is_first:
+            return
+        self._predicted = FADING * self._predicted + predicted
+        self._plans = FADING * self._plans + scored.plans
+        self._beside = FADING * self._beside + scored.spent - scored.plans
+        self._items = FADING * self._items + scored.rows
+
+
+class _Begun(NamedTuple):
+    """A part under way: the number of its items, and their predicted cost."""
+
+    items: int
+    predicted: float
+
+
+class FolderBudget:
+    """The budget of a folder: what parts have spent, and the price of the next part.
+
+    Parameters
+    ----------
+    finder
+        Finds the price for a total.
+    sample
+        Shapes of the items.
+    parts
+        All parts.
+    total
+        Cost of all parts at most: reference seconds of processors, or an amount in the
+        index's unit.
+
+    Attributes
+    ----------
+    spent
+        Part of the total that is spent.
+    """
+
+    def __init__(
+        self,
+        finder: PlanFinder,
+        sample: ShapeSample,
+        parts: Iterable[Part],
+        total: float,
+    ) -> None:
+        self.spent = 0.0
+        self._finder = finder
+        self._sample = sample
+        self._total = total
+        self._timing = PartTiming()
+        self._under_way: dict[int, _Begun] = {}
+        # items to come by the sampled part that represents them
+        self._to_come: Counter[int] = Counter()
+        for part in parts:
+            self._to_come[sample.representative(part.number)] += part.count
+
+    def find(self) -> BatchPlan:
+        """Find the price for all items to come by what is left of the total."""
+        counts: defaultdict[Shape, float] = defaultdict(float)
+        for number, count in self._to_come.items():
+            own = self._sample.of(number)
+            for shape in own if count else ():
+                counts[shape] += count / len(own)
+        weights = np.array([*counts.values()])
+        overhead = self._timing.overhead * weights.sum()
+        left = (self._left() - overhead) / self._timing.ratio
+        return self._finder.find([*counts], weights, left)
+
+    def begin(self, part: Part, plan: BatchPlan) -> None:
+        """Note that a worker begins to score a part by a plan."""
+        self._to_come[self._sample.representative(part.number)] -= part.count
+        cost = self._finder.mean_cost(plan, self._sample.of(part.number))
+        self._under_way[part.number] = _Begun(part.count, part.count * cost)
+
+    def end(self, scored: PartScored) -> None:
+        """Charge a part that was scored, and learn from its costs."""
+        self._charge(scored, self._under_way.pop(scored.number).predicted)
+
+    def skip(self, part: Part, scored: PartScored) -> None:
+        """Charge a part that an earlier run scored."""
+        self._to_come[self._sample.representative(part.number)] -= part.count
+        self._charge(scored, scored.planned)
+
+    def _charge(self, scored: PartScored, predicted: float) -> None:
+        self.spent += scored.spent
+        self._timing.add(scored, predicted)
+
+    def _left(self) -> float:
+        """Return the amount that parts to come may spend."""
+        timing = self._timing
+        under_way = sum(
+            begun.predicted * timing.ratio + begun.items * timing.overhead
+            for begun in self._under_way.values()
+        )
+        return AIM * self._total - self.spent - under_way
