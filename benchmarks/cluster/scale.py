@@ -9,12 +9,8 @@ Needs `pip install "dask[dataframe]" "ray[data,tune]" psutil`; what of flaml and
 is not installed is left out.
 """
 
-import json
-import os
 import pickle
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -41,8 +37,6 @@ from polydom.indexer.progress import OnProgress, Silence
 from .. import report
 from ..data.drawn_texts import write_texts
 from .engines import ENGINES, started
-from .rival_fits import Fits, flaml_on_ray, sklearn_alone, sklearn_on_dask
-from .scored_batches import score_on_engines
 
 FEATURES = 12
 TABLE = """\
@@ -120,7 +114,7 @@ def spread(values: Sequence[float], name: str) -> Row:
 
 
 def time_fits(folder: Path, quick: bool) -> list[Row]:
-    """Time the same fits on one and two processes, and by others."""
+    """Time the same fits on one and two processes."""
     rows, count, rounds = (300, 4, 1) if quick else (4000, 200, 3)
     trainer, sets = make_trainer(folder, rows), drawn_sets(count)
     caches = (Cache(folder / f"turn{turn}") for turn in range(10**6))
@@ -146,13 +140,8 @@ def time_fits(folder: Path, quick: bool) -> list[Row]:
             with started(engine, processes) as executor:
                 own = partial(fit, workers_of(executor))
                 found.append(time_one(f"polydom, {engine}", processes, own))
-    fits = Fits.of(trainer.task, sets)
-    alone = len(found)
-    for others in (sklearn_alone, sklearn_on_dask, flaml_on_ray):
-        found += others(fits, time_one)
-    for place, row in enumerate(found):
-        serial_ms = found[0 if place < alone else alone]["ms a fit"]
-        row["efficiency"] = serial_ms / row["ms a fit"] / row["processes"]
+    for row in found:
+        row["efficiency"] = found[0]["ms a fit"] / row["ms a fit"] / row["processes"]
     return found
 
 
@@ -215,28 +204,6 @@ def count_bytes(folder: Path, quick: bool) -> list[Row]:
                 "MB returned": executor.returned / 1e6,
             }
         )
-    return rows
-
-
-def time_first_calls(folder: Path, quick: bool) -> list[Row]:
-    """Time a process's first training, from its start: nothing compiled, or all."""
-    task = make_trainer(folder, 300 if quick else 4000).task
-    (mask,) = drawn_sets(1)
-    rows = []
-    for turn in range(1 if quick else 3):
-        kernels = {"NUMBA_CACHE_DIR": str(folder / f"kernels{turn}")}
-        for state in ("nothing compiled", "all compiled"):
-            caches = [Cache(folder / f"{turn} {state} {call}") for call in range(2)]
-            trainers = [Trainer(task, Workers(None), cache) for cache in caches]
-            answer = subprocess.run(
-                [sys.executable, "-m", "benchmarks.cluster.first_calls"],
-                input=pickle.dumps((trainers, mask)),
-                env={**os.environ, **kernels},
-                capture_output=True,
-                check=True,
-            )
-            first, second = json.loads(answer.stdout)
-            rows.append({"process": state, "first call, s": first, "second": second})
     return rows
 
 
@@ -313,8 +280,6 @@ PARTS: dict[str, tuple[str, Callable[[Path, bool], list[Row]]]] = {
     "calls": ("a call that does nothing, two processes", time_calls),
     "fits": ("200 fits of boosted trees on sets of features", time_fits),
     "bytes": ("what goes to workers and back in a build", count_bytes),
-    "first": ("a process's first training", time_first_calls),
-    "batches": ("Scorer on engines, texts of 1 kB", score_on_engines),
     "memory": ("memory of a build", measure_memory),
 }
 # of the others each starts an engine, for seconds

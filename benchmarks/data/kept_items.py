@@ -128,11 +128,6 @@ def build_thyroid() -> Iterator[Labelled]:
     return thyroid_rows("train")
 
 
-def build_adult() -> Iterator[Labelled]:
-    """Yield the training records."""
-    return adult_rows("train")
-
-
 def build_tumours() -> Iterator[Labelled]:
     """Yield the training records."""
     return tumour_rows("train")

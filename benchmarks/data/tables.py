@@ -91,12 +91,6 @@ def load_covtype(folder: Path) -> Split:
     return split(X, codes == 1)
 
 
-def load_rare(folder: Path) -> Split:
-    """Covertype's class 3, 11 % of the rows, against the rest, 70/30."""
-    X, codes = read_covtype(folder)
-    return split(X, codes == 2)
-
-
 def load_mnist(folder: Path) -> Split:
     """Odd against even digits; 20,000 training rows."""
     X, digits = small_mnist(folder, "train", 20_000)

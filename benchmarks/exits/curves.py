@@ -1,8 +1,8 @@
 """Curves of early exits: mean base models against changed decisions, ours and others'.
 
-Ours is made of the schedules that a calibration chooses from: `fit_schedule` and
-`fit_margin_schedule` with a confidence climb these, from the most careful to the
-boldest, until one breaks the rate that is asked for.
+Ours is made of the schedules that a calibration chooses from: `fit_schedule` with a
+confidence climbs these, from the most careful to the boldest, until one breaks the
+rate that is asked for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from polydom.models.qwyc.base_model_costs import ModelCosts
 from polydom.models.qwyc.fit_schedule import check_decisions
 from polydom.models.qwyc.optimal_stopping import Stopping
-from polydom.models.qwyc.ordering import order_by_impurity, order_by_margin_impurity
-from polydom.models.qwyc.running_sums import MarginSums, ScoreSums
-from polydom.models.qwyc.schedule import MarginSchedule, Schedule
-from polydom.models.scoring.whole_sums import whole_sums
+from polydom.models.qwyc.ordering import order_by_impurity
+from polydom.models.qwyc.running_sums import ScoreSums
+from polydom.models.qwyc.schedule import Schedule
 
 Point = dict[str, Any]
 Points = list[Point]
@@ -25,9 +24,6 @@ Floats = NDArray[np.float64]
 Order = NDArray[np.int64] | None
 
 PLACES = 64  # shares of changed decisions at which two curves are compared
-LIMITS = (0.01, 0.005, 0.002, 0.001)
-MOST = 0.02  # changed: rivals' curves are compared below it
-OURS = "polydom"
 
 
 def stopping_for(
@@ -49,21 +45,6 @@ def schedules(
     order, stopping = stopping_for(scores, threshold, order)
     for lower, upper in stopping.ladder():
         yield Schedule(order, lower, upper, threshold)
-
-
-def margin_schedules(
-    scores: Floats, bias: Floats | None = None, order: Order = None
-) -> Iterator[MarginSchedule]:
-    """Schedules of more classes, for scores (N, T, K); without a bias it is 0."""
-    bias = np.zeros(scores.shape[2]) if bias is None else bias
-    costs = ModelCosts.check(scores.shape[1], None)
-    chosen = whole_sums(scores, bias).argmax(axis=1)
-    if order is None:
-        order = order_by_margin_impurity(scores, chosen, bias=bias, costs=costs)
-    sums = MarginSums(scores, order, chosen, bias=bias)
-    stopping = Stopping(sums, costs=costs.along(order), both=False)
-    for lower, _ in stopping.ladder():
-        yield MarginSchedule(order, -lower, bias)
 
 
 def by_method(points: Points) -> dict[str, Points]:
@@ -134,8 +115,3 @@ def against(points: Points, pairs: Iterable[tuple[str, str]]) -> list[Point]:
             {"trees of": method, "over": rival, "ratio": ratio, "from": low, "to": high}
         )
     return rows
-
-
-def low(points: Points) -> Points:
-    """Leave out what changes more than anyone would want."""
-    return [point for point in points if point["changed"] <= MOST]

@@ -1,22 +1,15 @@
 """What do exits between a plan's features save, on items that no build has seen?
 
-python -m benchmarks exits                              all parts
-python -m benchmarks exits --parts plans --sets thyroid one set of one
-python -m benchmarks exits --parts staged --sets adult  of another
+python -m benchmarks exits                   all sets
+python -m benchmarks exits --sets thyroid    one of them
 
-Plans. An index is built of three quarters of the items, once without exits and once for
-each share of changed answers. Every item of the rest passes all checkpoints of the most
+An index is built of three quarters of the items, once without exits and once for each
+share of changed answers. Every item of the rest passes all checkpoints of the most
 accurate plan once, each feature and each model timed as it is computed. From that
 follows what every rule takes and answers: the whole plan, its first features alone
-without exits, and exits. Seconds are the processor's, as what else runs is not in them;
-`--planner` answers some items with the planner itself, and says how that compares.
+without exits, and exits. Seconds are the processor's, as what else runs is not in them.
 Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
 (CEGB), which pays for the tests that the paths of a row need.
-
-Staged. Exits between models against slices of one model (staged_exits.py); on scenes
-and films with milliseconds that are measured first.
-
-Budgets. What exits buy at each budget, guaranteed or on average (staged_budgets.py).
 """
 
 import tempfile
@@ -34,10 +27,7 @@ from polydom.features.threads import one_thread
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.set_search.feature_order import prefixes
-from polydom.server.engine import execution
-from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Request
 
 from .. import report
 from ..data.kept_items import (
@@ -48,16 +38,13 @@ from ..data.kept_items import (
     thyroid_columns,
     thyroid_costs,
     thyroid_names,
+    thyroid_rows,
 )
 from ..data.recording import FEATURES
 from ..places import ROOT
-from . import staged_budgets, staged_exits
-from .staged_sets import thyroid_table
 
-PARTS = ("plans", "staged", "budgets")
-SETS = ("scenes", "films", "thyroid", "adult")
+SETS = ("scenes", "films", "thyroid")
 ALPHAS, QUICK_ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02), (0.02,)
-CHECKED = 0.005
 TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
 CEGB_ROUNDS = 50
 
@@ -232,38 +219,6 @@ def run(name: str, alphas: Sequence[float], cache: Path) -> list[dict[str, Any]]
     return rows
 
 
-def ask_planners(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
-    """Answer some items with a planner, whole and with exits, in turn."""
-    indexes = [build(project(name, alpha), cache=cache) for alpha in (None, CHECKED)]
-    planners = []
-    for index in indexes:
-        assert index.package is not None
-        planners.append(Planner(index, index.package.extractor()))
-    items = [make_item(payload) for payload, *_ in KEPT[name]()][: most + 5]
-    seconds, early = np.zeros((2, len(items))), np.zeros((2, len(items)))
-    with one_thread():
-        for i, item in enumerate(items):
-            for e, planner in enumerate(planners):
-                start = time.thread_time()
-                outcome = execution.execute(planner, Request(item, Allowance(1e9)))
-                seconds[e, i] = time.thread_time() - start
-                early[e, i] = outcome.reason == "sure"
-    means = seconds[:, 5:].mean(axis=1) * 1e3  # the first warm up
-    return [
-        {
-            "set": name,
-            "rule": "planner, the first items",
-            "items": most,
-            "alpha": alpha,
-            "early": float(early[e, 5:].mean()),
-            "mean_cost": float(means[e]),
-            "unit": "ms",
-            "of_whole": float(means[e] / means[0]),
-        }
-        for e, alpha in enumerate((None, CHECKED))
-    ]
-
-
 def cegb() -> list[dict[str, Any]]:
     """LightGBM with lazy feature penalties: the tests that a row's own paths need cost.
 
@@ -309,6 +264,13 @@ def cegb() -> list[dict[str, Any]]:
     return rows
 
 
+def thyroid_table(names: list[str], part: str) -> tuple[Any, Any]:
+    """Records of "train" or "test" as rows (N, d), and their classes (N,)."""
+    rows = list(thyroid_rows(part))
+    X = [[record[name] for name in names] for record, *_ in rows]
+    return np.array(X, float), np.array([int(label) - 1 for _, label, *_ in rows])
+
+
 def tests_read(trees: list[dict[str, Any]], row: NDArray[np.float64]) -> set[int]:
     """Features that the trees look at on the way down for one row."""
     read: set[int] = set()
@@ -325,11 +287,7 @@ def tests_read(trees: list[dict[str, Any]], row: NDArray[np.float64]) -> set[int
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument(
-        "--planner", type=int, default=0, metavar="N", help="items for the planner too"
-    )
     parser.add_argument("--cache", type=Path, help="keep what was built and timed here")
     args = parser.parse_args(arguments)
     sets, alphas = args.sets, [*ALPHAS]
@@ -337,23 +295,14 @@ def main(arguments: list[str] | None = None) -> None:
         sets, alphas = ["tumours"], [*QUICK_ALPHAS]
     else:
         report.need(args, *(FOLDERS[name] for name in sets))
-    found: dict[str, list[dict[str, Any]]] = {part: [] for part in args.parts}
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         cache = args.cache or Path(folder)
         for name in sets:
-            if "plans" in found and name != "adult":
-                found["plans"] += run(name, alphas, cache)
-                if args.planner and name != "thyroid":
-                    found["plans"] += ask_planners(name, cache, args.planner)
-            if "plans" in found and name == "thyroid":
-                found["plans"] += cegb()
-            if "staged" in found:
-                found["staged"] += staged_exits.run(name, cache)
-            if "budgets" in found:
-                found["budgets"] += staged_budgets.run(name, cache)
-    if "staged" in found:
-        found["equal change"] = staged_exits.at_equal_change(found["staged"])
-    report.tell(found, args)
+            rows += run(name, alphas, cache)
+            if name == "thyroid":
+                rows += cegb()
+    report.tell({"plans": rows}, args)
 
 
 if __name__ == "__main__":

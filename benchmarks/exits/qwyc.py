@@ -1,239 +1,289 @@
 """How many base models does an early exit take, at as many changed decisions as others?
 
-python -m benchmarks qwyc                             all parts
-python -m benchmarks qwyc --parts trees --sets adult  some of them
-python -m benchmarks qwyc --parts rounds --untimed    counts alone
-python -m benchmarks qwyc --plot FOLDER               three PNGs a data set
+python -m benchmarks qwyc                the four sets
+python -m benchmarks qwyc --sets adult   some of them
 
-The parts, each of which says in its module how it is measured:
+Fit: the training rows; for `polydom` also copies with a column or so swapped between
+rows (`swap_columns`, no labels). Report: the test rows, by the whole curve of each
+method, in two ways alike for all of them: for each limit the cheapest point whose
+*test* change is within it, and the mean ratio of trees over all shares of test change
+that both curves reach. What there is to choose in `polydom` was chosen on a fifth of
+the training rows of the four sets, held out of the model; learning rates of smaller
+ensembles on a fifth of each set's training rows.
 
-    trees   two classes, against QWYC*, Fan* and LightGBM's early stop (two_class_exits)
-    rounds  more classes, against LightGBM's early stop (multiclass_exits)
-    bounds  exits that change nothing, proved by bounds (exact_exits)
-    fit     seconds and memory of `fit_schedule` (fitting_time)
-    rivals  forests, against what was published since 2024 (forest_votes, forest_steps)
-
-With --json all points of all curves are told besides.
+To tell what the copies are worth, "polydom, no copies" and "qwyc*, copies" are each
+fitted on the other's rows. "Fewer trees" are the rival of every early exit: an ensemble
+that was trained smaller, at the same learning rate and at the best. With --json all
+points of all curves are told besides.
 """
 
-import argparse
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.models import Ensemble
+from polydom.models.early_exit.fitting_rows import swap_columns
+from polydom.models.qwyc.algorithms import changes_allowed
+from polydom.models.qwyc.fit_schedule import fit_schedule
+from polydom.models.qwyc.ordering import OrderName
+from polydom.models.qwyc.schedule import Schedule
+
 from .. import report
-from ..data.bundled import load_digit_rows, load_tumours
-from ..data.tables import SETS, Split, load_adult
-from ..figures import figure_at
-from ..peers.contender import ROUNDS as TIMED
-from . import forest_steps, forest_votes, multiclass_exits, two_class_exits
-from .curves import Points, by_method
-from .exact_exits import exact
-from .fitting_time import fits
-from .forest_votes import MANY, TWO
+from ..data.bundled import load_tumours
+from ..data.tables import SETS, Codes, Rows, Split
+from ..models.boosting import BINARY, RATE, SAME, TREES, boost
+from .curves import Point, Points, against, by_method, stopping_for, within_limits
 
-PARTS = ("trees", "rounds", "bounds", "fit", "rivals")
-MANY_FORESTS = 3
-LARGE, LARGE_SETS = 500, {"adult": TWO, "higgs": TWO, "covtype20k": MANY, "mnist": MANY}
-STYLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("polydom", "polydom", {"color": "C3", "linewidth": 2.2}),
-    ("qwyc*", "QWYC*", {"color": "C0"}),
-    ("fan*", "Fan*", {"color": "C2"}),
-    ("natural", "boosting order, Algorithm 2", {"color": "C1"}),
-    ("individual mse", "individual MSE, Algorithm 2", {"color": "C4"}),
-    ("greedy mse", "greedy MSE, Algorithm 2", {"color": "C5"}),
-    ("random", "random orders, Algorithm 2", {"color": "0.6", "linewidth": 0.7}),
-    ("lightgbm early stop", "LightGBM's early stop", {"color": "C9"}),
-    ("fewer trees", "fewer trees, same rate", {"color": "k", "linestyle": ":"}),
-    (
-        "fewer trees, best rate",
-        "fewer trees, best rate",
-        {"color": "k", "linestyle": "--"},
-    ),
+Scores = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+LIMITS = (0.01, 0.005, 0.002)
+PAIRS = (
+    ("polydom", "qwyc*"),
+    ("polydom", "natural"),
+    ("polydom", "lightgbm early stop"),
+    ("polydom", "polydom, no copies"),
+    ("polydom", "qwyc*, copies"),
+    ("polydom, no copies", "qwyc*"),
+    ("qwyc*, copies", "qwyc*"),
 )
-SHOWN = 0.005  # changed decisions of the histograms, about
-ACROSS = 4  # histograms in a row
-
-Result = dict[str, Any]
-
-
-@dataclass
-class Told:
-    """Tables by title, and the points that they are made of."""
-
-    tables: Result = field(default_factory=dict)
-    points: dict[str, Points] = field(default_factory=dict)
-
-    def add(self, name: str, module: Any, result: Result) -> None:
-        """Add one set's tables, as its module makes them."""
-        self.tables |= module.tables(name, result)
-        self.points[f"{module.__name__.rpartition('.')[2]}, {name}"] = result["points"]
+COPIES = 3
+MARGINS = np.geomspace(0.5, 6.0, 24)  # of LightGBM's early stop, tested every 10 trees
+HELD_OUT = 0.2  # share of the training rows on which learning rates are chosen
 
 
-def trees(args: argparse.Namespace, told: Told) -> None:
-    """Two classes, set by set."""
-    quick = {"tumours": lambda _: load_tumours()}
-    effort = two_class_exits.QUICK if args.quick else two_class_exits.FULL
-    for name, load in (quick if args.quick else SETS).items():
-        if args.quick or name in args.sets:
-            result = two_class_exits.measure(load(args.data_folder), effort)
-            told.add(name, two_class_exits, result)
-            if args.plot:
-                draw(name, result, args.plot)
+@dataclass(frozen=True)
+class Effort:
+    """How much of everything is tried.
+
+    Attributes
+    ----------
+    trees
+        Of the whole ensemble.
+    alphas
+        Declared shares of changed decisions: a method's points.
+    prices
+        Of a wrong stop, in whole ensembles.
+    seeds
+        Of the random orders; five in the paper.
+    sizes, rates
+        Of smaller ensembles: trees, and learning rates to choose from. With 10 trees
+        the usual 0.05 has hardly begun.
+    """
+
+    trees: int = TREES
+    alphas: tuple[float, ...] = (
+        *(0, 0.0002, 0.0005, 0.001, 0.0015, 0.002),
+        *(0.003, 0.004, 0.006, 0.01, 0.02),
+    )
+    prices: tuple[float, ...] = tuple(np.geomspace(2000, 0.25, 28).tolist())
+    seeds: int = 5
+    sizes: tuple[int, ...] = (10, 20, 40, 80, 160, 320)
+    rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3)
 
 
-def rounds(args: argparse.Namespace, told: Told) -> None:
-    """More classes, set by set."""
-    if args.quick:
-        result = multiclass_exits.run(multiclass_exits.load_digits(), 10, timed=1)
-        told.add("digits", multiclass_exits, result)
-        return
-    for name, load in multiclass_exits.SETS.items():
-        if name in args.sets:
-            parts = load(args.data_folder)
-            timed = 0 if args.untimed else TIMED
-            result = multiclass_exits.run(parts, timed=timed)
-            told.add(name, multiclass_exits, result)
+FULL = Effort()
+QUICK = Effort(20, (0.0, 0.02), (100.0, 1.0), 1, (5,), (0.05, 0.2))
 
 
-def rivals(args: argparse.Namespace, told: Told) -> None:
-    """Votes of forests, and their node steps, set by set."""
-    if args.quick:
-        X, y = load_digit_rows()
-        for name, labels in (("odd digits", y % 2), ("digits", y)):
-            result = forest_votes.measure(X, labels, 1, 9, (0.01, 0.1))
-            told.add(name, forest_votes, result)
-        steps = forest_steps.measure(X, y % 2, 3, 3, 1)
-        told.tables["digits: orders of node steps"] = steps
-        return
-    folder = args.data_folder
-    for name, load in TWO.items():
-        if name in args.sets:
-            told.add(name, forest_votes, forest_votes.measure(*load(folder)))
-    for name, load in MANY.items():
-        if name in args.sets:
-            result = forest_votes.measure(*load(folder), MANY_FORESTS)
-            told.add(f"{name}, all classes", forest_votes, result)
-    for name, kind in LARGE_SETS.items():
-        if name in args.sets:
-            result = forest_votes.measure(*kind[name](folder), 1, LARGE)
-            told.add(f"{name}, large forest", forest_votes, result)
-    for name, kind in forest_steps.SETS.items():
-        if name in args.sets:
-            for size, depth in forest_steps.SHAPES:
-                title = f"{name}, {size} trees of depth {depth}: orders of node steps"
-                rows = kind[name](folder)
-                told.tables[title] = forest_steps.measure(*rows, size, depth)
+def train(X: Rows, y: Codes, trees: int = TREES, rate: float = RATE) -> Ensemble:
+    """Train the full model or a smaller one, and compile it from its own file."""
+    options = BINARY | SAME | {"learning_rate": rate, "num_threads": 1}
+    made: Ensemble = boost(X, y, trees, **options)[1]
+    return made
 
 
-def lines_of(found: dict[str, Points], method: str) -> list[Points]:
-    """Curves drawn alike: all of the random orders, else one, or none."""
-    if method == "random":
-        return [v for name, v in found.items() if name.startswith("random ")]
-    return [found[method]] if method in found else []
+def ours(
+    scores: Scores, more: Scores, threshold: float, effort: Effort
+) -> Iterator[tuple[str, float, Schedule]]:
+    """(method, alpha, schedule): our curve, with copies and without.
+
+    Fits as `fit_schedule` does, to all alphas together: each price is tried once.
+    """
+    for method, rows in (("polydom", more), ("polydom, no copies", scores)):
+        order, stopping = stopping_for(rows, threshold)
+        prices = [stopping.prices(1)[0], *(rows.shape[1] * np.array(effort.prices))]
+        tried = [stopping.cuts(price) for price in prices]
+        outcomes = [stopping.outcome(cuts) for cuts in tried]
+        for alpha in effort.alphas:
+            allowed = changes_allowed(alpha, len(rows))
+            kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
+            best = min(kept, key=lambda k: outcomes[k][0])
+            thresholds = stopping.thresholds(tried[best])
+            yield method, alpha, Schedule(order, *thresholds, threshold)
 
 
-def draw(name: str, result: Result, folder: Path) -> None:
-    """Write three figures of a data set, like the paper's."""
+def theirs(
+    scores: Scores, more: Scores, threshold: float, effort: Effort
+) -> Iterator[tuple[str, float, Schedule]]:
+    """(method, alpha, schedule): QWYC*'s curve, and fixed orders.
+
+    QWYC* with copies is fitted to every second alpha, as it takes long.
+    """
+    joint = scores, threshold
+    for alpha in effort.alphas:
+        yield "qwyc*", alpha, fit_schedule(*joint, alpha, method="qwyc")
+    for name, named, seed in fixed_orders(effort.seeds):
+        order: Any = named
+        for alpha in effort.alphas:
+            fixed = fit_schedule(*joint, alpha, method="fixed", order=order, seed=seed)
+            order = fixed.order
+            yield name, alpha, fixed
+    for alpha in effort.alphas[::2]:
+        schedule = fit_schedule(more, threshold, alpha, method="qwyc")
+        yield "qwyc*, copies", alpha, schedule
+
+
+def fixed_orders(seeds: int) -> Iterator[tuple[str, OrderName, int]]:
+    """Names of orders that the paper puts beside its own, and their seeds."""
+    yield "natural", "natural", 0
+    yield "individual mse", "individual-mse", 0
+    yield "greedy mse", "greedy-mse", 0
+    for seed in range(seeds):
+        yield f"random {seed}", "random", seed
+
+
+def early_stop(scores: Scores, labels: Codes) -> Iterator[Point]:
+    """LightGBM's own rule on test scores: |raw| > margin, looked at every 10 trees."""
+    sums = np.cumsum(scores, axis=1)[:, 9:-1:10]
+    full = scores.sum(axis=1) > 0
+    for margin in MARGINS:
+        over = 2 * np.abs(sums) > margin
+        stops = over.any(axis=1)
+        place = np.where(stops, over.argmax(axis=1), 0)
+        value = np.where(stops, sums[np.arange(len(sums)), place], full - 0.5)
+        used = np.where(stops, 10 * (place + 1), scores.shape[1])
+        yield {
+            "method": "lightgbm early stop",
+            "margin": float(margin),
+            "mean": float(used.mean()),
+            "changed": float(np.mean((value > 0) != full)),
+            "accuracy": float(np.mean((value > 0) == labels)),
+        }
+
+
+def smaller(rows: Split, full: Flags, effort: Effort) -> Iterator[Point]:
+    """Ensembles trained smaller, against the labels and the `full` one's decisions."""
+    X, y, Xt, yt = rows
+    chosen = choose_rates(X, y, effort)
+    for rate in sorted({RATE, *chosen.values()}):
+        ensemble = train(X, y, max(effort.sizes), rate)
+        scores = ensemble.base_scores(Xt)
+        for size in effort.sizes:
+            decisions = first_trees(scores, size) >= ensemble.threshold
+            point = {
+                "rate": rate,
+                "mean": float(size),
+                "changed": float(np.mean(decisions != full)),
+                "accuracy": float(np.mean(decisions == yt)),
+            }
+            if rate == RATE:
+                yield {"method": "fewer trees", **point}
+            if rate == chosen[size]:
+                yield {"method": "fewer trees, best rate", **point}
+
+
+def choose_rates(X: Rows, y: Codes, effort: Effort) -> dict[int, float]:
+    """Learning rate of each size, by log loss on held-out training rows."""
+    order = np.random.default_rng(0).permutation(len(X))
+    cut = int((1 - HELD_OUT) * len(X))
+    fit, held = order[:cut], order[cut:]
+    losses: dict[tuple[int, float], float] = {}
+    for rate in effort.rates:
+        ensemble = train(X[fit], y[fit], max(effort.sizes), rate)
+        scores = ensemble.base_scores(X[held])
+        for size in effort.sizes:
+            margin = first_trees(scores, size) - ensemble.threshold
+            signed = np.where(y[held] == 1, margin, -margin)
+            losses[size, rate] = float(np.logaddexp(0, -signed).mean())
+    return {
+        size: min(effort.rates, key=lambda rate: losses[size, rate])
+        for size in effort.sizes
+    }
+
+
+def first_trees(scores: Scores, size: int) -> Scores:
+    """Sums of the first trees, (N,).
+
+    Without bagging the first k trees of an ensemble are the ensemble of k trees that
+    is trained with the same learning rate.
+    """
+    sums: Scores = scores[:, :size].sum(axis=1)
+    return sums
+
+
+def measure(rows: Split, effort: Effort = FULL) -> dict[str, Any]:
+    """Every point of every method's curve on one data set."""
+    X, y, Xt, yt = rows
+    ensemble = train(X, y, effort.trees)
+    threshold = ensemble.threshold
+    scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
+    more = ensemble.base_scores(swap_columns(X, copies=COPIES))
+    full = fresh.sum(axis=1) >= threshold
+    points = [*early_stop(fresh, yt), *smaller(rows, full, effort)]
+    fitted = (scores, more, threshold, effort)
+    for method, alpha, schedule in chain(ours(*fitted), theirs(*fitted)):
+        decisions, used = schedule.evaluate(fresh)
+        points.append(
+            {
+                "method": method,
+                "alpha": alpha,
+                "mean": float(used.mean()),
+                "p99": float(np.percentile(used, 99)),
+                "changed": float(np.mean(decisions != full)),
+                "accuracy": float(np.mean(decisions == yt)),
+            }
+        )
+    return {
+        "trees": effort.trees,
+        "rows": len(X),
+        "test_rows": len(Xt),
+        "accuracy": float(np.mean(full == yt)),
+        "points": points,
+    }
+
+
+def tables(name: str, result: dict[str, Any]) -> dict[str, Points]:
+    """One data set's tables."""
     found = by_method(result["points"])
-    whole = 100 * result["accuracy"]
-    draw_curves(name, found, "changed", None, folder / f"{name}-changed.png")
-    draw_curves(name, found, "accuracy", whole, folder / f"{name}-accuracy.png")
-    draw_use(name, found, folder / f"{name}-used.png")
-
-
-def draw_curves(
-    name: str, found: dict[str, Points], what: str, whole: float | None, path: Path
-) -> None:
-    """Draw a percentage against mean trees, a line per method; `whole`: all trees'."""
-    with figure_at(path, figsize=(9, 4.8)) as (_, panel):
-        for method, label, style in STYLES:
-            for k, points in enumerate(lines_of(found, method)):
-                ordered = sorted(points, key=lambda p: float(p["mean"]))
-                panel.plot(
-                    [p["mean"] for p in ordered],
-                    [100 * p[what] for p in ordered],
-                    marker=".",
-                    markersize=5,
-                    label="_" if k else label,
-                    **({"linewidth": 1.3} | style),
-                )
-        panel.set(title=name, xlabel="mean trees", xscale="log")
-        ticks = (5, 10, 20, 50, 100, 200, 500)
-        panel.set_xticks(ticks, [str(tick) for tick in ticks])
-        panel.minorticks_off()
-        panel.set_xlim(4, 550)
-        if whole is None:
-            panel.set(ylabel="changed decisions on test rows, %", ylim=(0, 3))
-        else:
-            panel.axhline(whole, color="0.4", linewidth=0.8, label="all 500 trees")
-            panel.set(ylabel="accuracy on test rows, %", ylim=(whole - 3, whole + 0.5))
-        panel.grid(alpha=0.3)
-        panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def draw_use(name: str, found: dict[str, Points], path: Path) -> None:
-    """Draw how many trees rows take (the paper's appendix D.4)."""
-    shown = []
-    for method, label, _ in STYLES:
-        kept = [
-            point
-            for points in lines_of(found, method)[:1]
-            for point in points
-            if "used" in point and point["changed"] <= 2 * SHOWN
-        ]
-        if kept:
-            shown.append((label, min(kept, key=lambda p: abs(p["changed"] - SHOWN))))
-    if not shown:
-        return
-    down = -(-len(shown) // ACROSS)
-    shape = {"figsize": (3 * ACROSS, 2.7 * down), "sharey": True, "squeeze": False}
-    with figure_at(path, down, ACROSS, **shape) as (figure, panels):
-        for panel in panels.flat[len(shown) :]:
-            panel.set_axis_off()
-        for panel, (label, point) in zip(panels.flat, shown, strict=False):
-            counts = point["used"]
-            width = 500 / len(counts)
-            shares = [100 * count / sum(counts) for count in counts]
-            panel.bar(
-                [width * (k + 0.5) for k in range(len(counts))], shares, width * 0.9
-            )
-            title = f"{label}\nmean {point['mean']:.0f}, changed {point['changed']:.2%}"
-            panel.set_title(title, fontsize=9)
-            panel.set(xlabel="trees", xlim=(0, 500), yscale="log", ylim=(0.01, 100))
-            panel.set_xticks((0, 100, 200, 300, 400, 500))
-            panel.set_yticks((0.01, 0.1, 1, 10, 100), ("0.01", "0.1", "1", "10", "100"))
-            panel.minorticks_off()
-        for row in panels:
-            row[0].set_ylabel("test rows, %")
-        figure.suptitle(name)
+    title = f"{name}, {result['trees']} trees, accuracy {result['accuracy']:.4f}"
+    fewer = found["fewer trees"] + found["fewer trees, best rate"]
+    declared = found["polydom"] + found["qwyc*"]
+    shown = "method", "alpha", "mean", "p99", "changed", "accuracy"
+    return {
+        f"{title}: mean trees within a test change": within_limits(
+            result["points"], LIMITS
+        ),
+        f"{name}: mean trees over another's, at equal test change": against(
+            result["points"], PAIRS
+        ),
+        f"{name}: smaller ensembles": fewer,
+        f"{name}: what is declared, and what comes of it": [
+            {key: point[key] for key in shown} for point in declared
+        ],
+    }
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--untimed", action="store_true", help="count rounds alone")
-    parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args(arguments)
-    by_set = {"trees": trees, "rounds": rounds, "rivals": rivals}
-    of_adult = {"bounds", "fit"} & {*args.parts}
-    told = Told()
-    if not args.quick:
-        names = args.sets if {*by_set} & {*args.parts} else ()
-        report.need(args, *{*names, *(["adult"] if of_adult else [])})
-    for part, run in by_set.items():
-        if part in args.parts:
-            run(args, told)
-    if of_adult:
-        rows: Split = load_tumours() if args.quick else load_adult(args.data_folder)
-        if "bounds" in args.parts:
-            told.tables |= exact(rows, args.quick)
-        if "fit" in args.parts:
-            told.tables["what fitting takes"] = fits(rows, args.quick)
-    told.tables |= {"points": told.points} if args.json else {}
-    report.tell(told.tables, args)
+    if args.quick:
+        results = {"tumours": measure(load_tumours(), QUICK)}
+    else:
+        report.need(args, *args.sets)
+        results = {name: measure(SETS[name](args.data_folder)) for name in args.sets}
+    told: dict[str, Any] = {}
+    for name, result in results.items():
+        told |= tables(name, result)
+    if args.json:
+        told["points"] = {name: result["points"] for name, result in results.items()}
+    report.tell(told, args)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
 """How sets of features are searched, indexed and looked up."""
 
-BENCHMARKS = ("poly_dom", "anytime", "sizes", "fuzz_index")
+BENCHMARKS = ("poly_dom", "anytime")

@@ -2,7 +2,6 @@
 
 python -m benchmarks anytime             one size per image, 3 minutes once recorded
 python -m benchmarks anytime --rounds 4  all four sizes of every image
-python -m benchmarks anytime --plot DIR  draws the figure there too
 
 A simulation over real times: values and CPU seconds of every feature of every image are
 recorded once, then plans are replayed against the recorded seconds, so that every
@@ -31,7 +30,6 @@ from polydom.indexer.set_search.greedy import search_greedy
 from tests.support.known_sets import KnownSets
 
 from .. import report
-from ..figures import figure_at
 from . import recorded_scenes
 from .lookup_rivals import GreedyLookup
 from .recorded_scenes import QUANTILE, RecordedScenes, Run
@@ -212,54 +210,9 @@ def measure(scenes: RecordedScenes, given: Namespace) -> dict[str, Any]:
     return {"sets trained": searches, "right in time": table, "where rivals win": lost}
 
 
-def plot(found: dict[str, Any], folder: Path) -> None:
-    """Draw accuracy against budget, like ICSP's metric 4 on the scenes."""
-    ends = {
-        "only what is sure to be done is begun": "",
-        "cut off at the deadline": ", cut off",
-    }
-    shape: dict[str, Any] = {"figsize": (12, 9), "sharex": True, "sharey": True}
-    with figure_at(folder / "anytime.png", 2, 2, **shape) as (_, grid):
-        for axes, noise in zip(grid, NOISES, strict=True):
-            table = found[f"{noise}: right in time"]
-            budgets = [row["budget ms"] for row in table]
-            for axis, (title, end) in zip(axes, ends.items(), strict=True):
-                styles = {
-                    f"any-time{end}": ("C3", "-", 2.5),
-                    "plain": ("C0", "--", 1.5),
-                }
-                for at, name in enumerate(NAMES.values()):
-                    styles[f"{name}{end}"] = (f"C{(1, 2, 4)[at]}", "-", 1.2)
-                for name, (colour, line, width) in styles.items():
-                    label = name.removesuffix(", cut off")
-                    label = {
-                        "any-time": "any-time Poly-Dom",
-                        "plain": "plain Poly-Dom",
-                    }.get(label, label)
-                    axis.plot(
-                        budgets,
-                        [row[name] for row in table],
-                        line,
-                        color=colour,
-                        linewidth=width,
-                        marker=".",
-                        label=label,
-                    )
-                axis.set_title(f"{noise} times; {title}", fontsize=10)
-                axis.set(xscale="log")
-                axis.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
-                axis.grid(alpha=0.3)
-        for axis in grid[1]:
-            axis.set_xlabel("budget, ms")
-        for axis in grid[:, 0]:
-            axis.set_ylabel("right answers in time")
-        grid[0, 0].legend()
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--plot", type=Path, metavar="DIR")
     parser.add_argument("--rounds", type=int, default=1, choices=(1, 2, 3, 4))
     parser.add_argument("--alpha", type=float, default=1.0)
     parser.add_argument("--cache", type=Path, default=Path(".polydom-cache/scenes"))
@@ -284,6 +237,4 @@ def main(arguments: list[str] | None = None) -> None:
     for name, scenes in zip(NOISES, replayed, strict=True):
         facts = measure(scenes, given)
         found |= {f"{name}: {what}": fact for what, fact in facts.items()}
-    if given.plot:
-        plot(found, given.plot)
     report.tell(found, given)

@@ -3,7 +3,6 @@
 python -m benchmarks poly_dom                  all parts, about 4 minutes once recorded
 python -m benchmarks poly_dom --parts drawn    one of them
 python -m benchmarks poly_dom --rounds 4       all four sizes of every scene
-python -m benchmarks poly_dom --plot DIR       writes the figures that ICSP has there
 
 ICSP's metrics: sets trained, bytes of the index (without the candidates' curves, which
 all need), nanoseconds of one look-up in compiled code at random sizes and budgets, and
@@ -33,7 +32,6 @@ from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.skyline.prune import prune
 
 from .. import report
-from ..figures import figure_at
 from ..new_process import forget_peak, in_new_process, memory_kb
 from . import recorded_scenes
 from .anytime import BUDGETS_MS
@@ -319,45 +317,6 @@ def count_violations(scenes: RecordedScenes) -> Facts:
     }
 
 
-# name of a figure: its table, x axis and y axis, and what the names of lines begin with
-FIGURES = {
-    "trained": ("sets trained", ("features", "tolerance"), "sets trained", ""),
-    "accuracy": ("expected accuracy", ("budget", "budget ms"), "accuracy", ""),
-    "lookups": ("index and look-up", ("features",), "ns per look-up", "ns"),
-    "bytes": ("index and look-up", ("features",), "bytes of the index", "bytes"),
-}
-SEARCHES = ("all", *(f"alpha {alpha:g}" for alpha in ALPHAS), *GREEDY)
-
-
-def plot(found: Facts, folder: Path) -> None:
-    """Draw the figures that ICSP has, of each workload that was measured."""
-    for name, (table, axes, label, unit) in FIGURES.items():
-        for workload in ("synthetic", "scenes"):
-            rows = found.get(f"{workload}: {table}", [])
-            x = next((one for one in axes if rows and one in rows[0]), None)
-            if x is not None:
-                draw_lines(folder / f"{workload}_{name}.png", rows, x, label, unit)
-
-
-def draw_lines(path: Path, rows: Table, x: str, label: str, unit: str) -> None:
-    """Draw all searches, or all that is measured in a unit, in a panel a combiner."""
-    panels = [*dict.fromkeys(row.get("combiner", "scenes") for row in rows)]
-    lines = [n for n in rows[0] if (n.startswith(unit) if unit else n in SEARCHES)]
-    shape: dict[str, Any] = {"figsize": (1 + 5 * len(panels), 4), "sharey": True}
-    with figure_at(path, 1, len(panels), squeeze=False, **shape) as (_, grid):
-        for axis, panel in zip(grid[0], panels, strict=True):
-            own = [row for row in rows if row.get("combiner", "scenes") == panel]
-            for line in lines:
-                style = ":" if line in GREEDY else "--" if line == "all" else "-"
-                y = [row[line] for row in own]
-                axis.plot([row[x] for row in own], y, style, marker=".", label=line)
-            axis.set(title=panel, xlabel=x, ylabel=label)
-            axis.set_yscale("linear" if label == "accuracy" else "log")
-            axis.set_xscale("log" if x == "budget ms" else "linear")
-            axis.grid(alpha=0.3)
-        grid[0][-1].legend(fontsize=7)
-
-
 PARTS: dict[str, Callable[[Namespace], Facts]] = {
     "synthetic": measure_synthetic,
     "drawn": measure_drawn,
@@ -371,11 +330,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--rounds", type=int, default=1, choices=(1, 2, 3, 4))
     parser.add_argument("--cache", type=Path, default=Path(".polydom-cache/scenes"))
-    parser.add_argument("--plot", type=Path, metavar="DIR")
     given = parser.parse_args(arguments)
     found: Facts = {}
     for part in given.parts:
         found |= PARTS[part](given)
-    if given.plot:
-        plot(found, given.plot)
     report.tell(found, given)

@@ -1,3 +1,3 @@
 """Which learners, and which sets of features, a build chooses."""
 
-BENCHMARKS = ("selection", "build", "expected", "defaults", "mixed")
+BENCHMARKS = ("selection", "expected", "defaults")

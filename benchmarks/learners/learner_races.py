@@ -17,7 +17,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,12 +28,11 @@ from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
 
 from . import learning_sets
-from .automl import Found, flaml_automl, halving_grid, halving_rule, optuna_rule
 from .recorded import Recording, ladder
 
 LEAST_VALID = 2000  # what `learner = "auto"` has
 SCORED = 4000  # rows trained on, at most, that give a recording its training scores
-DRAWS = 5  # of the noise that fewer validation rows have, and of Optuna's order
+DRAWS = 5  # of the noise that fewer validation rows have
 ALLOWED = 0.4  # points that may be lost on average
 QUICK = ("naive bayes", "lda", "logistic", "tree", "tree, depth 5")
 GRID = [
@@ -44,6 +42,7 @@ GRID = [
 ]
 
 Line = dict[str, Any]
+Found = dict[str, Any]
 
 
 class Piece(NamedTuple):
@@ -161,11 +160,6 @@ def as_auto(amount: int, validated: int, *, limit: int) -> int:
     return max(LEAST_VALID, 4 * amount)
 
 
-def as_much(amount: int, validated: int, *, limit: int) -> int:
-    """Validate on as small a share of the rows as is trained on."""
-    return round(validated * amount / limit)
-
-
 def coarse(race: Race) -> int:
     """Give DAUB's 500 examples, or the most that three trainings leave room for."""
     assert race.limit is not None
@@ -174,23 +168,19 @@ def coarse(race: Race) -> int:
 
 REPLAYED: dict[str, Callable[..., str]] = {
     "gain per second": lambda race, seed: gain_per_second(race),
-    "halving by 3": lambda race, seed: halving_rule(race),
     "DAUB": lambda race, seed: daub(race, granularity=coarse(race)),
     "DAUB, no training bound": lambda race, seed: daub(
         race, granularity=coarse(race), training_bound=False
     ),
     "all": lambda race, seed: train_all(race),
 }
-if find_spec("optuna"):
-    for pruner in ("halving", "hyperband"):
-        REPLAYED[f"Optuna, {pruner}"] = partial(optuna_rule, pruner=pruner)
-CHECKED = {"gain per second": as_auto, "halving by 3": as_much}
+CHECKED = {"gain per second": as_auto}
 
 
 def replay(recording: Recording, name: str) -> Line:
     """Reduction and points lost of a strategy, means over what is drawn."""
     checked = partial(CHECKED.get(name, all_rows), limit=recording.limit)
-    drawn = name in CHECKED or name.startswith("Optuna")
+    drawn = name in CHECKED
     return mean(
         _replay(recording, checked, partial(REPLAYED[name], seed=seed), seed)
         for seed in range(DRAWS if drawn else 1)
@@ -269,68 +259,6 @@ def _fastest(sets: list[list[Line]]) -> int:
         speed = statistics.geometric_mean(one["reduction"] for one in own)
         ranked.append((lost <= ALLOWED, speed if lost <= ALLOWED else -lost, number))
     return max(ranked)[2]
-
-
-OURS: dict[str, dict[str, Any]] = {
-    "gain per second": {"strategy": gain_per_second, "least_valid": LEAST_VALID},
-    "DAUB": {
-        "strategy": lambda race: daub(race, granularity=coarse(race)),
-        "scored": None,
-    },
-}
-REAL = (*OURS, "HalvingGridSearchCV", *(["FLAML"] if find_spec("flaml") else []))
-
-
-def run_for_real(pieces: list[Piece], folder: Path, names: Iterable[str]) -> list[Line]:
-    """Run strategies on the same rows; a line for each piece and strategy.
-
-    FLAML, which has learners of its own, gets about as many CPU seconds as gain per
-    second took.
-    """
-    lines = []
-    for piece in pieces:
-        recording = record(piece, folder)
-        for name in names:
-            found = _real(piece, folder, name)
-            best = max(map(recording.final, recording.curves))
-            chosen = found["chosen"]
-            curve = recording.curves.get(chosen)
-            got = found.get("score", curve[-1].score if curve else 0.0)
-            lines.append(
-                {
-                    "set": piece.set,
-                    "seed": piece.seed,
-                    "strategy": name,
-                    "chosen": chosen,
-                    "seconds": found["seconds"],
-                    "reduction": recording.seconds / found["seconds"],
-                    "lost": 100 * (best - got),
-                }
-            )
-    return lines
-
-
-def _real(piece: Piece, folder: Path, name: str) -> Found:
-    """Measure one strategy, or recall that."""
-    kept = folder / f"{piece.name}-{name.replace(' ', '_')}.json"
-    if not kept.exists():
-        data = piece.load()
-        if name in OURS:
-            log = kept.with_suffix(".jsonl")
-            chosen = run_ours(piece, data, log=log, **OURS[name])
-            found = {"chosen": chosen.name, "seconds": chosen.seconds}
-        else:
-            with one_thread(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if name == "FLAML":
-                    seconds = _real(piece, folder, "gain per second")["seconds"]
-                    found = flaml_automl(data, piece.seed, seconds)
-                else:
-                    found = halving_grid(piece.learners(), data, piece.seed)
-        kept.write_text(json.dumps(found))
-        _tell(f"{piece.name}, {name}: {found['chosen']}, {found['seconds']:.1f} s")
-    result: Found = json.loads(kept.read_text())
-    return result
 
 
 def mean(lines: Iterable[Line]) -> Line:

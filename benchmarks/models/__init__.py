@@ -1,3 +1,3 @@
 """How fast models are evaluated."""
 
-BENCHMARKS = ("trees", "lattices")
+BENCHMARKS = ("trees",)

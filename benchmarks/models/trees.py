@@ -1,28 +1,18 @@
 """How long does one row, or a batch, take in our tree kernels and in those of others?
 
-python -m benchmarks trees                 both parts
-python -m benchmarks trees --parts floors  what cannot be done without
-python -m benchmarks trees --cpu           CPU seconds, where others run too
+python -m benchmarks trees         LightGBM, and ONNX Runtime where it is installed
+python -m benchmarks trees --cpu   CPU seconds, where others run too
 
 Trained on Adult's training rows, timed on its test rows. One process, one thread,
 pinned to one core, contenders interleaved in rounds, a different row for every call.
 Each peer must give our raw scores or choices on the benchmark's own rows before it is
-timed, on LightGBM's model or on its own, which our kernels read too. A peer that is not
-installed, or does not run, is named and left out. lleaves needs an older llvmlite than
-numba, and YDF another protobuf than others: they take part where an interpreter that
-has them is named with --lleaves PYTHON or --ydf PYTHON. YDF is timed by that
-interpreter, on the same core, in its turn of each round. A C compiler builds loops
-around compiled peers. The floors, and what calls from Python add, are measured as
-tree_floors.py says.
+timed. A peer that is not installed, or does not run, is named and left out.
 """
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,23 +26,12 @@ from polydom.models.trees.trees import Trees
 from .. import report
 from ..data.bundled import load_tumours
 from ..data.tables import Split, load_adult
-from ..peers.compiled_peers import lleaves_peer, tl2cgen_peers
 from ..peers.contender import ROUNDS, Contender, Singles, choose_row, take_turns, us
-from ..peers.tree_peers import (
-    catboost_peer,
-    lightgbm_peers,
-    onnx_peer,
-    sklearn_peer,
-    treelite_peer,
-    xgboost_peer,
-)
-from ..peers.ydf_peers import ydf_peers
+from ..peers.tree_peers import lightgbm_peers, onnx_peer
 from .boosting import BINARY, TREES, boost, fit_exit
-from .tree_floors import measure as floors_of
 
 QUICK_TREES, QUICK_ROUNDS = 40, 2
-PARTS = ("times", "floors")
-LIBRARIES = ("lightgbm", "xgboost", "onnxruntime", "treelite", "tl2cgen", "catboost")
+LIBRARIES = ("lightgbm", "onnxruntime")
 
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
@@ -126,70 +105,30 @@ def never_stopping(ensemble: Ensemble) -> Schedule:
     return Schedule(order, -never, never, ensemble.threshold)
 
 
-def beside_ours(
-    whose: str, make: Callable[[], tuple[list[Contender], Ensemble]], test: Singles
-) -> list[Contender]:
-    """Ours on a peer's own model, then the peer."""
-    peers, ensemble = make()
-    own = ours(ensemble, test)[0]
-    own.name = f"polydom, on {whose}'s model"
-    return [own, *peers]
-
-
 def gather(
-    arguments: argparse.Namespace, rows: Split, place: Path
+    arguments: argparse.Namespace, rows: Split
 ) -> tuple[list[Contender], list[str]]:
     """Train, compile and check; contenders, and the peers that are missing."""
     X, y, test, _ = rows
     trees = QUICK_TREES if arguments.quick else TREES
     booster, ensemble = boost(X, y, trees, **BINARY, num_threads=1)
-    path = place / "model.txt"
-    booster.save_model(path)
-    lleaves, ydf, only = arguments.lleaves, arguments.ydf, arguments.peers
-    if arguments.quick and only is None:
-        only = []
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)
     missing = []
-    peers: dict[str, Callable[[], list[Contender]]] = {
-        "ONNX Runtime": lambda: [onnx_peer(booster, test, raw)],
-        "treelite": lambda: [treelite_peer(path, test, raw)],
-        "tl2cgen": lambda: tl2cgen_peers(path, place, test, raw),
-    }
-    if lleaves is None:
-        missing.append("lleaves: no --lleaves PYTHON given")
-    else:
-        peers["lleaves"] = lambda: [lleaves_peer(lleaves, path, place, test, raw)]
-    own: dict[str, Callable[[], tuple[list[Contender], Ensemble]]] = {
-        "scikit-learn": lambda: sklearn_peer(X, y, test),
-        "XGBoost": lambda: xgboost_peer(place, X, y, test),
-        "CatBoost": lambda: catboost_peer(place, X, y, test),
-    }
-    if ydf is None:
-        missing.append("YDF: no --ydf PYTHON given")
-    else:
-        own["YDF"] = lambda: ydf_peers(ydf, place, X, y, test, arguments.cpu)
-    for name, pair in own.items():
-        peers[name] = partial(beside_ours, name, pair, test)
-    for name, make in peers.items():
-        if only is not None and name not in only:
-            missing.append(f"{name}: not asked for")
-            continue
-        try:
-            contenders += make()
-        except (ImportError, OSError, AssertionError) as error:
-            missing.append(f"{name}: {error}")
+    try:
+        contenders.append(onnx_peer(booster, test, raw))
+    except (ImportError, OSError, AssertionError) as error:
+        missing.append(f"ONNX Runtime: {error}")
     return contenders, missing
 
 
 def compare(arguments: argparse.Namespace, rows: Split) -> dict[str, Any]:
     """Time one row, a row in compiled code and a row of a batch, in microseconds."""
     rounds = QUICK_ROUNDS if arguments.quick else ROUNDS
-    with tempfile.TemporaryDirectory() as place:
-        contenders, missing = gather(arguments, rows, Path(place))
-        clock = time.process_time if arguments.cpu else time.perf_counter
-        take_turns(contenders, rows[2], clock, rounds)
+    contenders, missing = gather(arguments, rows)
+    clock = time.process_time if arguments.cpu else time.perf_counter
+    take_turns(contenders, rows[2], clock, rounds)
     return {
         "seconds": "CPU" if arguments.cpu else "wall",
         "versions": {
@@ -213,19 +152,13 @@ def compare(arguments: argparse.Namespace, rows: Split) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--lleaves", help="interpreter that has lleaves")
-    parser.add_argument("--ydf", help="interpreter that has ydf")
-    parser.add_argument("--peers", nargs="*", help="only these, beside LightGBM")
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
     args = parser.parse_args(arguments)
     if not args.quick:
         report.need(args, "adult")
     rows = load_tumours() if args.quick else load_adult(args.data_folder)
     report.pin()
-    facts = compare(args, rows) if "times" in args.parts else {}
-    if "floors" in args.parts:
-        facts |= floors_of(rows, args.quick)
+    facts = compare(args, rows)
     report.unpin()
     report.tell(facts, args)
 

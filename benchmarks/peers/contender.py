@@ -27,7 +27,6 @@ class Contender:
     many: Callable[[Singles], Any] | None = None
     rows: Callable[[int], Any] | None = None  # so many rows within compiled code
     owner: object = None  # of the memory that addresses of the calls are of
-    told: dict[str, Callable[[], float]] = field(default_factory=dict)
     one_s: list[float] = field(default_factory=list)
     many_s: list[float] = field(default_factory=list)
     rows_s: list[float] = field(default_factory=list)
@@ -82,8 +81,6 @@ def take_turns(
                 start = clock()
                 contender.many(X)
                 contender.many_s.append((clock() - start) / len(X))
-            for times, ask in contender.told.items():
-                getattr(contender, times).append(ask())
 
 
 def us(times_s: list[float]) -> float | None:

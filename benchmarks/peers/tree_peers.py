@@ -2,20 +2,13 @@
 
 import ctypes
 import importlib
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile
-from polydom.models.early_exit.ensemble import Ensemble
-
-from ..models.boosting import DEPTH, RATE, TREES
 from .contender import Contender, Singles, batches, check, shares
-from .xgboost_file import oblivious_tree, write_xgboost
 
 MARGINS = 2.0, 3.0
 
@@ -72,91 +65,6 @@ def single_row_fast(
         call(config, addresses[i], length_at, out_at)
         check(np.array(out), score, 0)
     return Contender(name, lambda i: call(config, addresses[i], length_at, out_at))
-
-
-def xgboost_peer(
-    place: Path, X: Singles, y: NDArray[np.int64], test: Singles
-) -> tuple[list[Contender], Ensemble]:
-    """XGBoost's inplace_predict on its own model of the same shape, and ours on it."""
-    import xgboost
-
-    options: dict[str, Any] = {"max_depth": DEPTH, "eta": RATE, "nthread": 1}
-    options |= {"objective": "binary:logistic", "tree_method": "hist"}
-    booster = xgboost.train(options, xgboost.DMatrix(X, y), TREES)
-    booster.save_model(place / "xgboost.json")
-    ensemble = compile(place / "xgboost.json")
-    raw = ensemble.decision_function(test)
-    check(booster.inplace_predict(test), shares(raw), 1e-5)
-    name = "XGBoost inplace_predict (own model)"
-    return [batches(name, booster.inplace_predict, test)], ensemble
-
-
-def sklearn_peer(
-    X: Singles, y: NDArray[np.int64], test: Singles
-) -> tuple[list[Contender], Ensemble]:
-    """scikit-learn's GradientBoosting on its own model, and ours on it."""
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    fitted = GradientBoostingClassifier(
-        n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, subsample=0.5
-    ).fit(X[:8000], y[:8000])
-    ensemble = compile(fitted)
-    few = test[:500]
-    check(ensemble.decision_function(few), fitted.decision_function(few), 0)
-    name = "scikit-learn GradientBoosting (own model)"
-    return [batches(name, fitted.predict_proba, test)], ensemble
-
-
-def catboost_peer(
-    place: Path, X: Singles, y: NDArray[np.int64], test: Singles
-) -> tuple[list[Contender], Ensemble]:
-    """CatBoost on its own model, whose trees ask one question per level; ours on it."""
-    catboost: Any = importlib.import_module("catboost")
-    fitted = catboost.CatBoostClassifier(
-        iterations=TREES,
-        depth=DEPTH,
-        learning_rate=RATE,
-        thread_count=1,
-        verbose=False,
-        allow_writing_files=False,
-    ).fit(X, y)
-    fitted.save_model(str(place / "catboost.json"), format="json")
-    kept = json.loads((place / "catboost.json").read_text())
-    scale, (bias,) = kept["scale_and_bias"]
-    trees = [
-        oblivious_tree(
-            [
-                (split["float_feature_index"], split["border"])
-                for split in tree["splits"]
-            ],
-            [scale * value for value in tree["leaf_values"]],
-        )
-        for tree in kept["oblivious_trees"]
-    ]
-    write_xgboost(place / "of_catboost.json", trees, bias, X.shape[1])
-    ensemble = compile(place / "of_catboost.json")
-
-    def predict(batch: Singles) -> Any:
-        return fitted.predict(batch, prediction_type="RawFormulaVal", thread_count=1)
-
-    check(predict(test), ensemble.decision_function(test), 1e-5)
-    rows = list(test)
-    peer = Contender(
-        "CatBoost predict (own model)", lambda i: predict(rows[i]), predict
-    )
-    return [peer], ensemble
-
-
-def treelite_peer(model: Path, X: Singles, raw: NDArray[np.float64]) -> Contender:
-    """treelite's general tree inference."""
-    treelite: Any = importlib.import_module("treelite")
-    read = treelite.frontend.load_lightgbm_model(model)
-
-    def predict(rows: Singles) -> Any:
-        return treelite.gtil.predict(read, rows, nthread=1, pred_margin=True)
-
-    check(predict(X[:500]).reshape(-1), raw[:500], 1e-5)
-    return batches("treelite GTIL", predict, X)
 
 
 def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:

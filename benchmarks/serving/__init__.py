@@ -2,12 +2,10 @@
 
 BENCHMARKS: tuple[str, ...] = (
     "headline",
-    "stretch",
     "drift",
     "overload",
     "requests",
     "operations",
     "batch",
-    "page",
     "hostile_bodies",
 )

@@ -1,8 +1,7 @@
 """Whether budgets hold on another machine than the build's, and on one that slows down.
 
-python -m benchmarks drift                  builds, asks, prints three tables
+python -m benchmarks drift                   builds, asks, prints two tables
 python -m benchmarks drift --parts machines  one of them
-python -m benchmarks drift --burn           slows the machine down by a program
 
 The first table asks the server's engine, without HTTP, with the demo's index as it is
 and with all its costs halved or doubled, as if it had been built on a machine twice as
@@ -10,10 +9,7 @@ fast or half as fast; its times of the samples are those of that machine too. Ea
 asked as it says, with its costs rescaled at the start, with predictions only corrected
 while answering, and with both. In the second table the machine is twice as slow in the
 middle of the run. Both count the thread's processor time, so that other programs on the
-machine do not matter; with --burn the second counts real time, and what slows the
-machine down is a program on the same core. The third shows what a server answers over
-HTTP to small budgets before, while and after other programs load all cores, by the
-clock of who asks: right answers in time are what counts.
+machine do not matter.
 """
 
 import argparse
@@ -41,9 +37,7 @@ from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
 from .. import report
-from . import drift_under_load
 from .demo_index import built, held_out, project
-from .other_programs import busy
 
 SPEEDS = (0.5, 1.0, 2.0)
 BUDGETS_MS = (0.5, 0.75, 1.0, 1.5)
@@ -150,37 +144,24 @@ def slowed_down(given: argparse.Namespace, demo: "Demo") -> list[dict[str, Any]]
     shrunk = 50 if given.quick else 1
     course = {name: max(1, count // shrunk) for name, count in COURSE.items()}
     with alone(demo.index):
-        return [
-            one_course(mode, course, demo, given.burn) for mode in ("rescaled", "both")
-        ]
+        return [one_course(mode, course, demo) for mode in ("rescaled", "both")]
 
 
-def one_course(
-    mode: str, course: dict[str, int], demo: "Demo", burns: bool
-) -> dict[str, Any]:
+def one_course(mode: str, course: dict[str, int], demo: "Demo") -> dict[str, Any]:
     """Ask in all parts of the course."""
     row: dict[str, Any] = {"served": mode}
     clock, at = Clock(), 0
-    asker = Asker.start(demo.index, MODES[mode], time.monotonic if burns else clock)
+    asker = Asker.start(demo.index, MODES[mode], clock)
     items, labels = demo.some(sum(course.values()))
     for name, count in course.items():
         slow = name in SLOW_PARTS
         clock.speed = 2.0 if slow else 1.0
         some = slice(at, at + count)
-        with (
-            busy(core=max(report.CORES)) if burns and slow else contextlib.nullcontext()
-        ):
-            in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
+        in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
         at += count
         row |= {f"{name}: in time": in_time, f"{name}: right": right}
         row[f"{name}: drift"] = asker.planner.drift.at(asker.planner.now())
     return row
-
-
-def under_load(given: argparse.Namespace, demo: "Demo") -> list[dict[str, Any]]:
-    """Ask a server before, while and after other programs load the machine."""
-    items, labels = demo.some(10 if given.quick else given.asked)
-    return drift_under_load.measure(demo.path, items, labels, given.quick)
 
 
 @contextlib.contextmanager
@@ -215,7 +196,6 @@ class Demo:
 PARTS: dict[str, Callable[[argparse.Namespace, Demo], list[dict[str, Any]]]] = {
     "machines": other_machines,
     "slowed": slowed_down,
-    "loaded": under_load,
 }
 
 
@@ -223,7 +203,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
-    parser.add_argument("--burn", action="store_true", help="slow down by a program")
     parser.add_argument("--asked", type=int, default=ASKED, help="at each budget")
     parser.add_argument("--cache", type=Path, help="keep the index and cache here")
     given = parser.parse_args(arguments)

@@ -38,7 +38,7 @@ import numpy as np
 from PIL import Image
 
 from .. import report
-from . import record_index, setups
+from . import record_index, usual_requests
 from .saturation import Contender, free_port
 
 LIMIT = 8 << 20
@@ -429,7 +429,7 @@ def indexes(folder: Path, quick: bool) -> dict[str, list[bytes]]:
     """Write an index of each kind; usual requests for each, by its name."""
     record_index.write(folder, 50, quick)
     rows = json.loads((folder / record_index.ROWS).read_text())
-    asked = {} if quick else setups.write_indexes(folder)
+    asked = {} if quick else usual_requests.write_indexes(folder)
     asks = {Path(n).stem: [json.loads(one) for one in own] for n, own in asked.items()}
     asks["records"] = [{"record": record_index.record(row)} for row in rows]
     return {
@@ -485,7 +485,7 @@ def rows(given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         command += [str(folder / f"{kind}.pdx"), "--port", str(port)]
         command += ["--grpc-port", str(port + 1)]
         with server.started(command, folder):
-            setups.pin_to(server.process.pid, every=False)
+            usual_requests.pin_to(server.process.pid, every=False)
             report.pin(0)
             table.append(measure(server, None, given.seconds))
             for body in itertools.chain.from_iterable(make() for make in makers):

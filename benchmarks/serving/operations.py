@@ -1,10 +1,10 @@
-"""What it takes to operate a server: its start, memory of workers, a new index.
+"""What it takes to operate a server: its start, and memory of workers.
 
 python -m benchmarks operations                  builds the demo's index, about 30 s
 python -m benchmarks operations INDEX.pdx        of one that is there
-python -m benchmarks operations --parts reload   whether that makes answers late
+python -m benchmarks operations --parts memory   one part
 
-What each part measures is said in starting.py, worker_memory.py and reloading.py.
+What each part measures is said in starting.py and worker_memory.py.
 """
 
 import argparse
@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import report
-from . import reloading, starting, worker_memory
+from . import starting, worker_memory
 from .demo_index import index_file
 
 PARTS: dict[str, Callable[[argparse.Namespace, Path, Path], dict[str, Any]]] = {
     "start": starting.measure,
     "memory": worker_memory.measure,
-    "reload": reloading.measure,
 }
 
 

@@ -1,9 +1,7 @@
 """Answers in time, and what is refused, when a server is asked more than it can do.
 
-python -m benchmarks overload                 images, whose features take the time;
-                                              records, which are read and written only
+python -m benchmarks overload                 images, whose features take the time
 python -m benchmarks overload --data scenes   ICSP's photographs, not digits
-python -m benchmarks overload --parts records --ways new oip
 
 Requests come at fixed times whatever the server does; latencies count from when each
 was due. The generator runs on one core, the server on another.
@@ -15,14 +13,12 @@ computes the best set's features answers without pause. Three servers:
     unpriced    its budget, but never a cheaper plan because others wait
     best set    a fixed model of the best set, which every request gets, late or not
 
-`/livez` and `/metrics` are asked among the rest. What is measured of records, up to ten
-times what can be done, is said in record_flood.py.
+`/livez` and `/metrics` are asked among the rest.
 """
 
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +30,6 @@ from polydom.server.engine.planner import PRESSURE
 from polydom.server.settings import Settings
 
 from .. import report
-from . import record_flood
 from .image_sets import NAMES, best_alone, prepare
 from .one_by_one import post
 from .open_loop import Exchange, Load, latencies_s
@@ -140,29 +135,16 @@ def rate_of(port: int, requests: list[bytes], seconds: float) -> float:
     return len(done) / (max(e.done_s for e in done) - min(e.sent_s for e in done))
 
 
-PARTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
-    "images": images,
-    "records": record_flood.records,
-}
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark."""
     parser = report.options(__name__, data=True)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--data", choices=NAMES, default=NAMES[0], help="images")
-    parser.add_argument(
-        "--ways", nargs="+", default=record_flood.WAYS, choices=record_flood.WAYS
-    )
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--cache", type=Path, help="keep the index and its cache here")
     given = parser.parse_args(arguments)
     if given.data == "scenes" and not given.quick:
         report.need(given, "scene15")
-    facts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = given.cache or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        for part in given.parts:
-            facts |= PARTS[part](given, folder)
-    report.tell(facts, given)
+        report.tell(images(given, folder), given)

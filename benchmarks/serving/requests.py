@@ -1,11 +1,9 @@
 """Requests per second of a cheap model, against other servers, and what each costs.
 
-python -m benchmarks requests                         all parts: tables
-python -m benchmarks requests --parts path            in process alone
+python -m benchmarks requests                         both parts
+python -m benchmarks requests --parts servers         beside other servers
 python -m benchmarks requests --parts protocols       `/v1/predict`, `/v2` and gRPC
-python -m benchmarks requests --parts setups          texts, images, workers, a proxy
 python -m benchmarks requests --venv mlserver=FOLDER  adds a peer installed in FOLDER
-python -m benchmarks requests --memory 1000000        adds memory before and after
 
 One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
 on one core and the generator on another; a server that is not being measured is
@@ -14,8 +12,7 @@ with an id in its headers as a proxy gives it (but MLServer, which has a protoco
 own), and each must answer them with the booster's own decision before it is timed;
 `hello` and `echo` have no model. The rates come from wrk where it is installed and else
 from open_loop.py, whose limit is lower. `cpu_us` is the server's processor time per
-request, which other programs disturb least. What the parts `path`, `protocols` and
-`setups` measure is said in in_process.py, protocols.py and setups.py.
+request, which other programs disturb least.
 """
 
 import argparse
@@ -30,9 +27,9 @@ from typing import Any
 
 from .. import report
 from ..places import ROOT
-from . import in_process, protocols, record_index, setups
+from . import protocols, record_index
 from .open_loop import Exchange, Load
-from .saturation import CONNECTIONS, Contender, free_port, saturate, with_wrk
+from .saturation import CONNECTIONS, Contender, free_port, saturate
 
 PEERS = ROOT / "benchmarks" / "peers"
 OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
@@ -87,20 +84,6 @@ def decision(name: str, exchange: Exchange) -> bool:
     return bool(answer["label"] == record_index.LABELS[1])
 
 
-def grow(contender: Contender, requests: int, folder: Path) -> dict[str, float]:
-    """Resident megabytes before and after so many requests, in four parts."""
-    contender.go_on()
-    saturate(contender, CONNECTIONS[-1], 2, folder)
-    contender.go_on()
-    megabytes, asked = [contender.memory_bytes() / 1e6], 0.0
-    while asked < requests:
-        measured = with_wrk(contender, CONNECTIONS[-1], 5, folder)
-        asked += measured["rate"] * 5
-        megabytes.append(contender.memory_bytes() / 1e6)
-    contender.pause()
-    return {"requests": asked, "before_mb": megabytes[0], "after_mb": megabytes[-1]}
-
-
 def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
     """Medians over the rounds, and the median ratio to `hello` in the same round."""
     hello = next(c for c in contenders if c.name == "hello")
@@ -153,16 +136,12 @@ def servers(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 for contender in contenders:
                     saturate(contender, connections, given.seconds, folder)
         facts["one record"] = summary(contenders)
-        if given.memory:
-            facts["memory"] = grow(contenders[0], given.memory, folder)
     return facts
 
 
 PARTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
     "servers": servers,
-    "path": in_process.measure,
     "protocols": protocols.measure,
-    "setups": setups.measure,
 }
 
 
@@ -176,7 +155,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1000, help="different requests")
     parser.add_argument("--checked", type=int, default=50, help="answers compared")
-    parser.add_argument("--memory", type=int, default=0, metavar="REQUESTS")
     given = parser.parse_args(arguments)
     if given.quick:
         given.seconds, given.rounds, given.rows, given.checked = 0.1, 1, 40, 5

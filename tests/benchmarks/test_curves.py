@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.exits.curves import (
-    cheapest,
-    equal_change,
-    frontier,
-    margin_schedules,
-    schedules,
-)
-from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
-from tests.support.votes import noisy_rounds, noisy_votes
+from benchmarks.exits.curves import cheapest, equal_change, frontier, schedules
+from polydom.models.qwyc.fit_schedule import fit_schedule
+from tests.support.votes import noisy_votes
 
 pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
 
@@ -25,16 +19,6 @@ def test_a_calibrated_schedule_is_one_of_the_curve(alpha: float) -> None:
         and np.array_equal(made.lower, one.lower)
         and np.array_equal(made.upper, one.upper)
         for one in schedules(scores)
-    )
-
-
-def test_a_calibrated_margin_schedule_is_one_of_the_curve() -> None:
-    scores, fresh = noisy_rounds(400, 8), noisy_rounds(600, 8, seed=1)
-    made = fit_margin_schedule(scores, 0.05, confidence=0.9, calibration=fresh)
-    assert any(
-        np.array_equal(made.order, one.order)
-        and np.array_equal(made.margin, one.margin)
-        for one in margin_schedules(scores)
     )
 
 

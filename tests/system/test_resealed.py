@@ -290,7 +290,7 @@ def test_every_kind_of_index_holds_what_it_promises(zoo: Mapping[str, Path]) -> 
 def test_drawn_edits_are_refused_or_hold_what_they_promise(
     zoo: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    """`fuzz_index` makes as many as are wanted, with indices checked."""
+    """Edits are drawn by a seed of their own number, so that each can be made again."""
     contents = [content(path) for path in zoo.values()]
     path, served = tmp_path / "edited.pdx", 0
     for number in range(EDITS):

@@ -8,7 +8,6 @@ import numpy as np
 from numba import int32, int64, void
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.size_pair_search import best_in_cell, scan_pairs
 from polydom.indexer.index.kernels.size_search import best_rank, cost_at, scan_ranks
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
@@ -85,48 +84,3 @@ def index_all_ranks(
             else:
                 high = middle
         out[k] = skylines[low - 1] if low > first else -1
-
-
-@njit(
-    void(
-        *(FLOATS, INTS_2D, INTS_2D, INTS, INTS, FLOATS_2D),
-        *(FLOATS_2D, FLOATS, RANKS_OUT),
-    ),
-    **OPTIONS,
-)
-def cell_ranks(
-    thresholds: NDArray[np.float64],
-    nodes: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    entries: NDArray[np.int32],
-    levels: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    budgets: NDArray[np.float64],
-    out: NDArray[np.int64],
-) -> None:
-    """Cells of sizes (Q, 2), one query after the other."""
-    for k in range(sizes.shape[0]):
-        out[k] = best_in_cell(
-            thresholds,
-            nodes,
-            cells,
-            entries,
-            levels,
-            coefficients,
-            sizes[k, 0],
-            sizes[k, 1],
-            budgets[k],
-        )
-
-
-@njit(void(FLOATS_2D, FLOATS_2D, FLOATS, RANKS_OUT), **OPTIONS)
-def naive_pair_ranks(
-    coefficients: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    budgets: NDArray[np.float64],
-    out: NDArray[np.int64],
-) -> None:
-    """Naive-Lookup for sizes (Q, 2)."""
-    for k in range(sizes.shape[0]):
-        out[k] = scan_pairs(coefficients, sizes[k, 0], sizes[k, 1], budgets[k])
