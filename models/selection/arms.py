@@ -1,7 +1,7 @@
-"""Scikit-learn learners as arms of a race: trained on n examples, or k iterations more.
+"""Scikit-learn learners as arms of a race: trained on n examples, or for k iterations.
 
-Seconds are CPU seconds of the process, with one thread per numerical library, so that
-they mean the same on a busy machine as on an idle one.
+Seconds are CPU seconds of the process, with one thread per numerical library. So a
+busy machine measures the same seconds as an idle one.
 """
 
 import time
@@ -22,15 +22,15 @@ from .validation_scores import Score
 
 Clock = Callable[[], float]
 
-# Learners whose `partial_fit` on the further rows gives, to rounding, the model that
-# `fit` gives on all of them; and those with one optimum, which a warm start only
-# reaches sooner. Anywhere else a warm start would change what is learnt.
+# Learners that may continue from a smaller training. ADDITIVE: `partial_fit` on the
+# added rows gives the model of `fit` on all rows, to rounding. CONVEX: there is one
+# optimum, and a warm start only saves steps. A warm start would change other models.
 ADDITIVE = ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB")
 CONVEX = ("LogisticRegression",)
-# scikit-learn's HistGradientBoosting divides the range of each column by rows that it
-# draws: so many at most, of more than FEW without those that it stops by.
+# scikit-learn's HistGradientBoosting bins each column by at most DRAWN drawn rows. Of
+# more than FEW rows it sets some aside for early stopping, before the draw.
 DRAWN, FEW = 200_000, 10_000
-# Known values that a column of more rows needs, so that it is never drawn empty.
+# Values that are not missing, which a column needs so that no draw finds it empty.
 KNOWN = 6
 
 
@@ -38,30 +38,27 @@ KNOWN = 6
 class ExamplesArm:
     """A learner trained on the first n examples of each split.
 
-    A larger training starts from a smaller one where that does not change what is
-    learnt.
+    A larger training continues a smaller one if the model stays the same.
 
     Parameters
     ----------
     learner
-        An unfitted scikit-learn estimator.
+        Unfitted scikit-learn estimator.
     splits
-        One for a fixed division, several for k folds: scores are then their mean and
-        seconds their sum.
+        One division, or k folds. Over folds, scores are averaged and seconds added.
     seed
-        For the learner's own randomness.
+        Seed of the learner's own randomness.
     scored
-        How many of the rows trained on give the training score; 0 for no training
-        score, None for all of them.
+        Number of training rows for the training score; 0 for no training score, None
+        for all rows.
     least_valid
-        Validate a training on n rows on the first max(least_valid, 4 n) of the
-        validation rows: no more exactly than so few examples are worth. None for all
-        of them, which those trained on every row always get.
+        A training on n rows is validated on the first max(least_valid, 4 n) validation
+        rows, as a more exact score of few examples is not worth its time. None, and a
+        training on all rows, for all validation rows.
     every
-        All rows, to train the model on that `model` gives; None for the training rows
-        of the one split.
+        All rows, on which `model` trains; None for the training rows of the split.
     now
-        The clock, in seconds.
+        Clock, in seconds.
     """
 
     learner: Any
@@ -93,9 +90,9 @@ class ExamplesArm:
         return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return the estimator fitted on `every`, or on `amount` of the first split.
+        """Return the estimator fitted on `every`, or on `amount` rows of the split.
 
-        The latter is not trained again if it was trained on so many last.
+        The estimator of the last training is returned if it had that amount.
         """
         if self.every is not None:
             with collected_warnings():
@@ -125,17 +122,17 @@ class ExamplesArm:
 
 @dataclass(eq=False)
 class IterationsArm:
-    """A learner given iterations: one more pass, batch, tree or boosting round each.
+    """A learner given iterations: each adds a pass, batch, tree or boosting round.
 
     Parameters
     ----------
     learner
-        An estimator with `partial_fit` (an iteration is one batch), or one with
-        `warm_start` and `n_estimators` or `max_iter` (an iteration is one of those).
+        Estimator with `partial_fit` (an iteration is one batch), or with `warm_start`
+        and `n_estimators` or `max_iter` (an iteration raises that parameter by one).
     split
-        Its training rows are all used; batches follow each other through them.
+        Division of the data. Batches follow each other through all training rows.
     batch
-        Rows per iteration for `partial_fit`; None for all of them.
+        Rows per iteration of `partial_fit`; None for all rows.
     scored, seed, now
         As for `ExamplesArm`.
     """
@@ -158,7 +155,7 @@ class IterationsArm:
             )
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Carry on to `amount` iterations in all, and validate."""
+        """Carry on to `amount` iterations in total, and validate."""
         if self._model is None or amount < self._had:
             self._model, self._had = seeded_copy(self.learner, self.seed), 0
         with collected_warnings() as found:
@@ -176,7 +173,7 @@ class IterationsArm:
         return self._model
 
     def _count(self) -> str | None:
-        """Return the parameter that counts a warm start's iterations, None if none."""
+        """Return the parameter that counts iterations of a warm start, or None."""
         parameters = self.learner.get_params()
         counts = [p for p in ("n_estimators", "max_iter") if p in parameters]
         return counts[0] if "warm_start" in parameters and counts else None
@@ -199,7 +196,7 @@ def validate(
 ) -> TrainingOutcome:
     """Score a model whose training began at `start_s`.
 
-    Its training score is that on the training rows of `rows`, None if there are none.
+    Without training rows in `rows` there is no training score.
     """
     fitted_s = now()
     score = measure.make_scorer()
@@ -226,9 +223,9 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Collect the warnings of the block, each once, instead of showing them.
+    """Collect the distinct warnings of the block instead of showing them.
 
-    They go into the log, so that none is lost; numerical libraries get one thread.
+    Numerical libraries get one thread within the block.
     """
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
@@ -250,10 +247,11 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
 
 
 def fill_empty(estimator: Any, X: Any) -> Any:
-    """Give rows X (N, d) that an estimator, or a pipeline, can be fitted on.
+    """Return rows (N, d) without columns on which scikit-learn's boosting fails.
 
-    Columns without any value, or with so few that a part of the rows would have none,
-    become 0 where it is one that fails on them: a value that no decision depends on.
+    HistGradientBoosting fails on a column whose drawn rows are all missing. For such an
+    estimator, columns with no or few values become 0; no decision depends on them.
+    Other estimators and pipelines get X itself.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

@@ -1,4 +1,11 @@
-"""Trainings in processes of their own: a crash or an overrun costs only that one."""
+"""Trainings in processes of their own: a crash or an overrun costs one training only.
+
+A worker is a process that holds all arms and trains one at a time. No pool of a library
+does this: a training that overruns is killed with the processes that it started, a
+worker that dies takes the orphans of its learner along, and a race that is killed
+leaves no process. Workers are forked from a server that has imported scikit-learn, so
+a new worker starts in milliseconds.
+"""
 
 import io
 import multiprocessing
@@ -6,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,9 +26,9 @@ import numpy as np
 from .race import Arm, TrainingOutcome
 from .splits import Split
 
-START_S = 300.0  # for a process to start, import and take its rows: minutes on disks
-LOOK_S = 1.0  # between two looks whether the process still lives
-# What trainings import: more than a second of a processor's.
+START_S = 300.0  # for a process to start, import and receive its rows: slow on disks
+LOOK_S = 1.0  # between two looks at whether the process is alive
+# Modules that trainings need, imported once: they take more than a CPU second.
 IMPORTED = (
     f"{__package__}.arms",
     f"{__package__}.portfolio",
@@ -36,7 +44,7 @@ class TrainingDied(Exception):
 
 
 class CannotBeSent(Exception):
-    """A learner, its rows or its fitted model cannot go from process to process."""
+    """A learner, its rows or its fitted model cannot be sent between processes."""
 
 
 @dataclass(eq=False)
@@ -46,11 +54,11 @@ class Worker:
     Parameters
     ----------
     arms
-        Pickled, by name; each is loaded by the process when first asked for.
+        Pickled arms by name; the process loads an arm when that arm is first asked for.
     rows
-        The divisions that the arms refer to, sent to the process when it starts.
+        Divisions of the data that the arms refer to, sent when the process starts.
     limit_s
-        Wall seconds a training may take, the start of the process not counted.
+        Wall seconds for one training, without the start of the process; None for any.
     """
 
     arms: Mapping[str, bytes]
@@ -60,30 +68,31 @@ class Worker:
     _connection: Any = field(init=False, default=None)
     _closed: bool = field(init=False, default=False)
 
-    def ask(self, name: str, amount: int, what: str) -> Any:
-        """Call an arm's method.
+    def ask(self, name: str, amount: int, method: str) -> Any:
+        """Call a method of an arm.
 
-        A process found dead is replaced, once; so nobody pays for what ended it.
+        A process that died before the call is replaced once: its death is not counted
+        against this arm.
 
         Raises
         ------
         TrainingDied
-            If it overran or took its process along.
+            If the training overran, or its process died.
         CannotBeSent
-            If the arm cannot be loaded there, or what it gave cannot come back.
+            If the arm cannot be loaded in the process, or its answer not sent back.
         Exception
-            Whatever the arm raised.
+            Any error that the arm raised.
         """
-        if not self._begin(name, amount, what) and not self._begin(name, amount, what):
+        request = name, amount, method
+        if not self._begin(request) and not self._begin(request):
             raise TrainingDied("its process, and the next, ended before it began")
-        with self._ended_after(self.limit_s):
-            good, result = self._receive()
+        good, result = self._receive(self.limit_s)
         if not good:
             raise result
         return result
 
     def stop(self) -> None:
-        """End the process and those it started, whatever they are doing."""
+        """Kill the process and those that it started."""
         process, self._process = self._process, None
         if process is not None:
             _kill(process)
@@ -91,28 +100,39 @@ class Worker:
             self._connection.close()
 
     def close(self) -> None:
-        """Stop for good: who is waiting for an answer is told that it died."""
+        """Stop for good: a thread that waits for an answer gets `TrainingDied`."""
         self._closed = True
         self.stop()
 
-    def _begin(self, *request: Any) -> bool:
-        """Send the process a request; False if it was found dead."""
+    def _begin(self, request: tuple[str, int, str]) -> bool:
+        """Send the process a request; return False for a process that had died."""
         if self._process is None:
             self._start()
-        with self._ended_after(START_S), suppress(OSError, TrainingDied):
+        with suppress(OSError, TrainingDied):
             self._connection.send(request)
-            return bool(self._receive() == "begun")
+            return bool(self._receive(START_S) == "begun")
         self.stop()
         return False
 
-    def _receive(self) -> Any:
-        """Wait for what the process says; TrainingDied once it is dead."""
+    def _receive(self, limit_s: float | None) -> Any:
+        """Wait for a message; kill the process after `limit_s` seconds.
+
+        Raises
+        ------
+        TrainingDied
+            If the process ended, by itself or by the limit.
+        """
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")
+        start_s = time.monotonic()
         try:
-            # its own children may keep the pipe open: no end of file tells of its end
-            while not connection.poll(LOOK_S):
+            # The process's own children may keep the pipe open, so the end of the
+            # process does not always show as the end of the file.
+            while not connection.poll(_wait_s(start_s, limit_s)):
+                if limit_s is not None and time.monotonic() - start_s >= limit_s:
+                    self.stop()
+                    raise TrainingDied(f"stopped after its {limit_s:g} s")
                 if not process.is_alive() and not connection.poll():
                     raise EOFError
             return connection.recv()
@@ -121,30 +141,6 @@ class Worker:
             raise TrainingDied(
                 f"its process ended with code {process.exitcode}"
             ) from None
-
-    @contextmanager
-    def _ended_after(self, seconds: float | None) -> Iterator[None]:
-        """End the process should the block take longer; the block then sees it die."""
-        if seconds is None:
-            yield
-            return
-        over = threading.Event()
-
-        def end(process: Any = self._process) -> None:
-            over.set()
-            _kill(process)
-
-        timer = threading.Timer(seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except (TrainingDied, OSError):
-            if over.is_set():
-                raise TrainingDied(f"stopped after its {seconds:g} s") from None
-            raise
-        finally:
-            timer.cancel()
 
     def _start(self) -> None:
         if self._closed:
@@ -159,31 +155,37 @@ class Worker:
         process.start()
         self._process = process
         theirs.close()
-        if self._closed:  # by another thread, which has seen no process yet
+        if self._closed:  # by another thread, which has not seen this process
             self.stop()
             raise TrainingDied("the race has ended")
-        with self._ended_after(START_S):
-            try:
-                self._receive()  # it reads from now on, so that sending cannot block
-                self._connection.send_bytes(rows)
-                self._connection.send(dict(self.arms))
-                self._receive()
-            except (OSError, TrainingDied) as error:
-                self.stop()
-                raise TrainingDied(
-                    f"its process ended with code {process.exitcode} before it could "
-                    f"train; {GUARD}"
-                ) from error
+        try:
+            self._receive(START_S)  # the process now reads, so sending cannot block
+            self._connection.send_bytes(rows)
+            self._connection.send(dict(self.arms))
+            self._receive(START_S)
+        except (OSError, TrainingDied) as error:
+            self.stop()
+            raise TrainingDied(
+                f"its process ended with code {process.exitcode} before it could "
+                f"train; {GUARD}"
+            ) from error
+
+
+def _wait_s(start_s: float, limit_s: float | None) -> float:
+    """Return the seconds until the next look at a process."""
+    if limit_s is None:
+        return LOOK_S
+    return max(min(LOOK_S, start_s + limit_s - time.monotonic()), 0.0)
 
 
 @contextmanager
 def isolated(
     arms: Mapping[str, Arm], *, jobs: int = 1, limit_s: float | None = None
 ) -> Iterator[dict[str, "IsolatedArm"]]:
-    """Yield arms that train in `jobs` processes, which end with the block.
+    """Yield arms that train in `jobs` processes; the processes end with the block.
 
-    An arm that cannot be sent to a process trains in this one where there is no
-    `limit_s`; where there is, it raises `CannotBeSent`.
+    An arm that cannot be sent to a process trains in this one; with a `limit_s` it
+    raises `CannotBeSent` instead.
     """
     packer = _Packer()
     packed: dict[str, bytes] = {}
@@ -208,7 +210,7 @@ def isolated(
 
 
 class WorkerPool:
-    """Workers, of which each does one thing at a time."""
+    """Lends workers to threads; each worker is lent to one thread at a time."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._idle = list(workers)
@@ -216,7 +218,7 @@ class WorkerPool:
 
     @contextmanager
     def worker(self, preferred: Worker | None) -> Iterator[Worker]:
-        """Lend a worker, the preferred one if it is idle; wait while none is."""
+        """Lend an idle worker, the preferred one first; wait while none is idle."""
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
             worker = preferred if preferred in self._idle else self._idle[0]
@@ -232,45 +234,46 @@ class WorkerPool:
 
 @dataclass(slots=True, eq=False)
 class IsolatedArm:
-    """An arm whose trainings happen in an idle worker, the one of the last if it can.
+    """An arm that trains in a worker: the worker of its last training if that is idle.
 
-    What cannot be sent is trained by `arm` in this process, where that is allowed, and
-    one at a time: CPU seconds and warnings are those of a whole process.
+    An arm that cannot be sent trains in this process, unless `arm` is None. Trainings
+    in this process wait for each other, as CPU seconds and warnings are counted per
+    process.
     """
 
     name: str
     workers: WorkerPool
     arm: Any | None
     here: threading.Lock
-    refused: str = ""  # why it cannot be sent, as far as is known
+    refused: str = ""  # reason why the arm cannot be sent, once known
     last: Worker | None = None
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train there, and validate."""
+        """Train in a worker, and validate."""
         outcome: TrainingOutcome = self._ask(amount, "__call__")
         return outcome
 
     def model(self, amount: int) -> Any:
-        """Fetch the fitted estimator; trained anew unless its last worker has it."""
+        """Fetch the fitted estimator; train again if the last worker lost it."""
         return self._ask(amount, "model")
 
-    def _ask(self, amount: int, what: str) -> Any:
+    def _ask(self, amount: int, method: str) -> Any:
         try:
             if self.refused:
                 raise CannotBeSent(f"not to a process of its own: {self.refused}")
             with self.workers.worker(self.last) as worker:
                 self.last = worker
-                return worker.ask(self.name, amount, what)
+                return worker.ask(self.name, amount, method)
         except CannotBeSent as error:
             if self.arm is None:
                 raise
             self.refused = str(error)
         with self.here:
-            return getattr(self.arm, what)(amount)
+            return getattr(self.arm, method)(amount)
 
 
 class _Packer:
-    """Pickles arms one by one; the rows that they share stay out, and are collected."""
+    """Pickles arms one by one, without the rows that they share, which it collects."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
@@ -278,7 +281,7 @@ class _Packer:
     def pack(self, arm: Arm) -> bytes:
         buffer = io.BytesIO()
         pickler: Any = ForkingPickler(buffer)
-        pickler.dispatch_table[Split] = self._refer  # a table of its own
+        pickler.dispatch_table[Split] = self._refer  # of this pickler only
         pickler.dump(arm)
         return buffer.getvalue()
 
@@ -297,10 +300,10 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """How processes begin, never forked from this one: it may have used OpenMP.
+    """Return how processes start: forked from a server that has imported libraries.
 
-    Then a forked child may hang. One that has only imported is forked instead, in
-    milliseconds; not on macOS, whose own libraries forbid it.
+    This process is never forked: it may have used OpenMP, and then a child may hang.
+    Outside Linux processes are spawned, as libraries of macOS forbid forking.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -310,22 +313,22 @@ def _context() -> Any:
 
 
 def _kill(process: Any) -> None:
-    """Kill a process and those of its group: a learner may have started some."""
+    """Kill a process and its group: a learner may have started processes."""
     if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError):  # it has ended, or leads no group yet
+        with suppress(ProcessLookupError):  # the process has ended, or has no group yet
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
 
 
 def _serve(connection: Connection) -> None:
-    """Take the rows and the arms, then answer until the other end is gone.
+    """Receive the rows and the arms, then answer requests until the pipe closes.
 
-    What an arm raises is an answer too.
+    An error that an arm raises is an answer too.
     """
     global _rows
     if hasattr(os, "setpgrp"):
         os.setpgrp()
-    # Learners may draw from NumPy's own numbers, which would be the same in all.
+    # Learners may use NumPy's global generator: after a fork all would draw alike.
     np.random.seed()  # noqa: NPY002
     threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send("started")
@@ -335,20 +338,24 @@ def _serve(connection: Connection) -> None:
     arms: dict[str, Arm] = {}
     while True:
         try:
-            name, amount, what = connection.recv()
+            name, amount, method = connection.recv()
         except EOFError:
             return
         connection.send("begun")
-        answer = _answer(arms, packed, name, amount, what)
+        answer = _answer(arms, packed, name, amount, method)
         try:
             connection.send(answer)
         except Exception as error:
-            text = f"its {what}: {type(error).__name__}: {error}"
+            text = f"its {method}: {type(error).__name__}: {error}"
             connection.send((False, CannotBeSent(text)))
 
 
 def _answer(
-    arms: dict[str, Arm], packed: Mapping[str, bytes], name: str, amount: int, what: str
+    arms: dict[str, Arm],
+    packed: Mapping[str, bytes],
+    name: str,
+    amount: int,
+    method: str,
 ) -> tuple[bool, Any]:
     """Return True and the result, or False and the error."""
     if name not in arms:
@@ -358,13 +365,13 @@ def _answer(
             text = f"not loaded there: {type(error).__name__}: {error}"
             return False, CannotBeSent(text)
     try:
-        return True, getattr(arms[name], what)(amount)
+        return True, getattr(arms[name], method)(amount)
     except Exception as error:
         return False, _sendable(error)
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return the error itself, or its text where it cannot be pickled."""
+    """Return the error, or an error with its text if it cannot be pickled."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:
@@ -373,7 +380,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """End this process and its own when the one that started it is gone."""
+    """Wait until the parent process has ended; then kill this process and its group."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -1,10 +1,10 @@
 """A race between learners, and the log of everything that was allocated to them.
 
-A *learner* takes part as an arm: something that can be brought to an amount (examples
-to train on, or iterations in total) and then says how good it has become. A *strategy*
-is a function that gives amounts to arms through a `Race` until it can name a winner.
-The strategies are pure functions of what the race answers, so a stored log, given
-back, brings an interrupted race to where it stood without training anything again.
+A learner takes part in a race as an *arm*: a function that trains the learner to an
+amount (examples, or iterations in total) and returns its score. A *strategy* is a
+function that gives amounts to arms through a `Race` until it can name a winner. A
+strategy depends on nothing but the answers of the race, so an interrupted race can be
+continued from its stored log, without a repeated training.
 """
 
 import math
@@ -19,18 +19,18 @@ from polydom.features.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """What one training showed.
+    """Scores, times and warnings of one training.
 
     Attributes
     ----------
     score
-        On the validation rows; larger is better, finite.
+        Score on the validation rows; larger is better, finite.
     train_score
-        On the rows trained on; None where it was not measured.
+        Score on the training rows; None if not measured.
     fit_s, score_s
         CPU seconds of training and of validating.
     warnings
-        What the learner complained of (non-convergence, for one), each once.
+        Distinct warnings of the learner, such as non-convergence.
     """
 
     score: float
@@ -41,31 +41,31 @@ class TrainingOutcome:
 
 
 class Arm(Protocol):
-    """A learner that can be brought to an amount, again and again."""
+    """A learner that can be trained to one amount after the other."""
 
     def __call__(self, amount: int, /) -> TrainingOutcome:
-        """Bring the learner to `amount` examples or iterations in all, and validate."""
+        """Train to `amount` examples or iterations in total, and validate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One line of the log: who got how much, what it cost and what it showed.
+    """One line of the log: a learner, its amount, the cost and the result.
 
     Attributes
     ----------
     amount
-        Examples, or iterations in all, the learner now has had in one training.
+        Examples of this training, or total iterations after it.
     spent
-        Examples or iterations this allocation was charged: all of `amount` where
-        the learner starts anew each time, the difference where it carries on.
+        Examples or iterations charged: `amount` for a learner that starts anew with
+        each training, the difference for a learner that carries on.
     score, train_score
-        As in `TrainingOutcome`; `score` is None where training failed.
+        Scores as in `TrainingOutcome`; `score` is None after a failure.
     seconds
-        CPU seconds of training and validating; wall seconds until it failed.
+        CPU seconds of training and validating; after a failure, wall seconds until it.
     bound
-        The strategy's upper bound on the learner's final score, where it has one.
+        Upper bound of the strategy on the learner's final score; None without one.
     error
-        Why training failed; empty where it did not.
+        Reason of the failure; empty after a success.
     """
 
     learner: str
@@ -85,7 +85,7 @@ class Allocation:
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Read what `to_dict` gave; BadInput if it is nothing of the kind."""
+        """Read a result of `to_dict`; BadInput for any other mapping."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -98,48 +98,48 @@ Bound = Callable[[Curve], float]
 
 @dataclass(eq=False)
 class Race:
-    """Gives amounts to arms and writes down what came of it.
+    """Gives amounts to arms and logs the results.
 
     Parameters
     ----------
     arms
-        The learners by name, in the order in which ties are broken.
+        Learners by name. Of equally good learners the first wins.
     limit
-        The most that one arm can be given (the N of DAUB); None where any amount will
-        do. Requests above it are cut to it.
+        Largest amount of an arm (the N of DAUB), to which larger requests are cut; None
+        for no limit.
     least
-        The least that an arm is given: as many examples as there are classes, or some
-        learners fail. Requests below it are raised to it.
+        Smallest amount of an arm, to which smaller requests are raised. Some learners
+        fail on fewer examples than there are classes.
     carries_on
-        Whether an arm continues from its last amount (iterations), and is charged the
-        difference, or starts anew (examples).
+        True if an arm continues from its last amount and is charged the difference
+        (iterations); False if an arm starts anew with each training (examples).
     best
-        The best score there is; a loss is `best` minus the score.
+        Score of a perfect learner; a loss is `best` minus the score.
     families
-        Which family a learner is of: learners of one are alike in what they cost and
-        how they learn, so that the first can stand for those not yet trained. Who is
-        not in it is a family of its own.
+        Families by the names of learners. Learners of one family cost and learn alike,
+        so the first stands for the others until they are trained. A learner that is
+        missing here is a family of its own.
     past
-        The log of an interrupted race of the same learners, data and seed.
+        Log of an interrupted race of the same learners, data and seed.
     progress
-        Called with the race after each allocation.
+        Function called with the race after each allocation.
     jobs
-        Trainings that may run at once, where a strategy asks for several.
+        Largest number of trainings at once, if a strategy asks for several.
 
     Attributes
     ----------
     log
-        Every allocation, in the order asked for.
+        All allocations, in the order of the requests.
     curves
-        The successful allocations of each learner, in the order asked for.
+        Successful allocations of each learner, in the order of the requests.
     failed
-        The allocation that put each failed learner out.
+        Failed allocation of each learner that is out of the race.
     spent
-        Examples or iterations given so far, to all learners together.
+        Examples or iterations charged to all learners together.
     seconds
-        CPU seconds used so far, those of a continued race included.
+        CPU seconds used so far, including those of the continued race.
     left_s
-        CPU seconds the strategy may still need, by its own estimate; None if unknown.
+        CPU seconds to go, as the strategy estimates; None if unknown.
     """
 
     arms: Mapping[str, Arm]
@@ -170,7 +170,7 @@ class Race:
 
     @property
     def active(self) -> list[str]:
-        """The learners that have not failed; BadInput once there are none."""
+        """Learners that have not failed; BadInput if all have."""
         active = [name for name in self.arms if name not in self.failed]
         if not active:
             first = next(iter(self.failed.values()))
@@ -180,18 +180,18 @@ class Race:
         return active
 
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
-        """Bring a learner to an amount; what it has already had costs nothing again.
+        """Train a learner to an amount, unless it had that amount before.
 
-        An arm that carries on cannot go back: less than it has had returns its latest
-        allocation. `bound` computes, from the learner's curve with the new allocation
-        at its end, what the log then shows as its bound.
+        An arm that carries on cannot go back: a smaller amount returns its latest
+        allocation. `bound` computes the bound for the log from the learner's curve,
+        whose last point is the new allocation.
         """
         return self.train_all([(name, amount)], bound)[0]
 
     def train_all(
         self, requests: Sequence[tuple[str, int]], bound: Bound | None = None
     ) -> list[Allocation]:
-        """Do as `train` does for several learners, `jobs` of them at once."""
+        """Train several learners as `train` does, `jobs` of them at once."""
         pairs = [(name, self._possible(name, amount)) for name, amount in requests]
         new = [
             pair
@@ -209,16 +209,16 @@ class Race:
                 self._write(*pair, lambda *pair: begun[pair].result(), bound)
                 for pair in pairs
             ]
-        finally:  # who interrupts does not wait for trainings
+        finally:  # an interrupt does not wait for trainings
             pool.shutdown(wait=False, cancel_futures=True)
 
     def bound(self, name: str) -> float:
-        """Return the latest bound logged for a learner, infinite before the first."""
+        """Return the latest bound of a learner, infinite without one."""
         bound = self.curves[name][-1].bound if self.curves[name] else None
         return math.inf if bound is None else bound
 
     def loss(self, name: str) -> float:
-        """Return a learner's latest loss, infinite if it has none."""
+        """Return the latest loss of a learner, infinite without one."""
         if name in self.failed or not self.curves[name]:
             return math.inf
         score = self.curves[name][-1].score
@@ -228,14 +228,15 @@ class Race:
     def leader(self, names: Iterable[str] | None = None) -> str:
         """Return the learner with the least latest loss; of equals, the first.
 
-        Of all that have not failed, or of those among `names` if there are any.
+        Only learners that have not failed are compared, and only those of `names` if
+        any is left.
         """
         active = self.active
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
 
     def unbegun(self) -> list[str]:
-        """Return the first learner of each family none of whom has been trained."""
+        """Return the first learner of each family without a trained learner."""
         active = self.active
         begun = {self._family(name) for name in active if self.curves[name]}
         firsts: dict[str, str] = {}
@@ -244,9 +245,10 @@ class Race:
         return [name for family, name in firsts.items() if family not in begun]
 
     def like(self, name: str) -> str:
-        """Return who stands for a learner: itself once trained, else one of its family.
+        """Return the learner that stands for a learner in estimates.
 
-        Itself, too, where nobody of its family has been trained.
+        A trained learner stands for itself; for an untrained learner the first trained
+        one of its family does, if there is one.
         """
         alike = [
             other
@@ -256,7 +258,7 @@ class Race:
         return name if self.curves[name] or not alike else alike[0]
 
     def had(self, name: str) -> int:
-        """Return the amount of a learner's latest allocation, 0 before the first."""
+        """Return the amount of a learner's latest allocation, 0 without one."""
         return self.curves[name][-1].amount if self.curves[name] else 0
 
     def _family(self, name: str) -> str:
@@ -271,10 +273,10 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train, and return what came of it; a failure is in `error`.
+        """Train a learner; a failure is in `error` of the allocation.
 
-        The one place where a learner's failure is caught, whatever it is: third-party
-        code may raise anything, and it is to cost only that learner.
+        Third-party code may raise any exception. It is caught here and only here, so a
+        failure takes one learner out of the race, and no other.
         """
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
@@ -304,7 +306,7 @@ class Race:
         train: Callable[[str, int], Allocation],
         bound: Bound | None,
     ) -> Allocation:
-        """Log one request: from the past if it is there, else by training."""
+        """Log one request: take it from the past log, or train."""
         done = self.failed.get(name) or self._done.get((name, amount))
         if done is not None:
             return done
