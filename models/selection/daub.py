@@ -17,29 +17,29 @@ def daub(
 ) -> str:
     """Choose a learner by DAUB as published (Algorithm 1).
 
-    Every learner is trained on b, rb and r²b examples; then, until one has had all N,
-    the one with the largest bound gets r times as many as it last had. The bound is
-    the line through its last three validation scores, carried on to N, cut at its
-    training score. Ties go to the learner named first.
+    Every learner is trained on b, rb and r²b examples. Then the learner with the
+    largest bound gets r times its last examples, until a learner has had all N. The
+    bound extends the line through a learner's last three validation scores to N, and
+    is at most the training score. Of equals the first learner comes next.
 
-    The listing's correction of a falling curve has its two signs the wrong way round;
-    the text's "meet in the middle" is what is done here.
+    The paper's listing corrects a falling curve with its two signs swapped; this
+    function does what the paper's text says, "meet in the middle".
 
     Parameters
     ----------
     race
-        With `limit` set to N.
+        Race with `limit` set to N.
     granularity
-        The paper's b, examples of the first training.
+        Examples of the first training: the paper's b.
     ratio
-        The paper's r > 1, growth from one training to the next.
+        Growth from one training to the next, > 1: the paper's r.
     training_bound
-        Whether the training score, where the race has one, cuts the bound.
+        True to cut the bound at the training score, if the race measures one.
 
     Returns
     -------
     str
-        The learner that was trained on all N examples.
+        Learner that was trained on all N examples.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def daub(
 
 
 def train_all(race: Race) -> str:
-    """Train every learner on all there is, and name the best: what DAUB saves."""
+    """Train every learner on all examples, and return the best: the full cost."""
     limit = need_limit(race)
     race.train_all([(name, limit) for name in race.active])
     return race.leader()
@@ -77,8 +77,9 @@ def train_all(race: Race) -> str:
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
     """Bound the score at `limit` examples (DAUB, UpdateBound).
 
-    f + (N - n) f', where f' is the least-squares slope through the last three points
-    of the monotone curve; at most the training score at n, if `training_bound`.
+    The bound is f + (N - n) f', where f' is the least-squares slope through the last
+    three points of the monotone curve. With `training_bound` it is at most the training
+    score at n.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]
@@ -90,7 +91,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
 
 def monotone(scores: Sequence[float]) -> list[float]:
-    """Mend a learning curve point by point: a fall makes both its ends their mean."""
+    """Make a learning curve monotone: both ends of a fall become their mean."""
     mended: list[float] = []
     for score in scores:
         if mended and score < mended[-1]:
@@ -108,7 +109,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def whole(amount: float) -> int:
-    """Round up to whole examples, but not for a product's rounding error."""
+    """Round up to whole examples, ignoring the rounding error of a product."""
     return math.ceil(amount - 1e-9 * amount)
 
 

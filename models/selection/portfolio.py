@@ -1,7 +1,7 @@
 """Portfolios: the learner settings that `learner = "auto"` chooses from.
 
-A setting is what a project's `[learner]` table would hold, so the chosen one can be
-written down as plain data and made again.
+A setting has the form of a project's `[learner]` table, so the chosen setting can be
+stored as plain data.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ from .learners import Task, make_learner
 
 Setting = dict[str, Any]
 
-# Every one has a compiled form. Of equals, the one named first wins, so the cheaper
-# to evaluate come first; the first of each class begins the race for its others.
+# All have a compiled form. Of equals the first setting wins, so settings that are cheap
+# to evaluate come first. The first setting of each class stands for its class.
 SERVABLE: Mapping[str, Setting] = {
     "prior": {"name": "prior"},
     "naive bayes": {"name": "naive_bayes"},
@@ -63,8 +63,8 @@ SERVABLE: Mapping[str, Setting] = {
 
 _LIGHTGBM: Setting = {"name": "lightgbm:LGBMClassifier", "n_jobs": 1, "verbose": -1}
 
-# These have a compiled form too, but need a library that may be missing. One thread,
-# as all others have: what a learner costs in a race is its processor seconds.
+# These settings need a library that may be missing. They use one thread, as all others
+# do: a race compares CPU seconds.
 BOOSTED: Mapping[str, Setting] = {
     "lightgbm": _LIGHTGBM,
     "lightgbm, wide": {**_LIGHTGBM, "num_leaves": 127},
@@ -72,7 +72,7 @@ BOOSTED: Mapping[str, Setting] = {
 }
 
 
-# The same for numbers.
+# Settings for numbers as targets.
 NUMBERS: Mapping[str, Setting] = {
     "mean": {"name": "mean"},
     "linear": {"name": "linear"},
@@ -121,10 +121,10 @@ _PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] 
 
 
 def installed(task: Task = "classes") -> dict[str, Setting]:
-    """Return the settings that `learner = "auto"` races here.
+    """Return the settings that `learner = "auto"` races with the installed libraries.
 
-    Those of `SERVABLE` or, for numbers, `NUMBERS`; and those of `BOOSTED` or
-    `BOOSTED_NUMBERS` whose library is installed.
+    These are `SERVABLE` or, for numbers, `NUMBERS`, and the settings of `BOOSTED` or
+    `BOOSTED_NUMBERS` with an installed library.
     """
     always, others = _PORTFOLIOS[task]
     boosted = {
@@ -138,7 +138,7 @@ def installed(task: Task = "classes") -> dict[str, Setting]:
 def make_portfolio(
     settings: Mapping[str, Setting], seed: int, task: Task = "classes"
 ) -> dict[str, Any]:
-    """Make unfitted learners from settings; BadInput names the one that is wrong."""
+    """Make unfitted learners from settings; BadInput names a wrong setting."""
     if not settings:
         raise BadInput("a portfolio holds no settings; at least 1 is needed")
     learners = {}

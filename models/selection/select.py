@@ -1,4 +1,4 @@
-"""Choose a learner: the small interface over races, strategies and measures."""
+"""Choose among learners by a race: `select` and `select_by_iterations`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -25,33 +25,33 @@ Strategy = Callable[[Race], str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """What a race between learners came to.
+    """The result of a race between learners.
 
     Attributes
     ----------
     name
-        The chosen learner.
+        Chosen learner.
     model
-        Its fitted estimator: on the training rows of the division, or on all rows
-        where k folds were used. None where it was not asked for, and where that
-        training failed; see `error`.
+        Fitted estimator of the chosen learner, trained on the training rows of the
+        division, or after k folds on all rows. None without `refit`, and if this
+        training failed (see `error`).
     score
-        Its validation score; larger is better.
+        Validation score of the chosen learner; larger is better.
     amount
-        Examples, or iterations, the chosen learner was trained on.
+        Examples, or iterations, of the chosen learner's last training.
     log
-        Every allocation in order; `[line.to_dict() for line in log]` is plain data.
+        All allocations in order; `[line.to_dict() for line in log]` is plain data.
     curves
-        Each learner's allocations, learning curve and bounds in one; no failed ones.
+        Allocations of each learner that has not failed: its learning curve and bounds.
     failed
-        Why a learner is out, by name.
+        Reason of each failure, by learner.
     seconds
         CPU seconds of the race.
     full_s
-        CPU seconds that training every learner once on everything would take: measured
-        where the race did it, extrapolated where not.
+        CPU seconds of training every learner once on everything: measured for
+        learners that the race trained on everything, extrapolated for the others.
     error
-        Why there is no model; empty where there is one.
+        Reason why `model` is missing after a failed training; else empty.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Selection:
 
 
 def usual_budget(race: Race) -> int:
-    """Return N ceil(log2 n), a budget with which halving's last arms come to N."""
+    """Return N ceil(log2 n): with this budget the last arms of halving get all N."""
     arms = len(race.active)
     return max(need_limit(race), arms) * halvings(arms)
 
@@ -80,31 +80,32 @@ STRATEGIES: Mapping[str, Strategy] = {
     "halving": lambda race: successive_halving(race, budget=usual_budget(race)),
     "doubling": lambda race: doubling(race, budget=usual_budget(race)),
 }
-FROM_ONE = ("doubling",)
-MANY = 10  # classes of learners that make a portfolio, of which some suffice to begin
+FROM_ONE = ("doubling",)  # strategies that begin with one pull: for iterations only
+MANY = 10  # classes of learners from which on one learner of each class begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """How a race is run; nothing in it decides who wins.
+    """Settings of how a race runs, which do not change its result.
 
     Attributes
     ----------
     log
-        The log of an interrupted selection with the same arguments, as plain data;
-        nothing in it is trained again.
+        Log of an interrupted selection with the same arguments, as plain data. Its
+        trainings are not repeated.
     progress
-        Called with the race after every allocation: `race.log[-1]` is the newest line,
-        `race.left_s` an estimate of the seconds to go. What it raises interrupts.
+        Function called with the race after every allocation: `race.log[-1]` is the
+        newest line, `race.left_s` an estimate of the seconds to go. An exception that
+        the function raises ends the race.
     jobs
-        Worker processes. With more than 1, trainings a strategy asks for at once run
-        side by side; with 1 and no `limit_s`, everything runs in this process. So does
-        a learner that cannot be pickled, unless there is a `limit_s`.
+        Worker processes. With more than 1, trainings that a strategy asks for together
+        run in parallel. With 1 and no `limit_s`, all trainings run in this process.
+        Without `limit_s`, a learner that cannot be pickled trains in this process, too.
     limit_s
-        Wall seconds a single training may take before it is stopped and its learner
-        out; trainings then run in a process of their own, and a learner that cannot be
-        pickled is out. The winner's last training has so long, too: one that fails
-        costs the model, not the result.
+        Wall seconds of one training, after which it is stopped and its learner is out
+        of the race. Trainings then run in processes of their own, and a learner that
+        cannot be pickled is out. If the last training of the winner overruns, the
+        result has no model.
 
     Raises
     ------
@@ -142,47 +143,48 @@ def select(
     seed: int = 0,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
-    """Choose a near-optimal learner for a fraction of the cost of training them all.
+    """Choose a near-optimal learner for a fraction of the cost of training all.
 
     Parameters
     ----------
     learners
-        Unfitted scikit-learn estimators by name; ties go to the one named first. Of
-        ten classes or more, the first of each begins, and stands for its others.
+        Unfitted scikit-learn estimators by name; of equals the first wins. If there
+        are ten classes of estimators or more, the first estimator of each class begins
+        and stands for the others of its class until they are trained.
     X, y
         (N, D) rows and (N,) targets.
     strategy
-        What allocates examples: a name in `STRATEGIES`, or any function of a race, such
-        as one of those with its parameters filled in (`partial(daub, ratio=2.0)`).
+        Function that allocates examples: a name in `STRATEGIES`, or any function of a
+        race, such as a strategy with other parameters (`partial(daub, ratio=2.0)`).
     measure
-        A name in `scores.SCORES`, or a score of one's own. Targets are numbers by
-        "r2" (1 - squared error / that of the mean, not below 0), "mae" (1 - absolute
-        error / that of the median, not below 0) and "squared_error", classes by all
-        others.
+        Name in `validation_scores.SCORES`, or a `Score`. For "r2" (1 - squared error /
+        squared error of the mean, not below 0), "mae" (1 - absolute error / absolute
+        error of the median, not below 0) and "squared_error" targets are numbers; for
+        all others classes.
     validation
-        A share to hold out, a number of folds, or (X, y) to validate on.
+        Share of the rows to hold out, number of folds, or validation rows (X, y).
     scored
-        How many rows trained on give the training score, which DAUB's published bound
-        uses: None for all of them, 0 for no training score.
+        Number of training rows for the training score, which DAUB's published bound
+        uses: None for all rows, 0 for no training score.
     least_valid
-        Validate a training on n examples on the first max(least_valid, 4 n) validation
-        rows, drawn fairly; None for always all. 2,000 makes the first trainings of a
-        race much cheaper.
+        A training on n examples is validated on the first max(least_valid, 4 n)
+        validation rows, in random order; None for all rows. 2,000 makes the first
+        trainings of a race much cheaper.
     refit
-        Whether the winner's fitted estimator is wanted.
+        True to return the winner's fitted estimator.
     seed
-        Of the division, the draws and the learners. With the same seed and learners,
-        strategies that count examples repeat themselves exactly; `gain_per_second`
-        does so as far as the measured seconds do, or the log of an earlier run does.
+        Seed of the division, the draws and the learners. With the same seed and
+        learners, strategies that count examples repeat themselves exactly;
+        `gain_per_second` does if the measured seconds are the same, as from a log.
     running
-        Where trainings run, for how long, and what they continue.
+        Processes, time limit and log of the race.
 
     Raises
     ------
     BadInput
         If there are no learners, the strategy is unknown or needs iterations, y holds
-        one class, the validation rows hold a class the training rows do not, a
-        parameter is out of range, the log is another selection's, or every learner
+        one class, the validation rows hold a class that the training rows lack, a
+        parameter is out of range, the log is of another selection, or every learner
         fails.
 
     Examples
@@ -230,17 +232,17 @@ def select_by_iterations(
     seed: int = 0,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
-    """Choose among learners that carry on: iterations on all rows are what is given.
+    """Choose among iterative learners: the race gives iterations, on all rows.
 
     Parameters
     ----------
     learners
         Estimators with `partial_fit` (an iteration is one batch), or with `warm_start`
-        and `n_estimators` or `max_iter` (an iteration is one of those).
+        and `n_estimators` or `max_iter` (an iteration raises that parameter by one).
     iterations
-        The most that a learner may get.
+        Largest number of iterations of a learner.
     batch
-        Rows per iteration of a learner with `partial_fit`; None for all of them.
+        Rows per iteration of a learner with `partial_fit`; None for all rows.
     X, y, strategy, measure, validation, scored, seed, running
         As for `select`; without folds.
 
@@ -273,7 +275,7 @@ def _run(
     *,
     refit: bool = True,
 ) -> Selection:
-    """Run a race where it is to run: in this process, or in processes of their own."""
+    """Run a race in this process, or its trainings in processes of their own."""
     in_processes = running.jobs > 1 or running.limit_s is not None
     placing = (
         isolated(arms, jobs=running.jobs, limit_s=running.limit_s)
@@ -311,9 +313,10 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Learners of one class are a family, in a portfolio of many classes.
+    """Return the family of each learner: its class, if there are `MANY` classes.
 
-    A few classes in many settings are a search for settings: these are not alike.
+    A few classes in many settings are a search for settings, where learners of one
+    class differ; then there are no families.
     """
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
@@ -322,21 +325,21 @@ def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
-    """Return the winner's model, or None and why not: the race is not lost by it."""
+    """Return the winner's model, or None and the reason of its failure."""
     try:
         return arm.model(amount), ""
-    except Exception as error:  # the learner's own, whatever it is
+    except Exception as error:  # a learner may raise anything
         return None, f"{type(error).__name__}: {error}"
 
 
 def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name; a function is one itself.
+    """Return a strategy by its name; a function is returned as it is.
 
     Raises
     ------
     BadInput
-        If there is none of that name (it lists those there are), or it begins with one
-        pull and examples are to be given.
+        If the name is unknown (the message lists all names), or the strategy begins
+        with one pull and the race gives examples.
     """
     if not isinstance(name, str):
         return name
@@ -351,9 +354,9 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
 
 
 def _full_seconds(race: Race) -> float:
-    """Estimate the CPU seconds of giving every learner the race's limit, once.
+    """Estimate the CPU seconds of training every learner once on the race's limit.
 
-    One that was never trained counts as one of its family.
+    A learner that was never trained counts like the one that stands for it.
     """
     assert race.limit is not None
     points = [measured(race, race.like(name)) for name in race.active]

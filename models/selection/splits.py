@@ -1,8 +1,8 @@
-"""Which rows a learner is trained on and which validate it.
+"""Division of rows into training rows and validation rows.
 
-Training rows are put in one order once; a draw of n examples is its first n rows, so
-draws are nested and every learner sees the same ones. With classes, each prefix holds
-every class and keeps their shares to within one row.
+Training rows get one order. A draw of n examples is the first n rows of this order, so
+draws are nested and every learner sees the same draws. A draw holds every class, and
+keeps the shares of classes to within one row.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Split:
     Attributes
     ----------
     X, y
-        Training rows, (N, D) and (N,), in the order in which they are drawn.
+        Training rows, (N, D) and (N,), in the order of draws.
     X_valid, y_valid
-        Validation rows, in such an order too.
+        Validation rows, (M, D) and (M,), in the order of draws.
     """
 
     X: NDArray[Any]
@@ -32,7 +32,7 @@ class Split:
     y_valid: NDArray[Any]
 
     def first(self, train: int | None, valid: int | None) -> "Split":
-        """Give the first so many rows of each side, all of them for None."""
+        """Return the first `train` and `valid` rows of the two sides; None for all."""
         return Split(
             self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
         )
@@ -43,9 +43,9 @@ def nested_order(
 ) -> NDArray[np.int64]:
     """Order the rows so that every prefix is a fair draw.
 
-    With `labels`, the first K rows hold each of the K classes once, and any prefix
-    holds each class within one row of its share: the i-th of a class's n_k rows, in
-    random order, sorts at i / n_k.
+    With `labels`, the first K rows hold each of the K classes once, and every prefix
+    holds each class to within one row of its share. The i-th of the n_k rows of a
+    class, in random order, gets the sort key i / n_k.
     """
     order = rng.permutation(len(y))
     if not labels:
@@ -62,18 +62,18 @@ def split(
     labels: bool = True,
     seed: int = 0,
 ) -> tuple[Split, ...]:
-    """Divide the data into what trains and what validates.
+    """Divide the data into training rows and validation rows.
 
     Parameters
     ----------
     validation
-        A share in (0, 1) of each class to hold out, a number of folds of at least 2,
-        or the validation rows and their targets.
+        Share in (0, 1) of each class to hold out, number of folds >= 2, or validation
+        rows and their targets.
 
     Raises
     ------
     BadInput
-        If X and y differ in length, there is but one class, the validation rows hold a
+        If X and y differ in length, there is only one class, the validation rows hold a
         class that no training row has, or a side would be empty.
     """
     X, y = np.asarray(X), np.asarray(y)
@@ -101,7 +101,7 @@ def split(
 
 
 def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each row: how many of its class stand before it, and how many there are."""
+    """Return each row's rank within its class, and the size of its class."""
     _, code, counts = np.unique(y, return_inverse=True, return_counts=True)
     grouped = np.argsort(code, kind="stable")
     rank = np.empty(len(y), dtype=np.int64)
@@ -112,10 +112,10 @@ def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _held(
     y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
 ) -> list[NDArray[np.bool_]]:
-    """Masks of the validation rows, one per division."""
+    """Return masks of the validation rows, one per division."""
     order = rng.permutation(len(y))
     if isinstance(validation, int) and 2 <= validation <= len(y):
-        if labels:  # dealt class by class, so that each fold gets its share of each
+        if labels:  # rows are dealt class by class, so each fold gets a fair share
             order = order[np.argsort(y[order], kind="stable")]
         fold = np.empty(len(y), dtype=np.int64)
         fold[order] = np.arange(len(y)) % validation

@@ -1,4 +1,4 @@
-"""Successive Halving: give every arm a little, keep the better half, repeat."""
+"""Successive Halving: give every arm a few pulls, keep the better half, repeat."""
 
 import math
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give every arm budget / n pulls; return the one with the least loss.
+    """Give every arm budget / n pulls; return the arm with the least loss.
 
-    The baseline of SH; observes n losses.
+    This is the baseline of SH. It observes n losses.
 
     Raises
     ------
@@ -29,15 +29,16 @@ def successive_halving(race: Race, *, budget: int) -> str:
     """Choose an arm by Successive Halving with a fixed budget (SH, Figure 3).
 
     In each of ceil(log2 n) rounds the remaining arms share an equal part of the
-    budget, and the better half, rounded down, goes on. Observes at most 2n + 1 losses
-    and, where arms carry on, gives at most `budget` pulls. Returns the arm with the
-    least limiting loss if budget > 2 ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)),
-    v ascending limits and g the envelope of their convergence (Theorem 1).
+    budget, and the better half, rounded down, goes on. The function observes at most
+    2n + 1 losses; if arms carry on, it gives at most `budget` pulls. It returns the arm
+    with the least limiting loss if
+    budget > 2 ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)), where v are the
+    ascending limits and g is the envelope of their convergence (Theorem 1).
 
     Parameters
     ----------
     budget
-        The paper's B, pulls in all; at least n ceil(log2 n).
+        Total pulls, at least n ceil(log2 n): the paper's B.
 
     Raises
     ------
@@ -63,21 +64,21 @@ def doubling(
 ) -> str:
     """Run a fixed-budget strategy with a budget that doubles until `budget` is spent.
 
-    Progress is reused from run to run, so no more than twice the pulls that the last
-    run needed are given in all (SH, section 3). The paper starts at n pulls, which
-    gives no arm a pull in the first round; here the first run gives each one.
+    Each run continues the arms of the run before, so all runs together take at most
+    twice the pulls of the last run (SH, section 3). The paper's first budget, n pulls,
+    gives no arm a pull in the first round; here the first budget gives each arm one.
 
     Parameters
     ----------
     budget
-        Pulls in all. A run that might exceed it is not begun.
+        Total pulls. A run that might exceed them is not started.
     strategy
-        Called as ``strategy(race, budget=...)``.
+        Function called as ``strategy(race, budget=...)``.
 
     Raises
     ------
     BadInput
-        If `budget` does not pay for the first run.
+        If `budget` is too small for the first run.
     """
     arms = len(race.active)
     now = arms * halvings(arms)
@@ -93,7 +94,7 @@ def doubling(
 
 
 def halvings(arms: int) -> int:
-    """Return ceil(log2 n), the rounds that leave one arm; 1 for a single arm."""
+    """Return ceil(log2 n), the number of rounds until one arm is left; at least 1."""
     return max(math.ceil(math.log2(arms)), 1)
 
 

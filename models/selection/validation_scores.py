@@ -1,4 +1,4 @@
-"""Validation scores: how good a trained learner is, larger being better."""
+"""Validation scores of learners, by name; larger is better."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ Scorer = Callable[[Any, Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One validation score.
+    """A validation score.
 
     Attributes
     ----------
     scorer
-        A function (fitted estimator, X, y) -> score that can be pickled, or its name in
+        Function (fitted estimator, X, y) -> score that can be pickled, or a name in
         scikit-learn; larger is better.
     best
-        The score of a perfect learner; no bound need be above it.
+        Score of a perfect learner.
     labels
-        Whether the targets are classes (and draws keep their shares).
+        True for classes as targets (draws keep their shares), False for numbers.
     """
 
     scorer: str | Scorer
@@ -42,7 +42,7 @@ class Score:
 
 
 def _auc(model: Any, X: Any, y: Any) -> float:
-    """Area under the curves, of probabilities or of margins where there are none."""
+    """Return the area under the curves of probabilities, or of decision functions."""
     if hasattr(model, "predict_proba"):
         scores = model.predict_proba(X)
     else:
@@ -52,16 +52,16 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    """Share of squared deviation that is explained; nothing where it is none.
+    """Return the explained share of squared deviation, at least 0.
 
-    A learner whose first answers are a thousandfold off would else make all others
-    look alike, to a strategy that reckons with what errors fall by.
+    Without this floor, one learner that is off a thousandfold at first would make all
+    others look alike to a strategy that compares how errors fall.
     """
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """Share of absolute deviation, likewise."""
+    """Return the explained share of absolute deviation, at least 0, as `_r2` does."""
     return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 
@@ -80,7 +80,7 @@ SCORES = {
 
 
 def find_score(measure: str | Score) -> Score:
-    """Look a score up by name, one itself is it; BadInput names the nearest one."""
+    """Return a score by its name, or the `Score` given; BadInput names the nearest."""
     if isinstance(measure, Score):
         return measure
     if measure not in SCORES:
