@@ -1,50 +1,52 @@
-"""A race by measured seconds: who may be expected to win most per second comes next.
+"""A race by measured seconds: the best expected gain per second comes next.
 
 DAUB counts examples and assumes that cost grows at least linearly with them. But
-learners differ more than a hundredfold in what a training costs, and many cost nearly
-as much on 50 rows as on 5,000. Here cheap learners are trained on everything at once,
-which shows how errors fall on these data; dear ones only if they are likely to win.
+learners differ more than a hundredfold in the cost of a training, and many cost nearly
+as much on 50 rows as on 5,000. So this race trains cheap learners on everything at
+once, learns from them how errors fall on these data, and trains a dear learner only if
+the learner is likely to win.
 
 The rule
 --------
-A learner that has had n of N examples with score s has the log error e = log(1 - s),
-where 1 stands for the best score there is. Its own slope says next to nothing about
-what the rest will bring, but what the others' log errors fell by between n and N does.
+A learner with score s after n of N examples has the log error e = log(1 - s), where 1
+stands for the best possible score. The learner's own slope says next to nothing about
+its error at N; the falls of other learners' log errors between n and N do.
 
-*Fall.* Its mean is that of the k learners that have had N. Its variance is theirs, with
-`FEW` more learners added that differ as powers of n do whose exponents have the
-deviation `spread`::
+*Fall.* The expected fall is the mean fall of the k learners that have had N. The
+variance includes `FEW` imaginary learners, whose errors are powers of n with exponents
+of the deviation `spread`::
 
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
-*Gain.* Were it logistic (some learners fall much more than most), with m the mean of a
-learner's log error at N, d its scale and B the least error of any learner, the log
-error is expected to come below log B by d log(1 + exp z), and the error below B by::
+*Gain.* Take the log error at N as logistic (some learners fall much more than most),
+with mean m and scale d. Let B be the least error of any learner. Then the log error is
+expected to come below log B by d log(1 + exp z), and the error below B by::
 
     G = B (1 - exp(-d log(1 + exp z))),    z = (log B - m) / d
 
-*Next.* The largest G per second of its next training comes next, of those with
-G > worth T / S, where T is what its training on all N will take (`cost_at`) and S what
-it took to begin. Until `FEW` learners have had N, the cheapest training comes next. A
-measure without end, such as the squared error, is counted in its median at the start.
+*Next.* A learner may train if G > worth T / S, where T is the time of its training on
+all N (`cost_at`) and S is the time of the first trainings. Of these learners, the one
+with the largest G per second of its next training trains next. Until `FEW` learners
+have had N, the learner with the cheapest training does. The unit of an unbounded score,
+such as the squared error, is its median at the start.
 
 *Step.* A learner's next training takes at most `GROWTH` times as long as its last, by
-the line through its last two, and has at most `FAR` times the examples, unless three
-trainings show how its cost grows. So one flat stretch is not taken for a flat curve.
+the line through its last two trainings. It has at most `FAR` times the examples, until
+three trainings show how the cost grows: one flat stretch may not be a flat curve.
 
-*End.* All of it, with what the leader still needs to have all N, takes at most the
-share `SAFE` of what halving by 3 would by the costs seen so far: all learners on
-N / 3^r examples, the third of them with the least expected errors at N on three times
-as many, and so on. But `SHORT_S`, and `STAY` times what it took to begin, are always
-allowed, so that a race in which beginning is dear does not end there. The leader is
-then trained on N and, if it still leads, is the answer.
+*End.* The race, with the leader's training on N, takes at most the share `SAFE` of
+halving by 3 at the costs seen so far: all learners train on N / 3^r examples, then the
+third with the least expected errors at N on three times as many, and so on. A race may
+always take `SHORT_S`, and `STAY` times the first trainings, so that a race with dear
+first trainings does not end there. Then the leader trains on N. If the leader still
+leads, it is the answer.
 
-*Variants.* Of learners of one family only the first begins. The others wait until
-nobody else is worth training; until then each counts as what its first was before N.
+*Variants.* Only the first learner of a family begins. The others wait until no other
+learner is worth a training. Until then each counts like the first before N.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -55,42 +57,41 @@ from polydom.features.errors import BadInput
 from .daub import need_limit
 from .race import Allocation, Curve, Race
 
-BEGIN = 50  # examples of first trainings: boosting needs more than 40 for its first cut
-FEW = 5  # learners that have had N before any is judged by them: a mean of fewer strays
-GROWTH = 4  # so that a learner's trainings together cost at most 4/3 of its last
-FAR = 8  # times the examples seen: further, two points of a cost curve mislead
-THIRD = 3  # of the halving that no race is to be slower than
-# Of its seconds: they are extrapolated, and the last training may take longer.
-SAFE = 0.9
-SHORT_S = 1.0  # a race that nobody minds
-STAY = 3  # times the seconds to begin: who began on 50 examples has shown little
-LEAST_ERROR = 1e-4  # no validation set tells less from 0, and logarithms are finite
+BEGIN = 50  # examples of first trainings: boosting needs more than 40 for a first split
+FEW = 5  # learners that must have had N before falls are known; fewer have a poor mean
+GROWTH = 4  # all trainings of a learner together then cost at most 4/3 of its last
+FAR = 8  # growth in examples: two points of a cost curve mislead further away
+THIRD = 3  # of halving, the limit of a race's time
+SAFE = 0.9  # below 1: the limit is extrapolated, and the last training may take longer
+SHORT_S = 1.0  # a race this short needs no limit
+STAY = 3  # times the first trainings: 50 examples say little about a learner
+LEAST_ERROR = 1e-4  # validation sets tell no smaller error from 0; keeps logs finite
 
-# Examples in all, and the seconds from nothing to them.
-Points = Sequence[tuple[int, float]]
-Fall = tuple[float, float]  # of a log error on the way to N: mean and deviation
+Points = Sequence[tuple[int, float]]  # examples, and CPU seconds from nothing to them
+Fall = tuple[float, float]  # of a log error from n to N: mean and deviation
+Falls = Mapping[int, Fall | None]  # by n; None where too few learners have had N
 
 
 def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07) -> str:
-    """Choose a learner by what each may be expected to win per second.
+    """Choose a learner by the expected gain per second of each.
 
     The rule is at the top of this module.
 
     Parameters
     ----------
     race
-        With `limit` set to N.
+        Race with `limit` set to N.
     worth
-        What seconds as many as it took to begin must be expected to win, in units of
-        the score (of its median at the start, where it does not end at 1), >= 0; 0
-        counts no seconds.
+        Gain that justifies as many seconds as the first trainings took, in units of the
+        score (of an unbounded score, of its median at the start), >= 0. With 0, time
+        does not count.
     spread
-        Deviation of the powers of n that learners' errors fall by, > 0.
+        Deviation of the exponents with which learners' errors fall, > 0.
 
     Returns
     -------
     str
-        A learner that was trained on all N examples.
+        Learner that was trained on all N examples.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07)
     race.train_all([(name, first) for name in race.unbegun()])
     rule = _Rule(race, limit, worth, spread, race.seconds, _unit(race))
     while True:
-        if new := race.unbegun():  # all that began of a family have failed
+        if new := race.unbegun():  # all begun learners of a family have failed
             race.train_all([(name, first) for name in new])
             continue
         steps = rule.steps(begun=True)
@@ -124,7 +125,7 @@ def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07)
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A training that may be worth its seconds."""
+    """A possible next training."""
 
     name: str
     amount: int
@@ -133,14 +134,14 @@ class _Step:
 
     @property
     def rate(self) -> tuple[float, float]:
-        """Gain per second, and what is cheaper first where gains are unknown."""
+        """Sort key: gain per second; if gains are unknown, the cheaper training."""
         rate = self.gain / self.seconds if self.seconds > 0 else math.inf
         return rate, -self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Who may still win, at what price."""
+    """The rule for one race: which learners may still win, and at what cost."""
 
     race: Race
     limit: int
@@ -152,23 +153,22 @@ class _Rule:
     def steps(self, *, begun: bool) -> list[_Step]:
         """List the next trainings that are worth their seconds.
 
-        Of learners that have begun, or of those that wait.
+        With `begun`, of learners that have been trained; else of the other learners.
         """
-        unspent_s, least = self.unspent_s(), self._least_error()
-        falls: dict[int, Fall | None] = {}
+        unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
         for name in self.race.active:
             if bool(self.race.curves[name]) != begun or not self._open(name):
                 continue
             step, full_s = self._step(name, least, falls)
-            price_s = self.worth * self.unit * full_s
-            worthwhile = step.gain * self.begin_s > price_s or self.begin_s == 0
+            needed = self.worth * self.unit * full_s
+            worthwhile = step.gain * self.begin_s > needed or self.begin_s == 0
             if step.gain > 0 and worthwhile and step.seconds <= unspent_s:
                 steps.append(step)
         return steps
 
     def unspent_s(self) -> float:
-        """Return the seconds that may go to others than the leader."""
+        """Return the seconds left for learners other than the leader."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
         least_s = max(STAY * self.begin_s + own_s, SHORT_S)
@@ -176,11 +176,11 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate what halving by 3 would take, were expected errors its order.
+        """Estimate the seconds of halving by 3, which keeps the least expected errors.
 
-        Not the standing: who has had N stands above the dear, which have had little.
+        Latest errors would favour learners that have had N over dear ones.
         """
-        falls: dict[int, Fall | None] = {}
+        falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
         total_s = 0.0
@@ -190,16 +190,16 @@ class _Rule:
             arms = arms[: math.ceil(len(arms) / THIRD)]
         return total_s
 
-    def _expected(self, name: str, falls: dict[int, Fall | None]) -> float:
-        """Return the log error that is expected at N, as far as falls are known."""
+    def _expected(self, name: str, falls: Falls) -> float:
+        """Return the expected log error at N; the latest where falls are unknown."""
         line = self.race.curves[self.race.like(name)][-1]
         if line.amount == self.limit:
             return self._log_error(line)
-        fall = self._known_fall(line.amount, falls)
+        fall = falls[line.amount]
         return self._log_error(line) - (fall[0] if fall else 0.0)
 
     def left_s(self, steps: Sequence[_Step]) -> float:
-        """Estimate the seconds to go, were every such step taken to the end."""
+        """Estimate the seconds to go if all learners of `steps` train on all N."""
         full_s = {step.name: self._full_s(step.name) for step in steps}
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
@@ -207,7 +207,7 @@ class _Rule:
         return own_s + min(others_s, max(self.unspent_s(), 0.0))
 
     def points(self, name: str) -> Points:
-        """Return what a learner's trainings cost, its first's where it has none."""
+        """Return the costs of the trainings of the learner that stands for this one."""
         return measured(self.race, self.race.like(name))
 
     def _open(self, name: str) -> bool:
@@ -221,9 +221,9 @@ class _Rule:
         self,
         name: str,
         least: float,
-        falls: dict[int, Fall | None],
+        falls: Falls,
     ) -> tuple[_Step, float]:
-        """Return a learner's next training, and the seconds it needs for N."""
+        """Return a learner's next training, and the seconds of its training on N."""
         points = self.points(name)
         curve = self.race.curves[self.race.like(name)]
         before = [line for line in curve if line.amount < self.limit][-1]
@@ -235,17 +235,18 @@ class _Rule:
             seconds = next(s for n, s in points if n == amount)
         if self.race.carries_on and self.race.curves[name]:
             seconds -= points[-1][1]
-        fall = self._known_fall(before.amount, falls)
+        fall = falls[before.amount]
         gain = expected_gain(self._log_error(before), fall, least)
         return _Step(name, amount, gain, seconds), cost_at(points, self.limit)
 
     def _least_error(self) -> float:
         return max(self.race.loss(self.race.leader()), LEAST_ERROR * self.unit)
 
-    def _known_fall(self, amount: int, falls: dict[int, Fall | None]) -> Fall | None:
-        if amount not in falls:
-            falls[amount] = self._fall(amount)
-        return falls[amount]
+    def _falls(self) -> Falls:
+        """Return the falls from all amounts of the race's curves."""
+        curves = self.race.curves.values()
+        amounts = {line.amount for curve in curves for line in curve}
+        return {n: self._fall(n) for n in amounts if n < self.limit}
 
     def _fall(self, amount: int) -> Fall | None:
         """Return mean and deviation of falls from `amount` to N, None if unknown."""
@@ -272,7 +273,7 @@ class _Rule:
         return math.log(max(self.race.best - line.score, LEAST_ERROR * self.unit))
 
     def _log_error_at(self, curve: Curve, amount: int) -> float:
-        """Read a curve between its points: straight on log-log axes."""
+        """Interpolate a curve linearly on log-log axes."""
         right = next(k for k, line in enumerate(curve) if line.amount >= amount)
         if curve[right].amount == amount:
             return self._log_error(curve[right])
@@ -284,23 +285,23 @@ class _Rule:
 
 
 def _unit(race: Race) -> float:
-    """Return what scores are counted in: 1 for those that end at 1."""
+    """Return the unit of scores: 1 for scores up to 1, else the median loss."""
     losses = [race.loss(name) for name in race.active if race.curves[name]]
     return 1.0 if race.best > 0 or not losses else median(losses) or 1.0
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return by how much an error is expected to come below `least`: G.
+    """Return the expected gain G: by how much a learner's error falls below `least`.
 
     Parameters
     ----------
     log_error
-        Of the learner now.
+        Log error of the learner now.
     fall
-        Mean and deviation, > 0, of what it will fall by; None for unknown, which
-        may win anything.
+        Mean and deviation, > 0, of its fall; None for an unknown fall, whose gain is
+        infinite.
     least
-        The error to come below, > 0.
+        Least error of any learner, > 0.
     """
     if fall is None:
         return math.inf
@@ -311,7 +312,7 @@ def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
 
 
 def measured(race: Race, name: str) -> Points:
-    """Return what a learner's trainings cost, from nothing to each amount."""
+    """Return the costs of a learner's trainings, from nothing to each amount."""
     points, total_s = [], 0.0
     for line in race.curves[name]:
         total_s = total_s + line.seconds if race.carries_on else line.seconds
@@ -320,11 +321,11 @@ def measured(race: Race, name: str) -> Points:
 
 
 def next_amount(points: Points, limit: int) -> int:
-    """Return the examples of a learner's next training, of `limit` in all.
+    """Return the examples of a learner's next training, at most `limit`.
 
-    At most `GROWTH` times as dear as its last; but twice the examples are always
-    allowed, and at most `FAR` times while it has had fewer than three trainings. From
-    more than half of N it goes to N.
+    The training takes at most `GROWTH` times as long as the last, but may always have
+    twice the examples. Before its third training a learner gets at most `FAR` times the
+    examples. From more than half of N a learner goes to N.
     """
     n, seconds = points[-1]
     slope = _slope(points)
@@ -335,11 +336,11 @@ def next_amount(points: Points, limit: int) -> int:
 
 
 def cost_at(points: Points, amount: int) -> float:
-    """Tell the seconds from nothing to `amount` examples: read, or extrapolated.
+    """Estimate the CPU seconds from nothing to `amount` examples.
 
-    Between two trainings by the line through them, and so beyond the last two. Beyond a
-    single one as the square root of n, half-way between a cost that does not grow and
-    one in proportion. Before the first they are as many as for it.
+    Costs are linear between two trainings and beyond the last two. Beyond a single
+    training they grow with the square root of n, between constant and proportional
+    costs. Below the first training they are those of the first.
     """
     n, seconds = points[-1]
     if amount <= n:

@@ -16,8 +16,8 @@ from polydom.features.wording import listed, nearest
 from ..importers.estimators import compilable, is_regressor
 
 Task = Literal["classes", "regression"]
-# The estimator, what is put before it, and the parameters that differ from
-# scikit-learn's. Missing values are filled where the estimator refuses them.
+# Estimator, preparations before it, and parameters that differ from scikit-learn's
+# defaults. "fill" replaces missing values, for estimators that refuse them.
 Recipe = tuple[str, tuple[str, ...], dict[str, Any]]
 
 CLASSIFIERS: dict[str, Recipe] = {
@@ -57,7 +57,7 @@ CLASSIFIERS: dict[str, Recipe] = {
     "boosting": ("sklearn.ensemble:GradientBoostingClassifier", ("fill",), {}),
     "hist_boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", (), {}),
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
-    # one thread, as trainings are many at a time; and LightGBM else prints
+    # One thread, as many trainings run at once. Without verbosity -1 LightGBM prints.
     "lightgbm": ("lightgbm:LGBMClassifier", (), {"n_jobs": 1, "verbosity": -1}),
     "xgboost": ("xgboost:XGBClassifier", (), {"n_jobs": 1}),
     "lattices": ("polydom.models.lattices.estimator:LatticeEnsembleClassifier", (), {}),
@@ -67,7 +67,7 @@ CLASSIFIERS: dict[str, Recipe] = {
 REGRESSORS: dict[str, Recipe] = {
     "linear": ("sklearn.linear_model:LinearRegression", ("fill", "standardise"), {}),
     "ridge": ("sklearn.linear_model:Ridge", ("fill", "standardise"), {}),
-    # How strong they are to be depends on the unit of labels, so folds choose that.
+    # The right penalty depends on the unit of the labels, so folds choose it.
     "lasso": ("sklearn.linear_model:LassoCV", ("fill", "standardise"), {}),
     "elastic_net": ("sklearn.linear_model:ElasticNetCV", ("fill", "standardise"), {}),
     "linear_svm": ("sklearn.svm:LinearSVR", ("fill", "standardise"), {}),
@@ -90,7 +90,7 @@ WORDS: dict[Task, tuple[str, str]] = {
     "classes": ("classes", "classifier"),
     "regression": ("numbers", "regressor"),
 }
-DECISIVE = ("booster", "objective", "tree_method")
+DECISIVE = ("booster", "objective", "tree_method")  # decide which others XGBoost uses
 EXTRAS = {"lightgbm": "boosting", "xgboost": "boosting"}
 
 
@@ -102,23 +102,22 @@ def make_learner(
     Parameters
     ----------
     spec
-        A name, or a mapping with `name` and the estimator's parameters. The name is
-        one of `LEARNERS[task]` (which scale and fill their inputs as they need it) or
-        "module:Class" (which gets its inputs as they are, but for missing values that
-        it refuses: those are filled), be it scikit-learn's, LightGBM's or XGBoost's.
+        A name, or a mapping with `name` and parameters of the estimator. The name is
+        one of `LEARNERS[task]`, which scale and fill their inputs as needed, or
+        "module:Class" of scikit-learn, LightGBM or XGBoost, which gets its inputs
+        unchanged; only missing values that the class refuses are filled.
     seed
-        Becomes `random_state` where there is one and the spec gives none.
+        Value of a `random_state` parameter that the spec does not give.
     task
-        What labels are: "classes" of a classifier, or "regression", numbers of a
-        regressor.
+        "classes" for a classifier, "regression" for a regressor.
 
     Raises
     ------
     BadProject
-        If the name or a parameter is unknown (the nearest known one is named), the
-        learner is for the other task, or a parameter's value is refused by it.
+        If the name or a parameter is unknown (the message names the nearest known one),
+        the learner is for the other task, or the estimator refuses a parameter's value.
     BadModel
-        If the estimator has no compiled form; the message lists what has.
+        If the estimator has no compiled form; the message lists the classes that have.
     """
     parameters: dict[str, Any] = {"name": spec} if isinstance(spec, str) else dict(spec)
     name = parameters.pop("name", None)
@@ -169,7 +168,7 @@ def _of_the_other(name: str, task: Task) -> BadProject:
 
 
 def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
-    """Learners by what they may be called: their name, or that of their class."""
+    """Map all texts that may stand for a learner, class names too, to its name."""
     names = {name: name for name in known}
     for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
@@ -184,18 +183,18 @@ def describe_learner(estimator: Any) -> dict[str, Any]:
     Parameters
     ----------
     estimator
-        Of a class that has a compiled form, but no Pipeline.
+        Estimator of a class with a compiled form; not a Pipeline.
 
     Returns
     -------
-    "module:Class" as `name`, and the parameters that are not the class's own defaults.
+    "module:Class" as `name`, and the parameters that differ from the class's defaults.
 
     Raises
     ------
     BadModel
-        If it has no compiled form, or is a Pipeline.
+        If the estimator has no compiled form, or is a Pipeline.
     BadProject
-        If a parameter is no number, text or list of these, and so cannot be written.
+        If a parameter is not a number, a text or a list of these.
     """
     path = compilable(estimator)
     if path is None:
@@ -211,7 +210,7 @@ def describe_learner(estimator: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Write a parameter's value as plain data."""
+    """Convert a parameter's value to plain data."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -227,7 +226,7 @@ def _plain(name: str, value: Any) -> Any:
 def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> Any:
     made = _class(path)
     known = inspect.signature(made).parameters
-    # LightGBM and XGBoost take parameters that their classes do not name
+    # LightGBM and XGBoost take parameters that their constructors do not name.
     open_ = any(one.kind is one.VAR_KEYWORD for one in known.values())
     names = _more_names(made) if open_ else {*known}
     unknown = [parameter for parameter in parameters if parameter not in names]
@@ -244,7 +243,7 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
     if "random_state" in names:
         parameters.setdefault("random_state", seed)
     if path.startswith("lightgbm:") and not {"verbose", "verbosity"} & set(parameters):
-        parameters["verbose"] = -1  # else it writes lines for every training
+        parameters["verbose"] = -1  # LightGBM prints for every training otherwise
     estimator = made(**parameters)
     if not hasattr(estimator, "_parameter_constraints"):
         return estimator
@@ -256,7 +255,7 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
 
 
 def _more_names(made: Any) -> set[str]:
-    """Names of parameters of LightGBM, aliases too, or of XGBoost's own class."""
+    """Return the parameter names of LightGBM, with aliases, or of XGBoost's class."""
     names = {*made().get_params()}
     if made.__module__.startswith("lightgbm."):
         from lightgbm.basic import _ConfigAliases
@@ -267,14 +266,16 @@ def _more_names(made: Any) -> set[str]:
 
 
 def _unused(made: Any, parameters: Mapping[str, Any], names: set[str]) -> list[str]:
-    """Find the parameters that XGBoost says it does not use, in a fit of two rows."""
+    """Fit XGBoost on two rows, and return the parameters that it reports as unused."""
     more = {key: one for key, one in parameters.items() if key not in names}
-    # Which there are depends on these.
+    # These parameters decide which others XGBoost uses.
     more |= {key: parameters[key] for key in DECISIVE if key in parameters}
     probe = made(**more, n_estimators=1, verbosity=1, n_jobs=1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        with suppress(ValueError, TypeError):  # of a value, which the training tells
+        with suppress(
+            ValueError, TypeError
+        ):  # a wrong value shows in the real training
             probe.fit([[0.0], [1.0]], [0, 1])
     texts = " ".join(str(one.message) for one in said)
     unused = re.findall(r"Parameters: \{ (.*?) \} are not used", texts)
