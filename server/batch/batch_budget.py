@@ -9,7 +9,7 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, PolydomError, without_frames
 from polydom.features.items import Item
 
-from ..engine.budget import Allowance
+from ..engine.budget import MoneyBudget
 from ..engine.execution import PlanExecution
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
@@ -359,7 +359,7 @@ def carry_out(
     now_s = planner.now()
     request = Request(
         assignment.item,
-        Allowance(math.inf),
+        MoneyBudget(math.inf),
         caller=caller or Caller(),
         exact=assignment.exact,
     )

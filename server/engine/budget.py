@@ -1,4 +1,4 @@
-"""What one request may spend, and how much of it is left."""
+"""The budget of one request: time until a deadline, or money."""
 
 import math
 
@@ -8,16 +8,16 @@ from polydom.features.errors import BadInput
 
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):
-    """Time, which runs from the first byte of the request whatever is done with it.
+    """A time budget; it runs from the first byte of the request.
 
     Attributes
     ----------
     arrived_s
-        Monotonic clock at the request's first byte.
+        Time of the request's first byte, on the monotonic clock.
     amount
         Seconds from then until the last byte of the answer.
     reserve_s
-        Seconds of `amount` kept for what follows the plan: encoding and sending.
+        Seconds of `amount` reserved for the work after the plan: encoding and sending.
     """
 
     arrived_s: float
@@ -26,16 +26,16 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def whole(self) -> float:
-        """Seconds that a plan might take from the first byte on."""
+        """Seconds that a plan can take from the first byte on."""
         return self.amount - self.reserve_s
 
     @property
     def due_s(self) -> float:
-        """When the last byte of the answer is due."""
+        """Time at which the last byte of the answer is due."""
         return self.arrived_s + self.amount
 
     def left(self, now_s: float) -> float:
-        """Seconds that a plan started at `now_s` may take."""
+        """Return the seconds that a plan started at `now_s` can take."""
         return self.arrived_s + self.amount - self.reserve_s - now_s
 
     def keeping(self, reserve_s: float) -> "Deadline":
@@ -43,32 +43,38 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
         return Deadline(self.arrived_s, self.amount, reserve_s)
 
 
-class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """Money, or whatever else an index counts: time does not reduce it."""
+class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
+    """A budget of money, or of another cost that time does not reduce.
+
+    Attributes
+    ----------
+    amount
+        The budget in the index's unit.
+    """
 
     amount: float
 
     @property
     def whole(self) -> float:
-        """All of it."""
+        """The whole amount."""
         return self.amount
 
     @property
     def due_s(self) -> float:
-        """Infinity: it never is."""
+        """Infinity, as money has no deadline."""
         return math.inf
 
     def left(self, now_s: float) -> float:
-        """Return all of it, at any time."""
+        """Return the whole amount at any time."""
         return self.amount
 
-    def keeping(self, reserve_s: float) -> "Allowance":
-        """Return this; no time is kept of it."""
+    def keeping(self, reserve_s: float) -> "MoneyBudget":
+        """Return this budget, as sending costs no money."""
         return self
 
 
-# An amount in the unit of the index's costs, and how it runs out.
-Budget = Deadline | Allowance
+# A budget in the unit of the index's costs.
+Budget = Deadline | MoneyBudget
 
 
 def read_amount(
@@ -77,14 +83,14 @@ def read_amount(
     budget: float | None,
     names: tuple[str, str] = ("budget_ms", "budget"),
 ) -> float | None:
-    """Amount asked for in an index's own unit, "s" or a currency; None where none was.
+    """Return a budget in an index's own unit, "s" or a currency; None if not given.
 
-    `names` are those by which both were given.
+    `names` are the caller's names of `budget_ms` and `budget`, for messages.
 
     Raises
     ------
     BadInput
-        If the amount is negative or not finite, or given in the wrong way.
+        If the amount is negative or not finite, or is given in the wrong unit.
     """
     in_ms, in_unit = names
     if unit == "s" and budget is not None:

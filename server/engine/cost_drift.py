@@ -1,64 +1,64 @@
-"""How much longer plans take than the cost curves say, followed while serving."""
+"""The factor by which plans take longer than predicted, tracked while serving."""
 
 import math
 from threading import Lock
 
 from polydom.features.errors import BadInput
 
-# One plan that takes too long raises the factor by about so much: a machine that turns
-# twice as slow is followed within log(2) / STEP = 14 plans, and a single stall, however
-# long, costs 5 % of a budget.
+# Relative rise of the factor after one plan that takes too long. The factor follows a
+# machine that becomes twice as slow within log(2) / STEP = 14 plans, and one stall of
+# any length costs 5 % of a budget.
 STEP = 0.05
-# Not more: whatever the cause is, a server that plans for less still answers something.
+# Largest factor: with any cause, a server that plans for less time still answers.
 LARGEST = 4.0
-# Cheaper plans are not judged: half of their time is the interpreter's, which no curve
-# of a feature describes.
+# Shorter plans are not timed: half of their time is the interpreter's, which no cost
+# curve describes.
 LEAST_S = 2e-4
-# What was learned holds for so long after the last plan that took too long, and is then
-# doubted until nothing of it is left: machines recover without a plan to tell it.
+# The factor holds for HOLD_S after the last plan that took too long, then falls to 1
+# until FORGET_S: a machine recovers even if no plan shows it.
 HOLD_S, FORGET_S = 0.5, 1.0
-# Share of a doubt that one more plan in time confirms. Until then what was learned is
-# remembered, so that the first plan that takes too long brings it back at once.
+# Share of the fall by time that one plan in time makes permanent. Until then the first
+# plan that takes too long restores the factor at once.
 CONFIRMED = 0.125
 
 
 class CostDrift:
-    """A factor on every predicted time, so that 1 - q of the plans exceed it.
+    """A factor on predicted times, so that a share 1 - q of the plans exceeds them.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer
     than predicted and falls by `step * (1 - q)` for every other one. That is the
     stochastic approximation of a quantile (Robbins and Monro, 1951) with a step that
     does not shrink, so that it goes on following (Gibbs and Candes, Adaptive Conformal
-    Inference Under Distribution Shift, 2021). It also falls with time: from `HOLD_S`
-    after the last plan that took too long until `FORGET_S`, when the factor is 1.
+    Inference Under Distribution Shift, 2021). The factor also falls with time: from
+    `HOLD_S` after the last plan that took too long to 1 at `FORGET_S`.
 
-    Whatever the times are, among N plans in T seconds the share that exceeds is at most
-    `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` as long as
-    `bound_hits` is 0. The factor is never below 1, and one for all features: what slows
-    machines down slows all. Safe to share between threads.
+    For any times, the share of N plans in T seconds that exceed their predictions is at
+    most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` while
+    `bound_hits` is 0. The factor is never below 1. All features share one factor, as a
+    slow machine slows all of them. Threads may share it.
 
     Parameters
     ----------
     quantile
-        q, the share of plans that the curves should cover, between 0 and 1.
+        q, the share of plans that predictions should cover, between 0 and 1.
     step
-        How fast to follow, above 0.
+        Change of the factor's logarithm per plan, above 0.
     largest
-        Bound of the factor, above 1.
+        Upper bound of the factor, above 1.
 
     Raises
     ------
     BadInput
-        If the quantile is none.
+        If the quantile is not between 0 and 1.
 
     Attributes
     ----------
     factor
-        What was learned, from 1 to `largest`, whenever that was; for now, see `at`.
+        Factor after the last plan, from 1 to `largest`; `at` gives the factor now.
     plans
-        How many plans were learned from.
+        Number of plans that were timed.
     bound_hits
-        How often the factor would have risen above `largest`.
+        Number of times that the factor would have risen above `largest`.
     """
 
     __slots__ = (
@@ -79,7 +79,8 @@ class CostDrift:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         self._rise = step * quantile
         self._fall = step * (1 - quantile)
-        # the logarithm, and when a plan last took too long; one value for all threads
+        # the logarithm, and when a plan last took too long: one tuple, so that threads
+        # never see one without the other
         self._learned = 0.0, -math.inf
         self._log_largest = math.log(largest)
         self._lock = Lock()
@@ -87,14 +88,14 @@ class CostDrift:
         self.plans = self.bound_hits = 0
 
     def at(self, now_s: float) -> float:
-        """Return what to multiply predicted times with; from 1 to `largest`."""
+        """Return the factor at `now_s`, from 1 to `largest`."""
         log, since_s = self._learned
         return math.exp(log * _kept(now_s - since_s)) if log else 1.0
 
     def add(self, exceeded: bool, now_s: float) -> None:
         """Learn from a plan that ended at `now_s`.
 
-        `exceeded` says whether it took longer than was predicted, factor and all.
+        `exceeded` says whether it took longer than predicted, the factor included.
         """
         with self._lock:
             self.plans += 1
@@ -114,5 +115,5 @@ class CostDrift:
 
 
 def _kept(silence_s: float) -> float:
-    """Share of what was learned that still holds so long after the last proof."""
+    """Return the share of the logarithm that still holds after `silence_s`."""
     return min(max((FORGET_S - silence_s) / (FORGET_S - HOLD_S), 0.0), 1.0)

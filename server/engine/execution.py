@@ -1,4 +1,8 @@
-"""Plans carried out on one item, feature by feature, against the clock."""
+"""A plan carried out on one item, feature by feature, against the clock.
+
+After each feature the plan may exit early: if the model of that checkpoint leads by
+more than the checkpoint's margin, its answer is taken (`Execution._takes_exit`).
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,12 +30,12 @@ from .request import Request
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
-    """Choose a plan for what is left now, and carry it out.
+    """Choose a plan for the budget that is left now, and carry it out.
 
     Raises
     ------
     TooLittleLeft
-        If the request asks for an error rather than a poor or late answer.
+        If the request prefers an error to a poor or late answer.
     BadFeature, BadItem, Abandoned
         As `Execution.run`.
     """
@@ -45,16 +49,17 @@ def begin(
     others: Callable[[], int] = int,
     choice: Choice | None = None,
 ) -> "Execution":
-    """Choose what to do about a request now; nothing of it is computed yet.
+    """Choose the plan of a request now, before anything is computed.
 
     Parameters
     ----------
     waiting
-        How many others wait now; the more, the cheaper the plan.
+        Number of requests that wait now; with more, the plan is cheaper.
     others
-        Says how many do later, for whom what would only be better is left out.
+        Called during the work: returns how many requests wait then. If any do,
+        optional improvements are skipped.
     choice
-        Made for the request before; taken if the same would be chosen now.
+        An earlier choice for the request; used if `choose` would choose the same now.
 
     Raises
     ------
@@ -77,10 +82,7 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Say whether a budget that runs out may, or may not, buy the best plan.
-
-    Where not even that is as good as asked for, nothing is worth computing.
-    """
+    """Say whether the best plan may not fit into the time, but is good enough."""
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -91,29 +93,29 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
 
 
 class Execution(ABC):
-    """One request being answered.
+    """A request that is being answered.
 
-    One thread runs it. Others may `conclude` it at any time, as the running one only
-    writes columns that no model of an earlier checkpoint reads. Setting `stopped` ends
-    it at its next checkpoint.
+    One thread runs the execution. Other threads may call `conclude` at any time: the
+    running thread only writes columns that no model of an earlier checkpoint reads.
+    Setting `stopped` ends the run at the next checkpoint.
 
     Attributes
     ----------
     choice
-        The plan, and why it.
+        The chosen plan, and the reason.
     longest
-        What it may come to cost, with drift.
+        Largest cost that the run can come to, with drift.
     started_s
-        When it was chosen, on the planner's clock.
+        Time of the choice, on the planner's clock.
     stopped
-        Whether nobody wants the outcome any more.
+        True once nobody wants the outcome.
     """
 
     __slots__ = (
         "_audits",
         "_others",
         "_planner",
-        "_reached",
+        "_progress",
         "_request",
         "_row",
         "choice",
@@ -144,21 +146,22 @@ class Execution(ABC):
         self.longest = choice.cost
         self.started_s = started_s
         self.stopped = False
-        self._reached: Any = COMPLETE[0]  # or `Halfway`
+        self._progress: Any = COMPLETE[0]  # or `AnytimeProgress`
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.
 
-        What that took is learned from here, so once, whoever has concluded meanwhile.
+        The planner learns here how long that took, even if another thread has concluded
+        meanwhile.
 
         Raises
         ------
         BadFeature
             If a feature cannot be computed on this item.
         BadItem
-            If the item turns out to be damaged, or has a gap that a model cannot take.
+            If the item is damaged, or a model cannot take a gap in it.
         Abandoned
-            If the caller has gone, or it was stopped.
+            If the caller has gone, or the execution was stopped.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
@@ -173,7 +176,7 @@ class Execution(ABC):
         except (Abandoned, BadFeature, BadItem) as error:
             failed = not isinstance(error, Abandoned)
             charged_s, busy_s = self._begun(failed=failed), planner.busy() - began_s
-            # what failed may have done so at its very beginning
+            # the failed feature may have taken almost no time
             if (charged_s and not failed) or busy_s > charged_s:
                 planner.learn(charged_s, busy_s)
             raise
@@ -184,31 +187,31 @@ class Execution(ABC):
 
     @abstractmethod
     def conclude(self) -> Outcome:
-        """Answer with the best model whose features are complete."""
+        """Answer with the best model whose features are all computed."""
 
     @abstractmethod
     def _compute(self) -> None:
-        """Compute features, as many as are worth it."""
+        """Compute features while that leads to a better answer in time."""
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Sum up what the curves say of the features begun, the last if it `failed`."""
+        """Return the predicted cost of the features begun, with one that `failed`."""
 
     @abstractmethod
     def _is_charged(self) -> bool:
-        """Say whether features were computed, and no other than are charged."""
+        """Say whether any features were computed, and all of these are charged."""
 
-    def _refuse_in_vain(self) -> None:
+    def _refuse_abandoned(self) -> None:
         if self.stopped or self._request.caller.gone:
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
-        """Tell what may still be spent now, as the curves count."""
+        """Return the budget that is left now, without drift."""
         left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate a row's whole model; BadItem at a gap that it cannot take."""
+        """Evaluate a row's whole model; BadItem at a gap that the model cannot take."""
         package = self._planner.package
         try:
             return package.models[row].answer(self._row)
@@ -216,15 +219,15 @@ class Execution(ABC):
             raise BadItem(_gap_of(package.features, error.column)) from error
 
     def _follow(self, exits: EarlyExit | MarginExit) -> EarlyAnswer:
-        """Evaluate a model as its schedule says; BadItem as `_ask`."""
+        """Evaluate a model by its early-exit schedule; BadItem as `_ask`."""
         try:
             return exits.answer(self._row)
         except BadRow as error:
             features = self._planner.package.features
             raise BadItem(_gap_of(features, error.column)) from error
 
-    def _is_sure(self, plan: Plan, k: int) -> bool:
-        """Say whether the model of a plan's checkpoint k leads by enough to answer."""
+    def _takes_exit(self, plan: Plan, k: int) -> bool:
+        """Say whether the plan exits at checkpoint k."""
         margin = plan.margins[k]
         if margin == math.inf:
             return False
@@ -232,22 +235,24 @@ class Execution(ABC):
         second, best = sorted(scores)[-2:]
         return best - second > margin
 
-    def _is_drawn(self, plan: Plan) -> bool:
-        """Let the audit draw an answer of a plan that could come early."""
+    def _audit_draws(self, plan: Plan) -> bool:
+        """Let the audit draw this answer, if the plan could have exited early."""
         planner = self._planner
         if not (self._audits and planner.audit.share):
             return False
         stops = planner.early_exits[plan.row] is not None and not self._request.exact
         return (plan.exits or stops) and planner.audit.due()
 
-    def _check_exit(self, plan: Plan, done: int, extraction: Extraction) -> bool | None:
-        """Compute the rest of a plan that was sure, and say whether its answer changes.
+    def _complete_exited(
+        self, plan: Plan, done: int, extraction: Extraction
+    ) -> bool | None:
+        """Compute the rest of a plan that exited; say whether the answer changes.
 
-        None where others came, or time ran out: then what was sure is answered.
+        None if other requests came or time ran out; then the early answer is given.
         """
         planner, request = self._planner, self._request
         size = request.item.size
-        # a batch has set aside what the whole plan takes
+        # a batch has reserved the cost of the whole plan
         paid = self.choice.late and request.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
             out = self.stopped or request.caller.gone or self._others()
@@ -261,7 +266,7 @@ class Execution(ABC):
         return bool(models[first].classes[early] != models[last].classes[whole])
 
     def _with_model(self, features: float, row: int) -> float:
-        """Add to a cost of features that of a row's model; with drift."""
+        """Add the cost of a row's model to a cost of features; with drift."""
         package = self._planner.package
         seconds = package.checked_s if self._request.exact else package.model_s
         return (features + float(seconds[row])) * self.choice.drift
@@ -277,11 +282,11 @@ class Execution(ABC):
         whole: bool = False,
         drawn: bool = False,
     ) -> Outcome:
-        """Have a row's model answer, `whole` or as its schedule says.
+        """Answer with a row's model, `whole` or by its early-exit schedule.
 
-        What to expect of it is what is expected of the row `promised`.
-        Where the audit has `drawn` this answer, one that comes early is compared with
-        the whole model's, which is answered then.
+        The outcome has the expected quality of the row `promised`. If the audit has
+        `drawn` this answer and the schedule stops early, the whole model answers, and
+        the outcome says whether the two differ.
         """
         planner = self._planner
         if planner.intervals:
@@ -299,7 +304,7 @@ class Execution(ABC):
                 code, scores = self._ask(row)
                 audit, used, bounds = code != early, size, None
         labels, choice = planner.labels[row], self.choice
-        # In the order of its fields: to name them takes three times as long.
+        # positional arguments, as keywords take three times as long
         return Outcome(
             labels[code],
             None if scores is None else dict(zip(labels, scores)),  # noqa: B905
@@ -320,7 +325,7 @@ class Execution(ABC):
         )
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
-        """Have a row's model answer with a number."""
+        """Answer with the number of a row's model."""
         planner = self._planner
         _, (value,) = self._ask(row)
         low, high = planner.intervals[row]
@@ -342,7 +347,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Say which column of the full row a model misses; None if one is too large."""
+    """Name the column that a model misses; None means that a number is too large."""
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:
@@ -356,123 +361,138 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
     return "the item's numbers are too large for its model"
 
 
-class Reached(NamedTuple):
-    """How far a plan is, as one value that other threads may read.
+class PlanProgress(NamedTuple):
+    """The progress of a plan, as one value that other threads may read.
 
-    `done` features are complete; `sure` says that a checkpoint answers, and `audit` is
-    as in `Outcome`. `drawn` says that the audit drew this answer, though no checkpoint
-    was sure; `uncharged` that an audit was cut short, so that more was computed than is
-    charged.
+    Attributes
+    ----------
+    done
+        Number of features that are computed.
+    exited
+        True if the plan exited early at this checkpoint.
+    audit
+        As in `Outcome`.
+    drawn
+        True if the audit drew this answer, though the plan did not exit early.
+    uncharged
+        True if an audit was cut short, so that uncharged features were computed.
     """
 
     done: int = 0
-    sure: bool = False
+    exited: bool = False
     audit: bool | None = None
     drawn: bool = False
     uncharged: bool = False
 
 
-# After each number of features, where nothing else is to be said.
-COMPLETE = tuple(map(Reached, range(MOST_BITS + 1)))
+# The progress after each number of features; most requests need no other.
+COMPLETE = tuple(map(PlanProgress, range(MOST_BITS + 1)))
 
 
 class PlanExecution(Execution):
-    """Computes a plan's features in order while they lead to a better answer in time.
+    """Computes the features of a plan in order while a better answer fits the budget.
 
-    `audits` says whether exits may be checked; none are where others wait.
+    `audits` allows audits of exits; they are off while other requests wait.
     """
 
     __slots__ = ()
 
     def conclude(self) -> Outcome:
-        """Answer with the best model whose features are complete."""
+        """Answer with the best model whose features are all computed."""
         plan, choice = self.choice.plan, self.choice
-        # read once: the thread that computes may go on
-        reached = self._reached
-        row, whole = plan.answers[reached.done], reached.done == len(plan.features)
+        progress = self._progress  # read once, as the computing thread goes on
+        row, whole = plan.answers[progress.done], progress.done == len(plan.features)
         reason: Reason | None = choice.reason if whole else "overrun"
         promised = row
-        if reached.sure:
+        if progress.exited:
             reason, promised = "sure", plan.row
         charged = choice.cost
         if not whole:
-            features = cost_at(plan.begun[reached.done], self._request.item.size)
+            features = cost_at(plan.begun[progress.done], self._request.item.size)
             charged = self._with_model(features, row)
         return self._outcome(
             row,
             reason,
             promised,
             charged,
-            reached.audit,
-            whole=reached.sure or reached.audit is not None,
-            drawn=reached.drawn,
+            progress.audit,
+            whole=progress.exited or progress.audit is not None,
+            drawn=progress.drawn,
         )
 
     def _compute(self) -> None:
         request, plan = self._request, self.choice.plan
         if type(request.item.payload) is ReadRecord and not plan.exits:
-            self._refuse_in_vain()
-            # its row was read as a whole
-            self._reached = COMPLETE[len(plan.features)]
-            if self._is_drawn(plan):
-                self._reached = self._reached._replace(drawn=True)
+            self._refuse_abandoned()
+            # all columns of a record were read at once
+            self._progress = COMPLETE[len(plan.features)]
+            if self._audit_draws(plan):
+                self._progress = self._progress._replace(drawn=True)
             return
         late, size = self.choice.late, request.item.size
         extraction = self._planner.extractor.begin(request.item, self._row)
         for k, feature in enumerate(plan.features):
-            self._refuse_in_vain()
+            self._refuse_abandoned()
             if not (late or plan.worth_going_on(k, size, self._left())):
                 return
             extraction.compute(feature)
-            self._reached = COMPLETE[k + 1]
-            if self._is_sure(plan, k + 1):
-                self._reached = Reached(k + 1, sure=True)
-                if self._is_drawn(plan):
+            self._progress = COMPLETE[k + 1]
+            if self._takes_exit(plan, k + 1):
+                self._progress = PlanProgress(k + 1, exited=True)
+                if self._audit_draws(plan):
                     self._audit_exit(plan, k + 1, extraction)
                 return
-        if self._is_drawn(plan):
-            self._reached = self._reached._replace(drawn=True)
+        if self._audit_draws(plan):
+            self._progress = self._progress._replace(drawn=True)
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Go on with a plan that is sure, and see whether its answer changes."""
-        changes = self._check_exit(plan, done, extraction)
+        """Continue a plan that exited, and note whether its answer changes."""
+        changes = self._complete_exited(plan, done, extraction)
         if changes is None:
-            self._reached = self._reached._replace(uncharged=True)
+            self._progress = self._progress._replace(uncharged=True)
         else:
-            self._reached = Reached(len(plan.features), audit=changes)
+            self._progress = PlanProgress(len(plan.features), audit=changes)
 
     def _begun(self, *, failed: bool) -> float:
         plan = self.choice.plan
-        done = min(self._reached.done + failed, len(plan.features))
+        done = min(self._progress.done + failed, len(plan.features))
         begun = cost_at(plan.begun[done], self._request.item.size)
         return begun * self.choice.drift if done else 0.0
 
     def _is_charged(self) -> bool:
-        return self._reached.done > 0 and not self._reached.uncharged
+        return self._progress.done > 0 and not self._progress.uncharged
 
 
-class Halfway(NamedTuple):
-    """How far an any-time execution is, as one value that other threads may read.
+class AnytimeProgress(NamedTuple):
+    """The progress of an any-time execution, as one value for other threads.
 
-    The model of `row` answers, whose features took `high_s` at most. A checkpoint of
-    the plan of row `sure` was sure of its answer; -1 where none was. `audit` is as in
-    `Outcome`; `drawn` and `uncharged` are as in `Reached`.
+    Attributes
+    ----------
+    row
+        Row whose model answers.
+    high_s
+        High quantile of the seconds of all features computed.
+    exited_row
+        Row of the plan that exited early at a checkpoint; -1 if none did.
+    audit
+        As in `Outcome`.
+    drawn, uncharged
+        As in `PlanProgress`.
     """
 
     row: int
     high_s: float
-    sure: int = -1
+    exited_row: int = -1
     audit: bool | None = None
     drawn: bool = False
     uncharged: bool = False
 
 
 class AnytimeExecution(Execution):
-    """Computes what promises most, feature by feature, as long as it is sure to fit.
+    """Chooses after each feature the next one by its expected gain in the time left.
 
-    It answers at a checkpoint of the plan that it is aiming at, if that is sure. What
-    it would still spend is left to `others` once they come, if what was chosen at the
-    beginning is reached.
+    The execution exits early at a checkpoint of the plan that it aims at. Once it is as
+    good as the plan chosen at the beginning, it leaves its remaining time to `others`.
     """
 
     __slots__ = (
@@ -500,76 +520,76 @@ class AnytimeExecution(Execution):
         self._costs = anytime.at(request.item.size)
         self._computed = 0  # the features, as a mask
         overhead_s = anytime.overhead_s(request.item.size)
-        self._reached = Halfway(anytime.answer(0), overhead_s)
+        self._progress = AnytimeProgress(anytime.answer(0), overhead_s)
         self._yielded = False
         self._aim(left)
 
     @property
     def worthwhile(self) -> bool:
-        """Whether there is a feature to begin with."""
+        """Whether a feature fits into the time at all."""
         return self._next >= 0
 
     def conclude(self) -> Outcome:
-        """Answer with the best model whose features are complete."""
-        reached = self._reached
-        promised = reached.row
+        """Answer with the best model whose features are all computed."""
+        progress = self._progress
+        promised = progress.row
         reason = self._reason(self._planner.qualities[promised])
-        if reached.sure >= 0:
-            reason, promised = "sure", reached.sure
+        if progress.exited_row >= 0:
+            reason, promised = "sure", progress.exited_row
         return self._outcome(
-            reached.row,
+            progress.row,
             reason,
             promised,
-            self._with_model(reached.high_s, reached.row),
-            reached.audit,
-            whole=reached.sure >= 0 or reached.audit is not None,
-            drawn=reached.drawn,
+            self._with_model(progress.high_s, progress.row),
+            progress.audit,
+            whole=progress.exited_row >= 0 or progress.audit is not None,
+            drawn=progress.drawn,
         )
 
     def _compute(self) -> None:
         extraction = self._planner.extractor.begin(self._request.item, self._row)
         self._aim(self._left())
         while self.worthwhile:
-            self._refuse_in_vain()
+            self._refuse_abandoned()
             if self._others() and self._has_enough():
                 self._yielded = True
                 return
             extraction.compute(self._next)
-            reached_s = self._high_s()
+            high_s = self._high_s()
             self._computed |= 1 << self._next
             row = self._anytime.answer(self._computed)
-            self._reached = Halfway(row, reached_s)
-            if self._exits_at_checkpoint(reached_s, extraction):
+            self._progress = AnytimeProgress(row, high_s)
+            if self._exits_now(high_s, extraction):
                 return
             self._aim(self._left())
-        plan = self._planner.plans[self._reached.row]
-        self._reached = self._reached._replace(drawn=self._is_drawn(plan))
+        plan = self._planner.plans[self._progress.row]
+        self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
-    def _exits_at_checkpoint(self, high_s: float, extraction: Extraction) -> bool:
-        """Answer where the plan that is aimed at is at a checkpoint, and sure."""
+    def _exits_now(self, high_s: float, extraction: Extraction) -> bool:
+        """Exit early, if the plan aimed at is at a checkpoint with a wide margin."""
         plan, done = self._planner.plans[self._aimed], self._computed.bit_count()
         first = sum(1 << feature for feature in plan.features[:done])
-        if first != self._computed or not self._is_sure(plan, done):
+        if first != self._computed or not self._takes_exit(plan, done):
             return False
-        self._reached = Halfway(plan.answers[done], high_s, plan.row)
-        if self._is_drawn(plan):
+        self._progress = AnytimeProgress(plan.answers[done], high_s, plan.row)
+        if self._audit_draws(plan):
             self._audit_exit(plan, done, extraction)
         return True
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Go on with a plan that is sure, and see whether its answer changes."""
-        changes = self._check_exit(plan, done, extraction)
+        """Continue a plan that exited, and note whether its answer changes."""
+        changes = self._complete_exited(plan, done, extraction)
         if changes is None:
-            self._reached = self._reached._replace(uncharged=True)
+            self._progress = self._progress._replace(uncharged=True)
             return
-        high_s = self._reached.high_s
+        high_s = self._progress.high_s
         for feature in plan.features[done:]:
             high_s += self._anytime.high_s(self._costs, self._computed, feature)
             self._computed |= 1 << feature
-        self._reached = Halfway(plan.row, high_s, audit=changes)
+        self._progress = AnytimeProgress(plan.row, high_s, audit=changes)
 
     def _aim(self, left: float) -> None:
-        """Choose the feature to compute with so much time left; -1 for none."""
+        """Choose the next feature for the time that is left; -1 for none."""
         withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
             self._costs, self._computed, left, withheld
@@ -578,18 +598,18 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """High seconds of all that is computed and of the next feature."""
+        """Return the high quantile of seconds with the next feature."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
-        return float(self._reached.high_s + next_s)
+        return float(self._progress.high_s + next_s)
 
     def _has_enough(self) -> bool:
-        """Say whether what was chosen at the beginning is reached."""
+        """Say whether the answer is as good as that of the plan chosen at first."""
         qualities = self._planner.qualities
-        reached: int = self._reached.row
-        return qualities[reached] >= qualities[self.choice.plan.row]
+        row: int = self._progress.row
+        return qualities[row] >= qualities[self.choice.plan.row]
 
     def _reason(self, quality: float) -> Reason | None:
-        """Compare what is reached with what was chosen at the beginning."""
+        """Compare the answer's quality with that of the plan chosen at first."""
         planner, choice = self._planner, self.choice
         chosen = planner.qualities[choice.plan.row]
         if quality < chosen:
@@ -606,8 +626,8 @@ class AnytimeExecution(Execution):
         return "waited" if choice.reason == "waited" else "budget"
 
     def _begun(self, *, failed: bool) -> float:
-        begun_s = self._reached.high_s if self._computed else 0.0
+        begun_s = self._progress.high_s if self._computed else 0.0
         return (self._high_s() if failed else begun_s) * self.choice.drift
 
     def _is_charged(self) -> bool:
-        return self._computed > 0 and not self._reached.uncharged
+        return self._computed > 0 and not self._progress.uncharged

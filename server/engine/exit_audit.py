@@ -1,4 +1,4 @@
-"""Whether early exits keep their promise on the items that are really asked about."""
+"""Audits of early exits: how many answers change beside the promised share."""
 
 import random
 from collections.abc import Callable
@@ -8,40 +8,40 @@ from polydom.features.errors import BadInput
 
 from .outcome import Outcome
 
-# An alarm that sounds on a stream which keeps its promise comes after so many drawn
-# answers on average, or later. A busy server draws thousands an hour, and an alarm
-# stays; that true ones take longer grows only with the logarithm of this.
+# Mean number of drawn answers to a false alarm, at least. A busy server draws thousands
+# an hour, and an alarm stays; the delay of a true alarm grows only with the logarithm.
 QUIET = 1_000_000
-# The rates of changed answers that are looked for, in promised ones. Without the first
-# a rate of up to 1.4 promised ones is hardly told from one.
+# Rates of changed answers to detect, in units of the promised rate. Without the first,
+# rates up to 1.4 are hardly detected.
 TIMES = (1.5, 2.0, 4.0, 8.0)
 
 
 class ExitAudit:
-    """Computes a share of the sure answers' plans whole, and counts what changes.
+    """Computes the whole plan for a share of early answers, and counts changed answers.
 
-    Calibration items promise that at most `alpha` of a plan's answers, early or not,
-    differ from the whole plan's, for items like them. Those asked about later may be
-    others. So a share of all answers is drawn; those that passed every exit are whole
-    and cost nothing. Each drawn answer bets on a rate of `TIMES` alpha against one of
-    alpha; a Shiryaev and Roberts sum of these likelihood ratios begins a bet at every
-    one, so that a change is noticed whenever it comes. While none has a chance above
-    alpha of being changed, the sum of n is n at most in expectation, and the mean time
-    to an alarm at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
+    Calibration promises that at most a share `alpha` of all answers differs from the
+    whole plan's, for items like the calibration items. Requests may bring other items.
+    So a share of all answers is drawn. A drawn answer without an early exit is whole
+    already and costs nothing. Each drawn answer bets on a rate of `TIMES` alpha against
+    a rate of alpha. A Shiryaev-Roberts sum of these likelihood ratios begins a new bet
+    at every answer, so that a change is noticed at any time. While no answer changes
+    with a chance above alpha, the sum of n answers is at most n in expectation, and the
+    mean time to an alarm is at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors,
+    2022).
 
-    Safe to share between threads: single answers and batches come from several.
+    Threads may share it.
 
     Parameters
     ----------
     alpha
-        Promised share of changed answers, in [0, 1); None where nothing was promised,
-        and then there is no alarm.
+        Promised share of changed answers, in [0, 1); None without a promise, and then
+        without an alarm.
     share
-        Of the answers that are drawn, in [0, 1].
+        Share of the answers to draw, in [0, 1].
     quiet
-        Drawn answers to a false alarm, above 1.
+        Mean number of drawn answers to a false alarm, above 1.
     draw
-        Gives numbers from [0, 1).
+        Function that returns random numbers in [0, 1).
 
     Raises
     ------
@@ -50,16 +50,19 @@ class ExitAudit:
 
     Attributes
     ----------
-    exits, audited, changed
-        Plans that were sure before their last features, or before their model's last
-        base model; those of them that were computed whole; those of these whose answer
-        that changed.
+    exits
+        Number of answers by an early exit: before the plan's last feature, or before
+        its model's last base model.
+    audited
+        Number of exits whose whole plan was computed.
+    changed
+        Number of audited exits whose answer the whole plan changed.
     passed
-        Drawn answers of plans that passed all their exits.
+        Number of drawn answers without an early exit.
     used, left
-        Base models that answered where a schedule was followed, and those left out.
+        Number of base models evaluated by schedules, and of those left out.
     alarm
-        Whether an alarm has sounded; it stays.
+        True once an alarm was raised.
     """
 
     __slots__ = (
@@ -100,11 +103,11 @@ class ExitAudit:
         self.alarm = False
 
     def due(self) -> bool:
-        """Say whether to draw an answer; a plan that is sure then goes on."""
+        """Say whether to draw this answer; then a plan goes on after its exit."""
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Count an answer, if it came of an early exit or was drawn."""
+        """Count an answer, if it exited early or was drawn."""
         early = outcome.reason == "sure"
         if outcome.base_models is not None:
             used = outcome.base_models_used or 0
@@ -115,14 +118,14 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Count a schedule's base models; whether it stopped before the last."""
+        """Count a schedule's base models; return whether it left some out."""
         with self._lock:
             self.used += used
             self.left += count - used
         return used < count
 
     def add(self, changed: bool | None) -> None:
-        """Count an exit; None where it was not audited."""
+        """Count an exit; `changed` is None without an audit."""
         with self._lock:
             self.exits += 1
             if changed is not None:
@@ -131,7 +134,7 @@ class ExitAudit:
                 self._bet(changed)
 
     def add_passed(self) -> None:
-        """Count a drawn answer whose plan passed all its exits."""
+        """Count a drawn answer without an early exit."""
         with self._lock:
             self.passed += 1
             self._bet(changed=False)
@@ -139,7 +142,7 @@ class ExitAudit:
     def _bet(self, changed: bool) -> None:
         if self.alarm or self.alpha is None:
             return
-        if self.alpha == 0:  # a single change breaks this promise
+        if self.alpha == 0:  # a single change breaks the promise
             self.alarm = changed
             return
         self._sums = [
@@ -150,7 +153,7 @@ class ExitAudit:
 
 
 def ratios(alpha: float) -> list[tuple[float, float]]:
-    """Likelihood ratios of (an answer kept, one changed) for each rate looked for."""
+    """Return the likelihood ratios of a kept and of a changed answer, for each rate."""
     if alpha == 0:
         return []
     rates = [min(times * alpha, (1 + alpha) / 2) for times in TIMES]

@@ -1,15 +1,16 @@
-"""From an index file to the planner that answers with it: the only way."""
+"""From an index file to a planner whose kernels are compiled."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..settings import Settings
-from .compile_ahead import compile_ahead
 from .planner import Planner
 
 _AnyPath = str | os.PathLike[str]
@@ -17,12 +18,12 @@ DEFAULTS = Settings()
 
 
 def package_of(index: Index, name: _AnyPath = "this index") -> Package:
-    """Return what an index needs to answer: features, models, labels.
+    """Return the package of an index: its features, models and labels.
 
     Raises
     ------
     BadIndexFile
-        If it holds bare candidates; `name` is what it is called then.
+        If the index has bare candidates; the message calls the index `name`.
     """
     if index.package is None:
         raise BadIndexFile(
@@ -38,7 +39,7 @@ def load_index(path: _AnyPath) -> tuple[Index, Package]:
     Raises
     ------
     BadIndexFile
-        If it is damaged or foreign, or holds no models.
+        If the file is damaged or foreign, or holds no models.
     """
     index = Index.load(path)
     return index, package_of(index, path)
@@ -58,7 +59,7 @@ def load_planner(
     BadIndexFile
         As `load_index`.
     BadFeature
-        If a feature's code is not there, or is not what was indexed.
+        If the code of a feature is missing, or differs from the indexed code.
     """
     if isinstance(index, Index):
         package = package_of(index)
@@ -66,5 +67,28 @@ def load_planner(
         index, package = load_index(index)
     extractor = package.extractor(features)
     planner = Planner(index, extractor, corrects=settings.correct, audit=settings.audit)
-    compile_ahead(planner, rescales=settings.rescale)
+    _compile_ahead(planner, rescales=settings.rescale)
     return planner
+
+
+def _compile_ahead(planner: Planner, *, rescales: bool) -> None:
+    """Call each compiled function that answers may need, so that no request waits.
+
+    The first calls on a processor take some ten seconds, later ones milliseconds.
+    `rescales` says whether skylines are computed anew with this machine's costs.
+    """
+    index, package = planner.index, planner.package
+    row = np.zeros(planner.extractor.width, np.float32)
+    for model in package.models:
+        model.answer(row)
+    for exits in package.early_exits:
+        if exits is not None:
+            exits.answer(row)
+    size, _ = index.sizes
+    index.lookup.best(size, np.inf)
+    index.lookup.best(size, -1.0)  # nothing fits, so the search looks at all candidates
+    index.skyline(size)
+    if planner.anytime is not None:
+        planner.anytime.target(planner.anytime.at(size), 0, 0.0)
+    if rescales and "pace" in package.meta:
+        Index.from_candidates(index.coefficients, index.qualities, index.sizes)

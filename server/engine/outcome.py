@@ -1,4 +1,4 @@
-"""An outcome: what was answered to a request, why, and what it took."""
+"""The outcome of a request: the answer, its reason, and its cost."""
 
 import msgspec
 
@@ -6,46 +6,44 @@ from ..schema.wire import Reason
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """An answer and what it took.
+    """The answer to a request, and its cost.
 
     Attributes
     ----------
     label
-        The class answered; None where answers are numbers.
+        The class; None if answers are numbers.
     scores
-        The model's score for each of its classes; None where it stopped before its
-        last base model, and where answers are numbers.
+        Score of each class; None if the model stopped before its last base model, and
+        if answers are numbers.
     row
-        The index's row whose model answered.
+        Row of the index whose model answered.
     predicted
-        What the plan was to cost, in the unit of the index's costs.
+        Predicted cost of the plan, in the unit of the index's costs.
     started_s, finished_s
-        When work on the item started and ended, on the planner's clock.
+        Start and end of the work on the item, on the planner's clock.
     reason
-        As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
-        "sure" where the plan's first features were enough.
+        As in `Choice`; "overrun" if the clock stopped the plan before its end; "sure"
+        if an early exit answered.
     quality, accuracy
-        Expected, in [0, 1]: those of the row, or where it was sure those of the plan.
-        There is no accuracy of numbers.
+        Expected quality and accuracy in [0, 1] of the row, or of the whole plan after
+        an early exit; no accuracy if answers are numbers.
     charged
-        What the curves say of all that was computed, in the unit of the costs.
+        Cost by the curves of all that was computed, in the unit of the costs.
     drift
-        The correction that is in `predicted` and `charged`.
+        Correction factor that is part of `predicted` and `charged`.
     audit
-        Where an early exit was audited: whether the whole plan's answer, which this
-        is, differs from the one that the first features gave. None elsewhere.
+        For an audited early exit: whether the whole plan's answer, which is this one,
+        differs from the early answer. None for other answers.
     passed
-        Whether the audit drew this answer, though its plan passed all its exits: it is
-        the whole plan's anyway.
+        True if the audit drew this answer, and the plan took no early exit.
     score_bounds
-        Where the ensemble stopped early: the least and the most that each class's score
-        can come to; None elsewhere, and where base models have no bounds.
+        After an early stop of the ensemble: lower and upper bound of each class's
+        score. None otherwise, and if base models have no bounds.
     base_models_used, base_models
-        How many base models answered, of how many; None where the model is not followed
-        by a schedule.
+        Number of base models that answered, and of all; None without a schedule.
     value, interval
-        The number answered, and between which its label is expected; None where answers
-        are classes.
+        The number answered, and the interval in which its label is expected; None if
+        answers are classes.
     """
 
     label: str | None

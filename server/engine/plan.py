@@ -1,4 +1,4 @@
-"""What the server will do for a candidate: its features in order, with checkpoints."""
+"""The plan of a candidate: its features in order, with checkpoints between them."""
 
 import math
 import operator
@@ -17,30 +17,29 @@ Coefficients = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One candidate's features in the order to compute them; K of them.
+    """The K features of a candidate in the order of their computation.
 
-    Before each feature, and after the last, there is a checkpoint k = 0 .. K.
+    Checkpoint k is before feature k; checkpoint K is after the last feature.
 
     Attributes
     ----------
     row
-        The candidate's row in the index.
+        Row of the candidate in the index.
     features : (K,)
         Positions of the features in the extractor.
     answers : (K + 1,)
-        The row whose model answers if the work stops at checkpoint k: the most
-        accurate one whose features are all computed by then.
+        Row whose model answers if the work stops at checkpoint k: the most accurate row
+        whose features are all computed.
     begun : (K + 1,)
-        Cost polynomial, constant first, of the features before each checkpoint.
+        Cost polynomial, constant first, of the features before checkpoint k.
     ahead : (K,)
-        Cost polynomial of what it takes from checkpoint k to the next answer that is
-        better than stopping there: the features in between and that answer's model.
-        None where no better answer lies ahead.
+        Cost polynomial from checkpoint k to the next checkpoint with a better answer:
+        the features between, and the model. None if no better answer follows.
     margins : (K + 1,)
-        Lead of the best class over the second beyond which the model of a checkpoint
-        is sure enough to answer; infinite where work goes on.
+        Lead of the best class over the second beyond which the model of checkpoint k
+        answers early; infinite without an exit there.
     exits
-        Whether any is finite.
+        True if any margin is finite.
     """
 
     row: int
@@ -52,13 +51,13 @@ class Plan:
     exits: bool
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
-        """Say whether `left` still covers a better answer than stopping at k < K."""
+        """Say whether `left` pays for a better answer than that of checkpoint k < K."""
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
 
 
 def make_plans(index: Index) -> tuple[Plan, ...]:
-    """Lay out the plan of every row of an index that has a package."""
+    """Make the plan of every row of an index that has a package."""
     package = index.package
     assert package is not None
     qualities = [float(quality) for quality in index.qualities]
@@ -81,7 +80,7 @@ def _make_plan(package: Package, qualities: list[float], row: int) -> Plan:
         if better is None:
             ahead.append(None)
             continue
-        between = costs[better] - costs[k]  # steps that both need count once
+        between = costs[better] - costs[k]  # a step that both need costs once
         exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
         checks_s = float(package.checked_s[[answers[j] for j in exits]].sum())
         between[0] += checks_s + float(package.model_s[answers[better]])

@@ -1,4 +1,4 @@
-"""From an item and what is left of its budget to a plan."""
+"""From an item and the budget that is left to a plan."""
 
 import math
 import time
@@ -33,38 +33,37 @@ from .request import Request
 
 Clock = Callable[[], float]
 
-# How much every waiting request raises the price of a second, in mean gains of
-# quality per second of budget; chosen by simulation (test_pressure).
+# Penalty per second for each waiting request, in units of the mean gain of quality per
+# second of budget; chosen by simulation (test_pressure).
 PRESSURE = 0.2
-# Sizes of which the most accurate row is remembered; records have one, and images of
-# one camera few.
+# Sizes whose most accurate row is cached; records have one size, and images of one
+# camera have few.
 REMEMBERED = 1024
-# Patterns of features withheld of which the look-up is kept, some kilobytes each.
+# Masks of withheld features whose look-up is cached, at some kilobytes each.
 PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A plan, what it should cost here, and why it is not the best there is.
+    """A chosen plan, its predicted cost, and why it is not the best plan.
 
     Attributes
     ----------
     plan
-        What to carry out.
+        Plan to carry out.
     cost
-        What the curves say of it, with the correction of that moment.
+        Predicted cost with the drift of that moment.
     reason
-        None for the most accurate plan at this size; "budget" where what was left of
-        the budget buys no better; "waited" where it would have, had the request not
-        waited for others; "pressure" where others wait and a cheaper one was taken for
-        their sake; "missing" where it would have, had more columns come; "infeasible"
-        where what was left buys nothing that was asked for.
+        None for the most accurate plan at this size. "budget" if a better plan does not
+        fit the budget; "waited" if it would have fitted without waiting for other
+        requests; "pressure" if a cheaper plan was taken because others wait; "missing"
+        if a better plan needs columns that the record lacks; "infeasible" if no plan
+        that was asked for fits.
     drift
-        That correction.
+        Correction factor that is part of the cost.
     late
-        Whether the plan does not fit and is to be carried out all the same.
+        True if the plan is carried out although it does not fit.
     left
-        With how much of the budget left it was chosen; infinite where more of it would
-        have bought the same.
+        Budget left at the choice; infinite if more budget would not change the choice.
     """
 
     plan: Plan
@@ -76,55 +75,54 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Plans with one index; safe to share between threads.
+    """Chooses plans with one index; threads may share it.
 
     Parameters
     ----------
     index
-        An index with a package.
+        Index with a package.
     extractor
-        The code of the package's features, in its order.
+        Code of the package's features, in its order.
     now
-        The monotonic clock.
+        Monotonic clock.
     busy
-        Clock of the seconds that the calling thread has had of a processor; where
-        another `now` is given, that by default.
+        Clock of the processor seconds of the calling thread; by default `now`, if
+        another `now` is given.
     corrects
-        Whether predicted times follow those that plans turn out to take.
+        True to correct predicted times by the measured times of plans.
     audit
-        Share of the early exits to check, in [0, 1].
+        Share in [0, 1] of the answers in which early exits are audited.
 
     Attributes
     ----------
     unit
-        What costs are counted in; "s" or a currency.
+        Unit of the costs: "s" or a currency.
     top
-        Gives the most accurate row at a size, and its cost by the curves.
+        Function from a size to the most accurate row and its predicted cost.
     given
-        Gives the look-up for a mask of features that cannot be computed.
+        Function from a mask of withheld features to the look-up without them.
     labels
-        Names of the classes of each row's model; none where answers are numbers.
+        Class names of each row's model; empty if answers are numbers.
     intervals
-        Residuals between which each row's labels are expected; empty where answers are
-        classes.
+        Bounds of the residuals expected of each row; empty if answers are classes.
     feature_names
-        Of each row's set, in computing order.
+        Names of each row's features, in the order of computation.
     qualities, accuracies : (C,)
-        Expected of each row; no accuracies where answers are numbers.
+        Expected quality and accuracy of each row; no accuracies if answers are numbers.
     mean_costs : (C, T)
-        Cost polynomials that hold on average, of plans that may answer early.
+        Cost polynomials of averages, in which early exits make plans cheaper.
     early_exits
-        What follows the schedule of each row's model; None where it has none.
+        Evaluator by the early-exit schedule of each row's model; None without one.
     anytime
-        How to go on while time is left; None where plans are kept to.
+        Rule to choose the next feature while time is left; None to follow plans.
     drift
-        Corrects every predicted cost by what plans turn out to take.
+        Correction of predicted costs by the measured times of plans.
     corrects
-        Whether it does; never where the costs are no times.
+        True if the correction is used; never if costs are no times.
     suspects
-        Whether a plan too cheap to be judged seemed to take long.
+        True after a plan too short to be timed took long; then the next one is timed.
     audit
-        Says which early exits to check.
+        Audit of early exits.
     """
 
     def __init__(
@@ -149,7 +147,7 @@ class Planner:
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
-        """Plan with an index of the same candidates, before anything is asked."""
+        """Take an index with the same candidates, before the first request."""
         self.index = index
         self.package = package
         self.plans = make_plans(index)
@@ -176,25 +174,25 @@ class Planner:
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
-        """Pick the plan for what the request's budget still allows at `now_s`.
+        """Choose the plan for the budget that the request has left at `now_s`.
 
         Parameters
         ----------
         waiting
-            How many other requests wait. The more, the higher the price of a second;
-            the plan is the one of best quality minus price times cost (drift plus
-            penalty: Neely, Stochastic Network Optimization, 2010).
+            Number of other requests that wait. Each adds to the penalty of a second.
+            The plan maximises quality minus penalty times cost (drift plus penalty:
+            Neely, Stochastic Network Optimization, 2010).
 
         Raises
         ------
         TooLittleLeft
-            If nothing that was asked for fits and the request wants an error then.
+            If no plan that was asked for fits, and the request prefers an error.
         """
         item, qualities = request.item, self.qualities
         size = item.size
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
-        left = remaining / drift - more  # as the curves count
+        left = remaining / drift - more  # comparable with the cost curves
         gaps = item.gaps
         whole = gaps is None or not gaps.withheld
         best, best_cost = self.top(size) if whole else self.top_of(item)
@@ -206,38 +204,37 @@ class Planner:
             return self._choose_infeasible(request, now_s, drift)
         reason: Reason | None = None
         if waiting:
-            price = self._price(request, waiting, drift)
-            worth = self._most_worth(request, left, price)
-            if worth != row:
-                row, reason = worth, "pressure"
+            penalty = self._penalty(request, waiting, drift)
+            cheaper = self._best_with_penalty(request, left, penalty)
+            if cheaper != row:
+                row, reason = cheaper, "pressure"
         if reason is None:
             reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, more, left=remaining)
 
     def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Give the look-up among what can be computed of an item."""
+        """Return the look-up of the candidates that can be computed for an item."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
-        """Give the most accurate row for what came of an item, and its cost."""
+        """Return the most accurate row for the columns of an item, and its cost."""
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Row that would answer better within what is left, had more columns come.
+        """Return the row that would answer better if the item had more columns.
 
-        Of those that want the columns of one more feature, where there is one, else
-        any; -1 for none.
+        Rows that need the columns of a single further feature come first; -1 for none.
 
         Parameters
         ----------
         left
-            As the curves count.
+            Budget that the row must fit, without drift.
         above, least
-            Quality that it has to exceed, and to reach.
+            Quality that the row must exceed, and quality that it must at least have.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -250,12 +247,12 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Row that would be better than such a quality: `wanted` at that moment."""
+        """Return `wanted` for the budget that is left at `now_s`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Say whether `choose` would choose the same now, were nobody waiting."""
+        """Say whether `choose` would choose the same now, without waiting requests."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -269,9 +266,10 @@ class Planner:
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
-        """Take a row whatever it costs; "budget" where it is not the best.
+        """Choose a given row at any cost.
 
-        "missing" where it is the best of what came.
+        The reason is "budget" if the row is not the best, and "missing" if it is only
+        the best for the columns of the item.
         """
         item, package = request.item, self.package
         whole_s, own_s = package.checked_s[row], package.model_s[row]
@@ -284,22 +282,22 @@ class Planner:
         drift = self._drift_at(now_s)
         return self._choice(row, item.size, reason, drift, more, late=True)
 
-    def _price(self, request: Request, waiting: int, drift: float) -> float:
-        """Quality that a second is worth to so many others."""
+    def _penalty(self, request: Request, waiting: int, drift: float) -> float:
+        """Return the quality that a second is worth to the waiting requests."""
         in_all = request.budget.whole / drift
         row = self._best(request.item, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Most that any model takes beyond its curve where it must be evaluated whole.
+        """Return the most seconds that a whole model takes beyond its cost curve.
 
-        Curves count what models take that stop early where they may.
+        Curves count the time of models that may stop early.
         """
         return self._most_more_s if request.exact else 0.0
 
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
-        """Row that would be bought if nobody else had been in the way."""
+        """Return the best row if the request had not waited for others."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
         return self._best(request.item, left)
@@ -307,10 +305,7 @@ class Planner:
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
     ) -> Reason | None:
-        """Say why a row is not the best; None if it is.
-
-        Others were first, the budget is small, or columns are missing.
-        """
+        """Return the reason why a row is not the best; None if it is the best."""
         item, qualities = request.item, self.qualities
         if qualities[row] < qualities[self.top_of(item)[0]]:
             unhindered = self._unhindered(request, now_s, drift)
@@ -319,28 +314,28 @@ class Planner:
         return "missing" if wanted >= 0 else None
 
     def _serves(self, row: int, request: Request) -> bool:
-        """Say whether a row is what was asked for: good enough, and no mere prior."""
+        """Say whether a row has enough quality, and is not just the prior."""
         if self.qualities[row] < request.min_quality:
             return False
         return row != self.prior or row == self.top(request.item.size)[0]
 
-    def _most_worth(self, request: Request, left: float, price: float) -> int:
-        """Row of best quality minus price times mean cost that fits and is enough."""
+    def _best_with_penalty(self, request: Request, left: float, penalty: float) -> int:
+        """Return the fitting row of the best quality minus penalty times mean cost."""
         size = request.item.size
         rows = self.lookup_of(request.item).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
         means = costs_at(self.mean_costs[rows], size)
         qualities = self.index.qualities[rows]
         fits = (costs <= left) & (qualities >= request.min_quality)
-        worths = np.where(fits, qualities - price * means, -np.inf)
-        return int(rows[worths.argmax()])
+        values = np.where(fits, qualities - penalty * means, -np.inf)
+        return int(rows[values.argmax()])
 
     def _best(self, item: Item, left: float) -> int:
         row = self.lookup_of(item).best(item.size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
-        """Return the quality that so much buys at `now_s`; 0 if that is of no use."""
+        """Return the quality that `left_s` seconds pay for; 0 if it is of no use."""
         if not left_s > 0:
             return 0.0
         left = left_s / self._drift_at(now_s) - self._more(request)
@@ -368,7 +363,7 @@ class Planner:
     def _choose_infeasible(
         self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Do what the request wants where nothing that it asked for fits."""
+        """Choose by `on_infeasible` if no plan that was asked for fits."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
@@ -383,7 +378,7 @@ class Planner:
             raise BadItem(self._what_lacks(request.item, wanted))
         cheapest = self._cheapest(self.lookup_of(request.item), request)
         if request.on_infeasible == "error":
-            if cheapest == self.prior:  # whatever it costs
+            if cheapest == self.prior:  # name a cost in any case
                 cheapest = self._cheapest(self.index.lookup, request)
             raise TooLittleLeft(
                 left=max(left, 0.0),
@@ -395,10 +390,15 @@ class Planner:
         return self._choice(cheapest, size, reason, drift, more, late=True)
 
     def learn(self, charged_s: float, busy_s: float) -> None:
-        """Learn from what was computed whether the curves still hold.
+        """Learn from a plan's measured time whether the cost curves still hold.
 
-        `charged_s` is what they say of it, with drift; `busy_s` what it took of a
-        processor: a thread that waits for one is late however cheap its plan is.
+        Parameters
+        ----------
+        charged_s
+            Predicted seconds of all that was computed, with drift.
+        busy_s
+            Measured processor seconds; elapsed seconds would count waiting for a
+            processor, too.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded
@@ -406,7 +406,7 @@ class Planner:
             self.drift.add(exceeded, self.now())
 
     def _what_lacks(self, item: Item, wanted: int) -> str:
-        """Say in words what a row wants that an item lacks."""
+        """Write the message about columns that a row needs and an item lacks."""
         lacking = int(self.package.masks[wanted]) & item.withheld
         names = [
             feature.name
@@ -419,7 +419,7 @@ class Planner:
         )
 
     def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
-        """Cheapest row beyond the prior that is accurate enough, else the best."""
+        """Return the cheapest row of enough quality beside the prior, else the best."""
         rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:
             if row != self.prior and self.qualities[row] >= request.min_quality:
@@ -428,16 +428,16 @@ class Planner:
 
 
 def promised_alpha(index: Index) -> float | None:
-    """Share of answers that the index's exits may change; None without exits."""
+    """Return the share of answers that exits may change; None without exits."""
     exits = exits_of(index.package.meta) if index.package else None
     return exits.alpha if exits else None
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Make the rule by which an execution goes on; None where plans are kept to."""
+    """Make the rule that chooses the next feature; None if plans are followed."""
     package = index.package
     assert package is not None
-    # costs that time does not reduce leave nothing over
+    # only measured times leave time over for further features
     if unit != "s" or not len(package.typical):
         return None
     quantile = float(package.meta.get("quantile", 0.99))
@@ -445,7 +445,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Look up the most accurate row at a size, and its cost, once for each size."""
+    """Return a cached function from a size to its most accurate row and cost."""
 
     @lru_cache(REMEMBERED)
     def top(size: Size) -> tuple[int, float]:

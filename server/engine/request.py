@@ -1,4 +1,4 @@
-"""A request: one item, how much it may cost, and who waits for the answer."""
+"""A request: an item, its budget, its other terms, and the caller who waits."""
 
 import math
 
@@ -12,21 +12,21 @@ from .send_time import SendTime
 
 
 class Caller:
-    """Who waits for an answer.
+    """The caller who waits for an answer.
 
     Attributes
     ----------
     gone
-        Turns true when the connection is lost.
+        True once the connection is lost.
     ended
-        Turns true when they say that they send no more. Whether they still read, only
-        an answer that is written tells.
+        True once the caller has announced to send no more. The caller may still read;
+        only writing an answer tells.
     read_s
-        When the first byte of the last request was read, on the monotonic clock: later
-        than it came where others were read before it.
+        Time on the monotonic clock at which the first byte of the last request was
+        read; later than its arrival if other requests were read before.
     prompt
-        Whether all that was sent so far was taken from the transport at once; False
-        where nobody knows.
+        True if all bytes sent so far were read from the transport at once; False if
+        unknown.
     """
 
     __slots__ = ("ended", "gone", "prompt", "read_s")
@@ -38,33 +38,32 @@ class Caller:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One item to classify, and on what terms.
+    """One item to classify, and the terms of the request.
 
     Attributes
     ----------
     item
-        What is to be classified.
+        The item.
     budget
-        How much it may cost.
+        Budget of the answer.
     on_infeasible
-        What to answer when the budget buys nothing but the prior, or less than
-        `min_quality`: the prior; the cheapest set that is good enough, late; or
-        an error, before any work.
+        Answer if the budget pays for nothing but the prior, or for less than
+        `min_quality`: "prior"; the cheapest set of enough quality, late; or an error
+        before any work.
     min_quality
         Expected quality below which an answer is of no use, in [0, 1].
     caller
-        Who waits; work stops at the next checkpoint when they are gone.
+        The caller; work stops at the next checkpoint once the caller is gone.
     waits_since_s
-        When it began to wait for others' requests; infinite where it does not.
+        Time since which the request waits for others; infinite if it does not wait.
     arrived_s
-        When the request's first byte came, on the planner's clock.
+        Arrival of the request's first byte, on the planner's clock.
     read_s
-        When it had been read and could be computed.
+        Time at which the request was decoded.
     send_time
-        What is kept of budgets like this one, to be told what was needed; None where
-        nothing is.
+        Send time of similar answers, which learns from this one; None to learn nothing.
     exact
-        Whether models are evaluated whole, so that there are scores.
+        True to evaluate models whole, so that answers have scores.
     """
 
     item: Item
@@ -79,6 +78,6 @@ class Request(msgspec.Struct, frozen=True):
     exact: bool = False
 
     def out_s(self, finished_s: float) -> float:
-        """When the answer of a plan that ended then will have been sent, usually."""
+        """Return when an answer finished at `finished_s` has usually been sent."""
         usual_s = 0.0 if self.send_time is None else self.send_time.usual
         return finished_s + usual_s

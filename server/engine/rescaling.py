@@ -1,4 +1,4 @@
-"""Making an index's costs those of the machine that serves it."""
+"""Rescaling: the costs of an index, adapted to the machine that serves it."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -27,7 +27,7 @@ from .planner import Planner
 
 Rows = Sequence[NDArray[np.float32]]
 
-# No round of timing begins later than this, but for the first two.
+# Seconds after which no further repetition of timing begins; two always run.
 FEATURES_LIMIT_S = 0.4
 MODELS_LIMIT_S = 0.1
 
@@ -36,12 +36,12 @@ lifecycle = logging.getLogger("polydom.life")
 
 
 def read_machine_times(planner: Planner) -> MachineTimes | None:
-    """Return the build's times of the samples; None where it left none.
+    """Return the times of the samples at the build; None if the index has none.
 
     Raises
     ------
     BadIndexFile
-        If what it left does not fit the index.
+        If the times do not fit the index.
     """
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
@@ -59,7 +59,7 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 def first_state(
     planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
-    """Say whether the costs of an index are to be rescaled, or why they cannot be."""
+    """Return the state before rescaling: to be done, or why it cannot be done."""
     if not wanted:
         return "off"
     if not _weights(planner.package).get("s"):
@@ -75,11 +75,17 @@ def rescale(
     *,
     now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
-    """Time the samples, and let the planner plan with what everything costs here.
+    """Time the samples, and give the planner an index with this machine's costs.
 
-    Before anything is asked of this planner, and after all has run once. It yields
-    between calls, so that others may be answered meanwhile. `items` are the samples,
-    `rows` their full rows; `now` is by default the thread's processor time.
+    Call it before the planner's first request, after all code has run once. It yields
+    between timings, so that other models can answer meanwhile.
+
+    Parameters
+    ----------
+    items, rows
+        Samples of the build, and the full row of each.
+    now
+        Clock; by default the processor time of the thread.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]
@@ -97,7 +103,7 @@ def rescale(
 
 
 def _declared(planner: Planner) -> NDArray[np.float64]:
-    """Cost of each feature and step that is no time measured, in the index's unit."""
+    """Return the declared cost of each feature and step, in the index's unit."""
     weights, extractor = _weights(planner.package), planner.extractor
     return np.array(
         [
@@ -124,7 +130,7 @@ def _name(factors: MachineFactors, planner: Planner) -> Rescaling:
 
 
 def _log(rescaling: Rescaling, version: str) -> None:
-    """Log the factors in one line, and those that are at a bound as a warning."""
+    """Log all factors in one line, and warn about factors at a bound."""
     at_bound = [
         f"{part.part} {part.name}".rstrip()
         for part in rescaling.parts()

@@ -1,4 +1,4 @@
-"""How much of every budget to keep for what follows the plan."""
+"""The send time: seconds of a budget reserved for the work after the plan."""
 
 import math
 from collections import deque
@@ -9,42 +9,42 @@ from typing import NamedTuple
 
 QUANTILE = 0.99
 WINDOW = 200
-# What is older tells of another load. A machine is as busy as it was within a second.
+# Older times come from another load: a machine is as busy as within the last second.
 LASTING_S = 1.0
-# Fewer times than this are no distribution; they are made up to so many by those of a
-# machine at rest, whose quantile is about RESTING times its median.
+# Fewer times than LEAST make no distribution. Times of a machine at rest fill them up:
+# its quantile is about RESTING times its median.
 LEAST = 20
 RESTING = 2.0
-# What is known is so old at most, but of a time that is longer than what was kept.
+# Seconds for which a quantile is reused, unless a longer time comes.
 FRESH_S = 0.004
-# By so much one time moves the median that is believed: stalls do not move it far.
+# Relative change of the estimated median per time; a stall does not move it far.
 STEP = 0.05
-# Where more than this share of a budget would be kept for what follows the plan, it is
-# weighed how much is: else a busy machine answers small budgets with the prior, all.
+# If the reserve would exceed this share of a budget, the best reserve is weighed: else
+# a busy machine would answer small budgets with nothing but the prior.
 HEAVY = 0.25
-# Chances of being out in time that are weighed where little of a budget is left.
+# Chances of answering in time that are weighed if little of a budget is left.
 CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 class SendTime:
-    """The `QUANTILE` of the latest times from a plan's end to its answer written.
+    """The `QUANTILE` of recent times from the end of a plan to its answer written.
 
-    Of those of the last `LASTING_S`, and at most the last `WINDOW`; where they are
-    fewer than `LEAST`, the others are taken to be as at rest.
+    The times of the last `LASTING_S` count, at most `WINDOW` of them. If there are
+    fewer than `LEAST`, times of a machine at rest fill them up.
 
     Parameters
     ----------
     measured_s
-        Seconds; the first estimate comes of them.
+        Seconds measured before the first answer; they give the first estimate.
     now_s
-        When they were measured, on the clock of all times given later.
+        Time of these measurements, on the clock of all later calls.
     usual
-        Seconds, where none were measured; until one is added.
+        Seconds to use without measurements, until the first time is added.
 
     Attributes
     ----------
     usual
-        Median, in the long run.
+        Estimate of the long-run median, in seconds.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
@@ -56,10 +56,11 @@ class SendTime:
         self.usual = median(measured) if measured else usual
         self._known = bool(measured)
         self._latest = deque(((now_s, seconds) for seconds in measured), WINDOW)
-        self._seconds, self._until_s = 0.0, -math.inf  # that `_seconds` is fresh
+        # `_seconds` is reused until `_until_s`
+        self._seconds, self._until_s = 0.0, -math.inf
 
     def at(self, now_s: float) -> float:
-        """Return the quantile as it is known at `now_s`, in seconds."""
+        """Return the quantile at `now_s`, in seconds."""
         if now_s > self._until_s:
             self._seconds = self._quantile(self._ascending(now_s), QUANTILE)
             fresh_s = now_s + FRESH_S
@@ -69,12 +70,12 @@ class SendTime:
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
-        """Return what to keep for each of `CHANCES`, the largest first."""
+        """Return the reserve for each of `CHANCES`, the largest chance first."""
         times = self._ascending(now_s)
         return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
     def add(self, seconds: float, now_s: float) -> None:
-        """Learn from a time that ended at `now_s`."""
+        """Learn from a send time of `seconds` that ended at `now_s`."""
         self._latest.append((now_s, seconds))
         if not self._known:
             self.usual, self._known = seconds, True
@@ -84,7 +85,7 @@ class SendTime:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
-        """Sort the times of the last `LASTING_S`, made up to `LEAST` of them."""
+        """Return the times of the last `LASTING_S` in order, filled up to `LEAST`."""
         latest, since_s = self._latest, now_s - LASTING_S
         while latest and latest[0][0] < since_s:
             latest.popleft()
@@ -97,26 +98,31 @@ class SendTime:
 
 
 class Level(NamedTuple):
-    """With `chance`, what follows the plan takes at most so many `seconds`."""
+    """A reserve: with this `chance`, sending takes at most this many `seconds`."""
 
     chance: float
     seconds: float
 
 
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
-    """Seconds to keep, so that most answers are right and in time; the first of equals.
+    """Return the reserve with the largest product of chance and quality.
 
-    `quality` is of the answer that is bought where so many seconds are kept; 0 where
-    it would be of no use.
+    `quality` gives the expected quality of the answer for a reserve in seconds; 0 if
+    the answer would be of no use. Of equal products, the first level counts.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds
 
 
 class SendTimes(NamedTuple):
-    """What to keep for one kind of answer, done on the event loop or by the thread.
+    """The send times of one kind of answer.
 
-    `weighs` says that one answer goes out, for which as much may be kept as is best.
+    Attributes
+    ----------
+    loop, thread
+        Send time of answers computed on the event loop, and by the computing thread.
+    weighs
+        True if a single answer goes out, whose best reserve may be weighed.
     """
 
     loop: SendTime

@@ -10,7 +10,7 @@ import msgspec
 from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error, nearest
 
-from ..engine.budget import Allowance, Deadline, read_amount
+from ..engine.budget import Deadline, MoneyBudget, read_amount
 from ..schema.wire import PredictRequest
 from ..settings import Settings
 
@@ -111,7 +111,7 @@ class Parameters:
                     f"this index counts costs in {unit}: say with the parameter "
                     "'budget' how much the items may cost"
                 )
-            return SharedBudget(Allowance(amount))
+            return SharedBudget(MoneyBudget(amount))
         if self.patience_s is not None:
             useful_s = _useful_s(self.patience_s)
             amount = useful_s if amount is None else min(amount, useful_s)
@@ -149,7 +149,7 @@ class SharedBudget:
         What the plans of the items were to cost so far.
     """
 
-    budget: Deadline | Allowance
+    budget: Deadline | MoneyBudget
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:

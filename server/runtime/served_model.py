@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from polydom.features.items import Item
 
-from ..engine.budget import Allowance
+from ..engine.budget import MoneyBudget
 from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
@@ -263,7 +263,7 @@ class ServedModel:
         for _ in range(WINDOW):
             now_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
-            sample, budget = self.warm_up.samples[0], Allowance(0.0)
+            sample, budget = self.warm_up.samples[0], MoneyBudget(0.0)
             request = Request(sample, budget, arrived_s=now_s, read_s=now_s)
             if by_thread:
                 outcome: object = await self._ask_thread(request)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Gaps, Item, make_item
 
-from ..engine.budget import Allowance, Budget, Deadline, read_amount
+from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
 from ..engine.execution import execute
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
@@ -225,7 +225,7 @@ class Translator:
                 f"this index counts costs in {self.unit}: say with 'budget' how much "
                 "the item may cost"
             )
-        return Allowance(amount)
+        return MoneyBudget(amount)
 
 
 def _tell_stop(answer: Answer, outcome: Outcome) -> None:

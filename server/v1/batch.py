@@ -17,7 +17,7 @@ from polydom.features.items import Item
 
 from ..batch.batch_budget import Answered, BatchBudget, Failed
 from ..batch.top_k import make_top_k
-from ..engine.budget import Allowance, read_amount
+from ..engine.budget import MoneyBudget, read_amount
 from ..engine.request import Request
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..metrics.counts import AnswerKind
@@ -205,7 +205,7 @@ class Batch:
             return without_frames(error)
 
     def _encoded(self, result: Answered, read_s: float) -> bytes:
-        budget = Allowance(result.outcome.predicted)
+        budget = MoneyBudget(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
         request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
         answer = self._served.translator.answer(request, result.outcome)

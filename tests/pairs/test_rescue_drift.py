@@ -11,7 +11,7 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.batch.batch_budget import BatchBudget
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import Execution, begin, execute
 from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
@@ -77,7 +77,7 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     planner = slow_planner(clock, (1e-3, 12e-3, 0.0))
-    execution = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
+    execution = begin(planner, Request(TEXT_100, MoneyBudget(5.3e-3)))
     execution.conclude()
     assert planner.drift.plans == 0
     execution.run()

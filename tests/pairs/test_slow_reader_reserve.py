@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from polydom.server.engine.budget import Allowance
+from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import HttpProtocol
@@ -152,4 +152,4 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
         assert times.thread.at(clock()) < 1e-3
         assert times.loop.at(clock()) < 1e-3
     assert [times.weighs for times in (many, *others)] == [False, False, True, True]
-    assert Allowance(1.0).keeping(0.5) == Allowance(1.0)
+    assert MoneyBudget(1.0).keeping(0.5) == MoneyBudget(1.0)

@@ -27,7 +27,7 @@ from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_layout import pack
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
-from polydom.server.engine.budget import Allowance, Budget, Deadline
+from polydom.server.engine.budget import Budget, Deadline, MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
@@ -215,7 +215,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
         if str(package.meta.get("unit", "s")) == "s":
             budget: Budget = Deadline(now_s, amount)
         else:
-            budget = Allowance(amount)
+            budget = MoneyBudget(amount)
         request = Request(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
             outcome = execute(planner, request)

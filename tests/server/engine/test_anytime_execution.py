@@ -8,7 +8,7 @@ import pytest
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.cost_drift import CostDrift
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import make_anytime
@@ -104,7 +104,7 @@ def test_any_time_is_concluded_by_another_thread_with_what_is_complete() -> None
 
 @pytest.mark.parametrize(
     ("budget", "waiting"),
-    [(Deadline(50.0, 4.5e-3), 3), (Allowance(4.5e-3), 0), (Deadline(50.0, 10e-3), 0)],
+    [(Deadline(50.0, 4.5e-3), 3), (MoneyBudget(4.5e-3), 0), (Deadline(50.0, 10e-3), 0)],
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_any_time_is_not_taken_where(budget: Any, waiting: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 
 
 def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:
@@ -20,6 +20,6 @@ def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:
 
 @given(st.floats(0, 1e6))
 def test_allowance_is_the_same_at_any_time(now_s: float) -> None:
-    allowance = Allowance(22.78)
+    allowance = MoneyBudget(22.78)
     assert allowance.left(now_s) == allowance.whole == allowance.amount == 22.78
     assert allowance.due_s == math.inf

@@ -15,7 +15,7 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import record_item, text_item
 from polydom.models.scoring.prior import Prior
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
@@ -38,7 +38,7 @@ from tests.support.served import ACCURACIES, WIDTHS
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
-        execute(planner, Request(text_item("a\x00b"), Allowance(1.0)))
+        execute(planner, Request(text_item("a\x00b"), MoneyBudget(1.0)))
 
 
 def test_execution_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
@@ -56,7 +56,7 @@ def test_execution_goes_on_when_an_overrun_still_leaves_enough() -> None:
 
 def test_execution_never_falls_back_where_money_is_counted() -> None:
     clock = Clock()
-    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
+    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), MoneyBudget(9.3e-3))
     assert (outcome.row, outcome.reason) == (3, None)
 
 
@@ -102,7 +102,7 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     planner = Planner(INDEX, Extractor(features, WIDTHS))
-    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    execution = begin(planner, Request(TEXT_100, MoneyBudget(1.0)))
     thread = threading.Thread(target=execution.run)
     thread.start()
     assert inside.wait(10)
@@ -117,7 +117,7 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
 def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
     index = with_margins(0.0)
     planner = Planner(index, extractor_of(index), now=Clock())
-    outcome = ask(planner, Allowance(1.0))
+    outcome = ask(planner, MoneyBudget(1.0))
     assert (outcome.row, outcome.reason) == (1, "sure")
     assert outcome.quality == ACCURACIES[3]
     assert outcome.predicted == INDEX.cost_s(3, 100.0)
@@ -145,7 +145,7 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
-    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    execution = begin(planner, Request(TEXT_100, MoneyBudget(1.0)))
     thread = threading.Thread(target=execution.run)
     thread.start()
     outcome = execution.conclude()
@@ -157,7 +157,7 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
     index = with_margins(1e9)
     planner = Planner(index, extractor_of(index), now=Clock())
-    outcome = ask(planner, Allowance(1.0))
+    outcome = ask(planner, MoneyBudget(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
     assert outcome.quality == ACCURACIES[3]
 
@@ -171,7 +171,7 @@ def test_a_margin_exactly_at_the_exit_is_not_enough() -> None:
     for margin, reason in ((own, None), (math.nextafter(own, 0), "sure")):
         index = with_margins(margin)
         planner = Planner(index, extractor_of(index), now=Clock())
-        first = ask(planner, Allowance(1.0))
+        first = ask(planner, MoneyBudget(1.0))
         assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
 
 

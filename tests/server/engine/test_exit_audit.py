@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.exit_audit import TIMES, ExitAudit
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner, promised_alpha
@@ -151,13 +151,13 @@ def audited_engine() -> Planner:
 
 def test_an_audited_exit_answers_as_the_whole_plan() -> None:
     planner = audited_engine()
-    outcome = ask(planner, Allowance(1.0))
+    outcome = ask(planner, MoneyBudget(1.0))
     whole = Planner(INDEX, extractor_of(INDEX), now=Clock())
-    without = ask(whole, Allowance(1.0))
+    without = ask(whole, MoneyBudget(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
     assert (outcome.label, outcome.scores) == (without.label, without.scores)
     planner.audit.share = 0.0
-    early = ask(planner, Allowance(1.0))
+    early = ask(planner, MoneyBudget(1.0))
     assert early.reason == "sure"
     assert outcome.audit == (early.label != without.label)
     assert early.audit is None
@@ -166,15 +166,15 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
 def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
     index = with_margins(1.0)  # no margin is above
     planner = Planner(index, extractor_of(index), now=Clock())
-    assert not ask(planner, Allowance(1.0)).passed
+    assert not ask(planner, MoneyBudget(1.0)).passed
     planner.audit.share = 1.0
-    outcome = ask(planner, Allowance(1.0))
+    outcome = ask(planner, MoneyBudget(1.0))
     assert (outcome.passed, outcome.audit, outcome.reason) == (True, None, None)
     planner.audit.answered(outcome)
     assert (planner.audit.passed, planner.audit.exits) == (1, 0)
     without = Planner(INDEX, extractor_of(INDEX), now=Clock())
     without.audit.share = 1.0
-    assert not ask(without, Allowance(1.0)).passed
+    assert not ask(without, MoneyBudget(1.0)).passed
 
 
 def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:

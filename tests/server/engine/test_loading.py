@@ -7,7 +7,7 @@ import pytest
 from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
-from polydom.server.engine.budget import Allowance
+from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
@@ -19,7 +19,7 @@ BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 
 def test_a_planner_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     path = save_index(tmp_path)
-    request = Request(text_item("free money"), Allowance(1.0))
+    request = Request(text_item("free money"), MoneyBudget(1.0))
     settings = Settings(correct=False, audit=0.5)
     for index in (path, str(path), Index.load(path)):
         planner = load_planner(index, [FEATURES_FILE], settings)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import NothingFits
 from polydom.features.items import text_item
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
@@ -52,7 +52,7 @@ def test_planner_buys_the_most_accurate_set_and_says_why_not_a_better(
 def test_planner_answers_as_the_model_itself_would() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = execute(planner, Request(text_item(text), Allowance(1.0)))
+        outcome = execute(planner, Request(text_item(text), MoneyBudget(1.0)))
         assert outcome.label == label
         assert outcome.scores is not None
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5

@@ -13,7 +13,7 @@ from polydom.features.items import record_item
 from polydom.indexer import Index
 from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.pdx_file import read_file, write_file
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
@@ -40,7 +40,9 @@ def planner_of(index: Index, **options: Any) -> Planner:
 
 def answers(planner: Planner, **terms: Any) -> list[Outcome]:
     return [
-        execute(planner, Request(record_item(record_of(row)), Allowance(1.0), **terms))
+        execute(
+            planner, Request(record_item(record_of(row)), MoneyBudget(1.0), **terms)
+        )
         for row in ROWS
     ]
 
@@ -182,7 +184,7 @@ def test_an_item_with_a_gap_is_answered_or_refused_as_before() -> None:
     del record["d"]
     whole = planner_of(replace(index, package=replace(package, early_exits=())))
     for planner in (planner_of(index), whole):
-        outcome = execute(planner, Request(record_item(record), Allowance(1.0)))
+        outcome = execute(planner, Request(record_item(record), MoneyBudget(1.0)))
         assert outcome.row == 2
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.oip.parameters import KEPT_MAX_S, Parameters, SharedBudget
 from polydom.server.schema.wire import PredictRequest
 from polydom.server.settings import Settings
@@ -116,7 +116,7 @@ def test_shares_of_an_amount_never_add_up_to_more(
     wishes: list[float], amount: float
 ) -> None:
     """Every item spends some part of its share; what it leaves is for the others."""
-    shared = SharedBudget(Allowance(amount))
+    shared = SharedBudget(MoneyBudget(amount))
     for i, wish in enumerate(wishes):
         ask = PredictRequest()
         shared.give(ask, 0.0, len(wishes) - i)
@@ -129,7 +129,7 @@ def test_shares_of_an_amount_never_add_up_to_more(
 
 
 def test_an_amount_that_is_overspent_is_not_met() -> None:
-    assert not SharedBudget(Allowance(1.0), spent=1.5).met(0.0)
+    assert not SharedBudget(MoneyBudget(1.0), spent=1.5).met(0.0)
 
 
 def test_time_is_divided_among_the_items_that_remain() -> None:

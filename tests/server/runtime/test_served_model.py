@@ -14,7 +14,7 @@ from polydom.features.errors import BadFeature, NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
-from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
@@ -163,7 +163,7 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
     gate.open.set()
 
     async def main() -> Any:
-        request = Request(TEXT, Allowance(0.0053))
+        request = Request(TEXT, MoneyBudget(0.0053))
         if patient == "cheapest":
             request = Request(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
         queue = WorkQueue()
@@ -208,7 +208,7 @@ def test_job_hands_errors_over() -> None:
 
     async def main() -> None:
         item = text_item("a\x00b")
-        request = Request(item, Allowance(1.0))
+        request = Request(item, MoneyBudget(1.0))
         job = Job(planner, request, queue_of())
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import text_item
 from polydom.server.client.messages import read_answer
-from polydom.server.engine.budget import Allowance
+from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
@@ -27,7 +27,7 @@ NEW = {"score_bounds", "base_models_used", "base_models"}
 
 
 def said(outcome: Outcome) -> Answer:
-    request = Request(text_item(HAM), Allowance(1.0))
+    request = Request(text_item(HAM), MoneyBudget(1.0))
     return TRANSLATOR.answer(request, outcome)
 
 

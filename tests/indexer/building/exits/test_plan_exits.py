@@ -26,7 +26,7 @@ from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence
-from polydom.server.engine.budget import Allowance
+from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
@@ -193,7 +193,7 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     assert loaded.package.margins == found.margins
     planner = Planner(loaded, loaded.package.extractor([FEATURES_FILE]))
     outcomes = [
-        execute(planner, Request(text_item(text), Allowance(10.0))) for text in TEXTS
+        execute(planner, Request(text_item(text), MoneyBudget(10.0))) for text in TEXTS
     ]
     early = np.mean([outcome.reason == "sure" for outcome in outcomes])
     assert early == found.facts["plans"][3]["early"] > 0
