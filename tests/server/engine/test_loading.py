@@ -1,5 +1,6 @@
 """From an index file to what answers with it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from polydom.server.engine.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
+from tests.support import stopping_records, zoo
+from tests.support.forked_process import run_forked
 from tests.support.served import FEATURES_FILE, make_index, save_index
 
 BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
@@ -43,3 +46,71 @@ def test_bare_candidates_are_refused_by_the_name_of_their_file(tmp_path: Path) -
 def test_a_feature_whose_code_is_not_given_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFeature):
         load_planner(save_index(tmp_path))
+
+
+# Each index is asked in a process that has loaded no kernel for another.
+ASK = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from polydom.models.scoring.kernels.cached_njit import DECLARED, Kernel
+from polydom.server.engine.loading import load_planner
+from polydom.server.offline_scoring.score_items import score_items
+from polydom.server.runtime.translator import AtOnce
+from polydom.server.runtime.translator import Translator
+from polydom.server.runtime.warm_up import WarmUp
+from polydom.server.schema.wire import Terms
+from polydom.server.settings import Settings
+from tests.support import served
+from tests.support.exercise import item_of, sizes_of
+
+def ask(path):
+    planner = load_planner(path, [served.FEATURES_FILE])
+    compile_declared = Kernel.compile_declared
+
+    def late(kernel):
+        if kernel._can_compile:
+            print(path, kernel.py_func.__name__)
+        compile_declared(kernel)
+
+    Kernel.compile_declared = late
+    index, package = planner.index, planner.package
+    WarmUp(planner).run()
+    for size in sizes_of(index, np.random.default_rng(0)):
+        index.skyline(size)
+        for budget in (0.0, 1e-3, 1e9):
+            index.lookup.best(size, budget)
+    timed = planner.unit == "s"
+    translator = Translator(planner, Settings())
+    payload = [*package.meta["samples"], item_of(index).payload][0]
+    for amount in (0.0, 0.05, 20.0, 2000.0):
+        for exact in (False, True):
+            budget_ms, budget = (amount, None) if timed else (None, amount)
+            terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
+            AtOnce(translator).answer(terms, payload)
+        spent = {"total_budget_s" if timed else "total_budget": amount}
+        files = [served.FEATURES_FILE]
+        list(score_items(index, 3 * [payload], features=files, **spent))
+
+assert all(kernel._can_compile for kernel in DECLARED)
+for path in map(Path, sys.argv[1:]):
+    process = os.fork()
+    if not process:
+        ask(path)
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(process, 0)[1] == 0, path
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_no_kernel_is_missing_once_an_index_is_loaded(tmp_path: Path) -> None:
+    paths = zoo.save_zoo(tmp_path)
+    stopping = tmp_path / "stopping.pdx"
+    stopping_records.make_index().save(stopping)
+    asked = [path for name, path in paths.items() if not name.startswith("bare")]
+    program = tmp_path / "ask.py"
+    program.write_text(ASK)
+    done = run_forked(["python", str(program), *map(str, asked), str(stopping)])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
