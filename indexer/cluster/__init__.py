@@ -1,1 +1,1 @@
-"""Calls carried out by other processes: of this machine, or of a cluster."""
+"""Calls that other processes carry out, on this machine or on a cluster."""

@@ -1,4 +1,4 @@
-"""Whether workers can do what they are asked: the same code, libraries and files."""
+"""Check that workers have the code, libraries and files of this process."""
 
 import hashlib
 import socket
@@ -14,24 +14,24 @@ import polydom.models
 from polydom.features.errors import BadWorker
 from polydom.features.libraries import differences, versions
 
-# in a folder that is to be seen by all; what it holds tells it from others of its name
+# File in the shared folder. Its random content tells two folders of one name apart.
 SEEN = ".seen"
-SHOWN = 3
+SHOWN = 3  # differences in an error
 
 
 class WorkerFacts(NamedTuple):
-    """What a process has.
+    """Code, libraries and files of a process.
 
     Attributes
     ----------
     host
-        Of the machine.
+        Name of the machine.
     versions
-        Of Python, and of the libraries that computing depends on.
+        Versions of Python and of the libraries that results depend on.
     sources
-        Identifies the code of features and models.
+        Digest of the code of features and models.
     files
-        Digests of files by path, or why they cannot be read.
+        Digest of each file by path, or the reason why it cannot be read.
     """
 
     host: str
@@ -41,7 +41,7 @@ class WorkerFacts(NamedTuple):
 
 
 class OtherWorker(Exception):
-    """A worker is not what it is to be; raised there, with what it is."""
+    """A worker differs from this process; raised on the worker, with its facts."""
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts
@@ -49,17 +49,16 @@ class OtherWorker(Exception):
 
 
 class WorkerCheck(NamedTuple):
-    """What all workers must have in common with this process.
+    """Facts that all workers must have in common with this process.
 
     Attributes
     ----------
     files
-        That they read where they lie here.
+        Files that workers read under the same path.
     data
-        Files and folders of items, of which no more is asked than that they see them,
-        and files of the same length.
+        Files and folders of items; workers must see them, and files of this length.
     wanted
-        Of what they say of themselves, all but the host.
+        Digest of the facts of this process, without its host.
     """
 
     files: tuple[Path, ...]
@@ -70,7 +69,7 @@ class WorkerCheck(NamedTuple):
     def of(
         cls, files: Sequence[Path], shared: Path | None, data: Sequence[Path] = ()
     ) -> "WorkerCheck":
-        """Ask for these files, and a folder that is to be the same for all."""
+        """Make a check for some files, and for a folder that all must share."""
         needed = list(files)
         if shared is not None:
             shared.mkdir(parents=True, exist_ok=True)
@@ -82,12 +81,12 @@ class WorkerCheck(NamedTuple):
         return cls(tuple(needed), tuple(data), _digest_of(facts))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function, in a process that is found the same the first time.
+        """Check the worker that this runs on, then call a function.
 
         Raises
         ------
         OtherWorker
-            If it is not.
+            If the worker differs.
         """
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
@@ -95,12 +94,12 @@ class WorkerCheck(NamedTuple):
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Refuse a worker by what it said of itself, or raised instead.
+        """Refuse a worker by its facts, or by the error that it raised.
 
         Raises
         ------
         BadWorker
-            If it differs from this process, saying in what.
+            If it differs from this process; the error names the differences.
         """
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
@@ -125,7 +124,7 @@ class WorkerCheck(NamedTuple):
 
 
 def describe(files: tuple[Path, ...], data: tuple[Path, ...] = ()) -> WorkerFacts:
-    """Say what this process has."""
+    """Collect the facts of this process."""
     digests = {str(file): _digest_or_why(file) for file in files}
     digests |= {str(path): _length_or_why(path) for path in data}
     readable = [file for file in files if file.suffix == ".py" and file.is_file()]
@@ -165,7 +164,7 @@ def _about_file(path: Path, found: str | None) -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> str:
-    """Identify the code that features and models are computed with."""
+    """Digest of the code of features and models."""
     digest = hashlib.sha256()
     for room in (polydom.features, polydom.models):
         (folder,) = map(Path, room.__path__)

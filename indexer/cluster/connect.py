@@ -1,4 +1,4 @@
-"""From an address such as `dask://10.0.0.1:8786` to the workers there."""
+"""Connect to the workers at an address such as `dask://10.0.0.1:8786`."""
 
 import os
 import time
@@ -19,14 +19,14 @@ NEEDED = "local, local:8, dask://HOST:PORT, ray://auto or ray://HOST:PORT is nee
 
 @runtime_checkable
 class Addressable(Protocol):
-    """An executor that can have each of its workers carry out a call."""
+    """An executor that can call a function on each of its workers."""
 
     def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """Say what a function returned or raised on each."""
+        """Return the result or the error of a function, by worker."""
 
 
 def connect(address: str, memory_gb: float | None = None) -> Executor | None:
-    """Connect to a cluster, or have processes of this machine.
+    """Connect to a cluster, or use processes of this machine.
 
     Parameters
     ----------
@@ -35,18 +35,18 @@ def connect(address: str, memory_gb: float | None = None) -> Executor | None:
         cluster that this machine is part of) or `ray://HOST:PORT` (of Ray's client
         server).
     memory_gb
-        What each call is to have for itself, where the engine can be asked for that.
+        Memory for each call; only Ray reserves it.
 
     Returns
     -------
-    None where calls are carried out in this process.
+    The executor; None where calls run in this process.
 
     Raises
     ------
     BadInput
-        If it is none of these, or its engine is not installed.
+        If the address has another form, or its engine is not installed.
     BadWorker
-        If nobody answers there.
+        If no cluster answers at the address.
     """
     engine, _, place = address.partition("://")
     if engine == "dask" and place:
@@ -90,14 +90,14 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None, **terms: Any) -> Workers:
-    """Count what an executor can carry out at a time; `terms` are those of `Workers`.
+    """Make the workers of an executor; `terms` are arguments of `Workers`.
 
-    Where it is a Dask client's, its cluster is watched for lost workers.
+    An executor of a Dask client is replaced by one that notices lost workers.
 
     Raises
     ------
     BadWorker
-        If it is a cluster's, and has no workers.
+        If a cluster has no workers.
     """
     if type(executor).__module__ == "distributed.cfexecutor":
         from .dask import DaskExecutor
@@ -128,21 +128,23 @@ def checked(
     shared: Path | None,
     data: Sequence[Path] = (),
 ) -> Workers:
-    """Refuse workers that lack something; have those that come later refused, too.
+    """Refuse workers that lack something, now and when a worker joins later.
 
     Parameters
     ----------
+    workers
+        Workers of any executor; processes of this machine need no check.
     files
-        That workers read where they lie here, such as those with features.
+        Files that workers read under the same path, such as files with features.
     shared
-        A folder that all of them are to see; None where there is none.
+        Folder that all workers must see; None for none.
     data
-        Where items lie that they read.
+        Files and folders of items that workers read.
 
     Raises
     ------
     BadWorker
-        If one has other libraries, no such file, or does not see the folder.
+        If a worker has other libraries, lacks a file or does not see the folder.
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):
         return workers

@@ -1,4 +1,4 @@
-"""A Dask cluster that carries calls out; `polydom[dask]` installs what it needs."""
+"""An executor on a Dask cluster; `polydom[dask]` installs Dask."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -18,7 +18,8 @@ class DaskExecutor(Executor):
     Parameters
     ----------
     client
-        Connected to it; or the scheduler's address, such as `tcp://10.0.0.1:8786`.
+        Client of the cluster, or address of its scheduler, such as
+        `tcp://10.0.0.1:8786`.
     """
 
     def __init__(self, client: Client | str) -> None:
@@ -29,8 +30,8 @@ class DaskExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Have a call carried out; `KilledWorker` where all that had it died."""
-        # the same call may be wanted twice, and is never to be answered from memory
+        """Start a call; it raises `KilledWorker` if every worker that had it died."""
+        # impure: Dask must not answer a call that comes twice from memory
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
     def cores(self) -> int:
@@ -43,10 +44,10 @@ class DaskExecutor(Executor):
             return 0
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on each worker; what it returned or raised, by address.
+        """Return the result or the error of a function, by address of the worker.
 
-        Of a worker with several threads a `BadWorker`: the libraries that models are
-        trained with are not made for two trainings in one process.
+        A worker with several threads has a `BadWorker` as its result: libraries that
+        train models do not support two trainings in one process.
         """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         for address, threads in self.client.nthreads().items():
@@ -58,21 +59,21 @@ class DaskExecutor(Executor):
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster, which goes on without this."""
+        """Leave the cluster, which keeps running."""
         self.client.close()
 
 
 class _DaskFuture(Future[Any]):
-    """What a call returns or raises; cancelled, it is not begun.
+    """The future of a call; a cancelled call does not start.
 
-    The client's own executor loses some that end as their worker dies, for ever.
+    Futures of the client's own executor never end if their worker dies as they end.
     """
 
     def __init__(self, future: Any) -> None:
         super().__init__()
         self._future = future
-        # to fetch a result that went down with its worker takes until it is made
-        # again, and all of Dask's callbacks share one thread
+        # a thread for each result: a result that died with its worker is computed
+        # again, and would hold up all of Dask's callbacks, which share one thread
         future.add_done_callback(
             lambda future: Thread(
                 target=self._take, args=(future,), daemon=True
@@ -80,7 +81,7 @@ class _DaskFuture(Future[Any]):
         )
 
     def cancel(self) -> bool:
-        """Take the call back, if no worker has it yet."""
+        """Cancel the call, if no worker has it yet."""
         cancelled = super().cancel()
         if cancelled:
             self._future.cancel()

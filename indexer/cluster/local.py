@@ -1,12 +1,11 @@
-"""Processes of this machine, by loky: kept between stages, replaced when one dies."""
+"""An executor on processes of this machine, which loky keeps between stages."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-# Seconds after which processes end that have nothing to do.
-IDLE_S = 300
-# A learner's own threads would fight over cores that have a process each.
+IDLE_S = 300  # after which idle processes end
+# Threads of a learner would compete with the other processes, one for each core.
 ALONE = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -15,9 +14,10 @@ ALONE = {
 
 
 class LocalExecutor(Executor):
-    """So many processes of this machine.
+    """A number of processes of this machine.
 
-    All of one number are the same ones: starting them takes longer than many builds.
+    All executors of one number share their processes, as starting processes takes
+    longer than many builds.
     """
 
     def __init__(self, count: int) -> None:
@@ -27,7 +27,7 @@ class LocalExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Have a call carried out; by new processes if the last were lost."""
+        """Start a call; new processes replace lost ones."""
         from loky import get_reusable_executor
 
         self._processes = get_reusable_executor(self.count, timeout=IDLE_S, env=ALONE)
@@ -35,10 +35,10 @@ class LocalExecutor(Executor):
         return future
 
     def cores(self) -> int:
-        """Count the processes, which are started as they are needed."""
+        """Return the number of processes, which start as calls come."""
         return self.count
 
     def kill(self) -> None:
-        """End all processes, whatever they do."""
+        """End all processes, also amid a call."""
         if self._processes is not None:
             self._processes.shutdown(wait=True, kill_workers=True)

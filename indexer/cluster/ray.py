@@ -1,4 +1,4 @@
-"""A Ray cluster that carries calls out; `polydom[ray]` installs what it needs."""
+"""An executor on a Ray cluster; `polydom[ray]` installs Ray."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -9,39 +9,39 @@ import ray
 from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-HEAD_S = 5.0  # in which a head answers that is there
+HEAD_S = 5.0  # after which a head node that has not answered counts as gone
 
 
 class RayExecutor(Executor):
-    """The nodes of a Ray cluster, a core to a call.
+    """The nodes of a Ray cluster; each call has one core.
 
     Parameters
     ----------
     address
-        As `ray.init` takes it; "auto" for the cluster that this machine is part of.
-        Where Ray is connected already, that cluster.
+        Address for `ray.init`; "auto" for the cluster that this machine is part of. If
+        Ray is connected already, its cluster is used.
     memory
-        Bytes that each call is to have for itself; None to leave that open.
+        Bytes that Ray reserves for each call; None for no reservation.
     """
 
     def __init__(self, address: str = "auto", *, memory: float | None = None) -> None:
         if not ray.is_initialized():
             ray.init(address, log_to_driver=False)
-        # Ray would try calls again that ran out of memory, without end and uncounted
+        # no retries: Ray would repeat calls that ran out of memory without end
         self._remote: Any = ray.remote(_call)
         self._terms = {"num_cpus": 1, "max_retries": 0, "memory": memory}
 
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Have a call carried out; `WorkerCrashedError` where its worker died."""
+        """Start a call; it raises `WorkerCrashedError` if its worker died."""
         remote = self._remote.options(**self._terms)
         return _RayFuture(remote.remote(fn, *args, **kwargs))
 
     def cores(self) -> int:
-        """Count the cores of the nodes that are there; 0 where the head is gone."""
+        """Count the cores of all live nodes; 0 if the head node is gone."""
         asked: Future[list[dict[str, Any]]] = Future()
-        # without its head Ray keeps who asks waiting for a minute
+        # in a thread: without a head node this call of Ray blocks for a minute
         Thread(target=lambda: asked.set_result(_nodes()), daemon=True).start()
         try:
             nodes = asked.result(timeout=HEAD_S)
@@ -50,7 +50,7 @@ class RayExecutor(Executor):
         return int(sum(node["Resources"]["CPU"] for node in nodes))
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Call a function on each node; what it returned or raised, by node."""
+        """Return the result or the error of a function, by node."""
         futures = {}
         for node in _nodes():
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -64,7 +64,7 @@ class RayExecutor(Executor):
 
 
 class _RayFuture(Future[Any]):
-    """What a call returns, or raises as it was raised there; cancelled, it is ended."""
+    """The future of a call, with the error of the worker; cancelling ends the call."""
 
     def __init__(self, reference: Any) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _RayFuture(Future[Any]):
         reference.future().add_done_callback(self._take)
 
     def cancel(self) -> bool:
-        """End the call, wherever it is carried out."""
+        """End the call, also while it runs."""
         cancelled = super().cancel()
         if cancelled:
             ray.cancel(self._reference, force=True)

@@ -1,4 +1,4 @@
-"""Calls spread over processes of any engine, and what to do when one of them dies."""
+"""Calls spread over the processes of any engine, and repeated when a process dies."""
 
 import logging
 import time
@@ -15,17 +15,17 @@ from .local import LocalExecutor
 
 log = logging.getLogger("polydom")
 
-IN_FLIGHT = 2  # calls per process: one under way, one that waits for it
-RETRIES = 2
-LOOK_S = 1.0  # between two looks at whether any worker is left
-WAIT_S = 10.0
-CALL_S = 1.0
+IN_FLIGHT = 2  # calls per process: one running, one waiting
+RETRIES = 2  # of a call whose worker was lost
+LOOK_S = 1.0  # between two counts of the workers
+WAIT_S = 10.0  # for workers, where a cluster has none
+CALL_S = 1.0  # duration of a call that can be as long or as short as its caller likes
 CURE = (
     "use fewer workers (`--on local:2`) or smaller items, and run it again: what is "
     "done is kept in the cache"
 )
 CURE_OF_NONE = "start some, and run it again: what is done is kept"
-# By name: no engine is imported to be told apart.
+# Errors of engines that mean a lost worker, by name, to import no engine for them.
 LOST = frozenset(
     {
         "distributed.client.FutureCancelledError",
@@ -46,29 +46,31 @@ class Killable(Protocol):
     """An executor whose processes can be ended amid a call."""
 
     def kill(self) -> None:
-        """End them."""
+        """End all processes."""
 
 
 @runtime_checkable
 class Countable(Protocol):
-    """An executor that knows how many processes it has by now."""
+    """An executor that knows the current number of its processes."""
 
     def cores(self) -> int:
-        """Count calls that can be carried out at a time; 0 where no worker is left."""
+        """Count the calls that can run at a time; 0 if no worker is left."""
 
 
 @dataclass
 class Call:
-    """A call under way.
+    """A running call.
 
     Attributes
     ----------
     number
-        Its place among all calls.
+        Position among all calls.
+    arguments
+        Arguments of the function.
     losses
-        How often a worker was lost that had it.
+        Number of workers that were lost while they had the call.
     alone
-        Whether it is tried while nothing else is under way.
+        True once the call must run while no other call does.
     """
 
     number: int
@@ -84,21 +86,21 @@ class Workers:
     Attributes
     ----------
     executor
-        Any `concurrent.futures.Executor`; None to carry calls out in this process.
+        Executor of `concurrent.futures`; None to run calls in this process.
     count
-        Calls that it carries out at a time.
+        Number of calls that the executor runs at a time.
     retries
-        How often a call is tried again whose worker was lost. The last time nothing
-        else is under way: so no call is blamed for another's death, and it has all the
-        memory that there is.
+        Retries of a call whose worker was lost. During the last retry no other call
+        runs: so no call is blamed for another call's death, and the call has all the
+        memory.
     in_flight
-        Calls given to the executor at a time, for each that it carries out.
+        Calls that the executor has at a time, for each call that it runs.
     wait_s
-        How long to wait for workers where a cluster has none.
+        Seconds to wait for workers where a cluster has none.
     call_s
-        How long a call is to take where who makes it can choose.
+        Seconds that a call should take where its caller can choose.
     check
-        What a worker must have; None where all are known to have it.
+        Requirements that each worker is checked for; None for no check.
     """
 
     executor: Executor | None
@@ -111,7 +113,7 @@ class Workers:
 
     @classmethod
     def here(cls, count: int) -> "Workers":
-        """Take so many processes of this machine; of one, this process itself."""
+        """Use a number of processes of this machine; for 1 this process itself."""
         return cls(LocalExecutor(count) if count > 1 else None, count)
 
     def run(
@@ -125,32 +127,33 @@ class Workers:
         keep: Callable[[Any], object] | None = None,
         cure: str = CURE,
     ) -> Iterator[Any]:
-        """Call a function with each tuple of arguments; give what it returns.
+        """Call a function with each tuple of arguments, and yield the results.
 
         Parameters
         ----------
         function
-            One that other processes can import.
+            Function that other processes can import.
         arguments
-            Taken as workers become free.
+            Tuples of arguments, taken as workers become free.
         stage
-            What is done by all calls, for the error.
+            Name of the work, for errors.
         ordered
-            Give results in the order of the arguments, not as they come.
+            True for results in the order of the arguments, false for results as they
+            come.
         doing
-            Says of a call's arguments what it does, for the error.
+            Function that describes the work of a call from its arguments, for errors.
         keep
-            Called with each result as soon as it comes, whatever is given first.
+            Function that is called with each result as soon as it comes.
         cure
-            What may help where workers are lost.
+            Advice for the case that workers are lost.
 
         Raises
         ------
         WorkerLost
-            If a worker ended before it answered, as one that is out of memory does, and
-            so did those that tried again.
+            If a worker ended before it answered, for example for want of memory, and
+            so did the workers of all retries.
 
-        What a call raises is raised, and ends all others.
+        An error of a call is raised here, and ends all other calls.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:
@@ -163,7 +166,7 @@ class Workers:
 
 @dataclass
 class _Run:
-    """One stage's calls on an executor."""
+    """All calls of one stage on an executor."""
 
     workers: Workers
     executor: Executor
@@ -173,13 +176,13 @@ class _Run:
     doing: Callable[..., str]
     keep: Callable[[Any], object]
     cure: str
-    under_way: dict["Future[Any]", Call] = field(default_factory=dict)
+    running: dict["Future[Any]", Call] = field(default_factory=dict)
     again: list[Call] = field(default_factory=list)
     done: "SimpleQueue[Future[Any]]" = field(default_factory=SimpleQueue)
     taken: int = 0
 
     def ordered(self) -> Iterator[Any]:
-        """Give results in the order of the calls."""
+        """Yield results in the order of the calls."""
         early: dict[int, Any] = {}
         wanted = 0
         for number, result in self.results():
@@ -189,11 +192,11 @@ class _Run:
                 wanted += 1
 
     def results(self) -> Iterator[tuple[int, Any]]:
-        """Give the numbers of calls and their results, as they come."""
+        """Yield numbers of calls and their results, as they come."""
         try:
             while self._fill():
                 future = self._next()
-                call = self.under_way.pop(future)
+                call = self.running.pop(future)
                 error = _error_of(future)
                 if error is None:
                     self.keep(future.result())
@@ -208,23 +211,23 @@ class _Run:
             self._stop()
 
     def _fill(self) -> bool:
-        """Have as many calls under way as there may be; say whether there are any."""
+        """Start as many calls as allowed; return true if any call runs."""
         limit = self.workers.count * self.workers.in_flight
-        while len(self.under_way) < limit and not self._one_is_alone():
+        while len(self.running) < limit and not self._one_is_alone():
             call = self._take()
             if call is None:
                 break
-            if call.alone and self.under_way:
+            if call.alone and self.running:
                 self.again.append(call)
                 break
             self._submit(call)
-        return bool(self.under_way)
+        return bool(self.running)
 
     def _one_is_alone(self) -> bool:
-        return len(self.under_way) == 1 and next(iter(self.under_way.values())).alone
+        return len(self.running) == 1 and next(iter(self.running.values())).alone
 
     def _take(self) -> Call | None:
-        """Take the next call: those that are tried again first."""
+        """Take the next call; retries come first."""
         for place, call in enumerate(self.again):
             if not call.alone:
                 return self.again.pop(place)
@@ -243,7 +246,7 @@ class _Run:
                 raise
             self._lose(call, error)
             return
-        self.under_way[future] = call
+        self.running[future] = call
         future.add_done_callback(self.done.put)
 
     def _called(self, call: Call) -> tuple[Any, ...]:
@@ -252,7 +255,7 @@ class _Run:
         return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
-        """Wait for a call to end, while there is any worker."""
+        """Wait for a call to end; raise `WorkerLost` once all workers are gone."""
         seen_s = time.monotonic()
         while True:
             try:
@@ -269,7 +272,7 @@ class _Run:
                     ) from None
 
     def _lose(self, call: Call, error: BaseException) -> None:
-        """Note that a call's worker was lost; raise where it was tried often enough."""
+        """Repeat a call whose worker was lost; raise `WorkerLost` after all retries."""
         retries = self.workers.retries
         doing = self.doing(*call.arguments)
         call.losses += 1
@@ -293,11 +296,11 @@ class _Run:
         self.again.append(call)
 
     def _stop(self) -> None:
-        """End what nobody waits for any more."""
+        """Cancel all calls that still run, after an error or an early end."""
         gone = isinstance(self.executor, Countable) and not self.executor.cores()
-        if gone or not self.under_way:
+        if gone or not self.running:
             return
-        for future in self.under_way:
+        for future in self.running:
             future.cancel()
         if isinstance(self.executor, Killable):
             self.executor.kill()
@@ -319,11 +322,9 @@ def _error_of(future: "Future[Any]") -> BaseException | None:
 
 
 def means_lost(error: BaseException) -> bool:
-    """Say whether an error means that a worker was killed or crashed.
-
-    Processes of this machine raise a `BrokenExecutor`, whichever library has them; a
-    call that is cancelled, and not by who asked for it, was on a cluster that is gone.
-    """
+    """Return true for an error that means a killed or crashed worker."""
+    # local processes raise a BrokenExecutor, calls on a cluster that is gone are
+    # cancelled
     if isinstance(error, BrokenExecutor | CancelledError):
         return True
     kinds = type(error).__mro__

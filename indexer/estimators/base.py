@@ -1,4 +1,4 @@
-"""What is common to scikit-learn estimators that are indexes."""
+"""The common base of the scikit-learn estimators that build an index."""
 
 import math
 import os
@@ -16,10 +16,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import (
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadItem, BadProject
 from polydom.features.extract import Extractor
@@ -42,20 +39,18 @@ from ..building.project import Project
 from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
 from ..index.facts import mean_coefficients, skyline_facts
-from ..index.lookup import Lookup
 from ..index.package import Package
-from ..index.partial_lookup import PartialLookup
 from ..index.quality import Task
 from ..progress_bars import ProgressBars
+from .answers import choose_rows, values_by_row
 from .items import Kinds, in_arrow, is_array, is_table, items_of, refuse_unknown
 from .labels import Counted
-from .values import values_of, withheld_of
 
-COST = "cost"  # the unit of costs that are given as bare numbers
+COST = "cost"  # unit of costs without a unit
 
 
 class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
-    """An index that is built as estimators are fitted; see `BudgetClassifier`."""
+    """An estimator whose `fit` builds an index; see `BudgetClassifier`."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "features": ["array-like", None],
@@ -86,20 +81,20 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     cache: str | os.PathLike[str] | None
     verbose: bool
-    _columns: Kinds | None  # of the records that were fitted
+    _columns: Kinds | None  # kinds of columns by name, where records were fitted
 
     def __sklearn_tags__(self) -> Any:
-        """Say what may be given: missing values, strings, tables of many kinds."""
+        """Declare that `fit` takes missing values, strings and mixed tables."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.input_tags.sparse = True  # and made dense
-        tags.non_deterministic = self.cache is None  # else measured costs are kept
+        tags.input_tags.sparse = True  # `_items` makes sparse arrays dense
+        tags.non_deterministic = self.cache is None  # a cache keeps measured costs
         return tags
 
     def _build(self, dataset: Dataset) -> None:
-        """Build the index, and what is told of it."""
+        """Build the index, and set the attributes that describe it."""
         with ExitStack() as stack:
             cache = self.cache
             if cache is None:
@@ -113,7 +108,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
                     progress=bars,
                     watch=bars.follow if bars else None,
                 )
-            except (BadProject, BadItem) as error:  # a ValueError, as is usual here
+            except (BadProject, BadItem) as error:  # scikit-learn expects a ValueError
                 raise BadInput(str(error)) from error
         self._loaded = self._package.extractor(self._files())
         self.cost_curves_ = self._package.meta["curves"]
@@ -122,7 +117,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.skyline_ = skyline_facts(self.index_, means, size)["skyline"]
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
-        """Make items, and check that a table's columns are those that were fitted."""
+        """Make items; outside of `fit`, refuse columns that `fit` did not see."""
         if is_table(X):
             X = in_arrow(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -147,7 +142,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return items
 
     def _name_columns(self, items: Sequence[Item]) -> None:
-        """Keep what the columns of records are called, and of which kind they are."""
+        """Remember names and kinds of the columns of records."""
         self._columns = None
         if isinstance(items, Records):
             self._columns = {name: one.kind for name, one in items.columns.items()}
@@ -162,7 +157,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, object)
 
     def _check_takes_weights(self) -> None:
-        """Refuse a learner that cannot be fitted with weights, before any work."""
+        """Refuse a learner that takes no weights, before any work."""
         if self._setting().get("name") == AUTO:
             raise BadInput(
                 "sample_weight is for a learner that is named; the race of 'auto' "
@@ -176,14 +171,14 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _setting(self) -> Mapping[str, Any]:
-        """Write the learner as PROJECT.toml does."""
+        """Return the learner in the form of PROJECT.toml."""
         learner = self.learner
         if isinstance(learner, str):
             return {"name": learner}
         return learner if isinstance(learner, Mapping) else describe_learner(learner)
 
     def _unfitted(self) -> Any:
-        """Make the learner, which is named."""
+        """Make the learner, without a race."""
         task: Task = self._terms()["task"]
         try:
             return make_learner(self._setting(), 0, task)
@@ -197,7 +192,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         codes: NDArray[np.int64],
         numbers: NDArray[np.float64] | None = None,
     ) -> Dataset:
-        """Put items and labels together."""
         if counted.weights is not None:
             self._check_takes_weights()
         items, groups = counted.items, np.arange(len(counted.items))
@@ -215,44 +209,43 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _terms(self) -> dict[str, Any]:
-        """Write down what PROJECT.toml would say of labels and answers."""
+        """Return the keys of PROJECT.toml about labels and answers."""
         raise NotImplementedError
 
     def _held_out(self, dataset: Dataset) -> float | None:
-        """Share of the items to measure quality on; None for as it is usual."""
+        """Return the share of items to measure quality on; None for the default."""
         return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
-        """Write down what PROJECT.toml would say."""
+        """Make the project that PROJECT.toml would describe."""
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
         }
+        search: dict[str, Any] = {"alpha": float(self.alpha)}
+        if (held_out := self._held_out(dataset)) is not None:
+            search["held_out"] = held_out
+        if self.search_budget_s is not None:
+            search["budget_s"] = float(self.search_budget_s)
         content: dict[str, Any] = {
             "features": features,
             "learner": self._setting(),
-            "search": {"alpha": float(self.alpha)},
+            "search": search,
             "seed": self._seed(),
             "workers": effective_n_jobs(self.n_jobs),
         }
-        if (held_out := self._held_out(dataset)) is not None:
-            content["search"]["held_out"] = held_out
-        if self.search_budget_s is not None:
-            content["search"]["budget_s"] = float(self.search_budget_s)
         if self.costs is not None:
-            prices = {name: _amounts(cost) for name, cost in self.costs.items()}
+            costs = {name: _amounts(cost) for name, cost in self.costs.items()}
+            names = column_names(dataset.items)
+            if unknown := [name for name in costs if name not in names]:
+                raise BadInput(f"costs names {unknown[0]!r}, which is no column of X")
             features["columns"] = [
-                {"name": name, "columns": [name], "cost": prices.pop(name, {})}
-                for name in column_names(dataset.items)
+                {"name": name, "columns": [name], "cost": costs.get(name, {})}
+                for name in names
             ]
-            if prices:
-                raise BadInput(
-                    f"costs names {next(iter(prices))!r}, which is no column of X"
-                )
-            units = {unit for cost in self.costs.values() for unit in _amounts(cost)}
+            units = {unit for amounts in costs.values() for unit in amounts}
             content["costs"] = {"weights": dict.fromkeys(sorted(units), 1.0)}
-        content |= self._terms()
-        return Project.from_mapping(content, folder=Path.cwd())
+        return Project.from_mapping(content | self._terms(), folder=Path.cwd())
 
     def _names(self, dataset: Dataset) -> Sequence[str]:
         if self.features is not None:
@@ -276,13 +269,13 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _extractor(self) -> Extractor:
-        """The features' code, checked once: that takes longer than many answers."""
+        """Code of the features; its check, slower than an answer, is done once."""
         if "_loaded" not in vars(self):
             self._loaded = self._package.extractor(self._files())
         return self._loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the features' code: whoever loads the state finds it anew."""
+        """Leave out the features' code, which `_extractor` finds again."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_loaded", None)
         return state
@@ -292,7 +285,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return self._package.models
 
     def _amount(self, budget_ms: float | None, budget: float | None) -> float:
-        """Give the budget in the index's unit; infinite where there is none."""
+        """Return the budget in the index's unit; infinite without a budget."""
         unit = str(self._package.meta["unit"])
         if budget_ms is None and budget is None:
             budget_ms, budget = self.budget_ms, self.budget
@@ -308,42 +301,20 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         amount = budget if budget_ms is None else budget_ms * 1e-3
         return math.inf if amount is None else float(amount)
 
-    def _chosen(
+    def _answers(
         self, X: Any, budget_ms: float | None, budget: float | None
-    ) -> tuple[Sequence[Item], NDArray[np.int64]]:
-        """Make items, and look up which row of the index answers each."""
+    ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
+        """Count items, and yield rows of the index with their items' feature values.
+
+        See `values_by_row`.
+        """
         check_is_fitted(self)
-        amount = self._amount(budget_ms, budget)
+        amount, package = self._amount(budget_ms, budget), self._package
         items = self._items(X, reset=False)
-        if (kind := items[0].kind) != self._package.kind:
-            raise BadInput(f"{kind} items came; {self._package.kind} items were fitted")
-        withheld = withheld_of(items, self._package).tolist()
-        sizes: list[Size] = [1.0] * len(items)
-        if not isinstance(items, Records):
-            sizes = [one.size for one in items]
-        shapes = [*zip(sizes, withheld, strict=True)]
-        rows = {shape: self._best(*shape, amount) for shape in {*shapes}}
-        return items, np.array([rows[shape] for shape in shapes])
-
-    def _best(self, size: Size, withheld: int, amount: float) -> int:
-        """Row of the best model for what came of an item; the prior where none fits."""
-        lookup: Lookup[Any] | PartialLookup = self.index_.lookup
-        if withheld:
-            lookup = PartialLookup(self.index_, withheld)
-        row = lookup.best(size, amount)
-        return row if row >= 0 else int(np.flatnonzero(self._package.masks == 0)[0])
-
-    def _evaluated(
-        self, items: Sequence[Item], chosen: NDArray[np.int64]
-    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-        """Yield each row that answers, for which items, and their feature values."""
-        for row in np.unique(chosen).tolist():
-            own, order = np.flatnonzero(chosen == row), self._package.orders[row]
-            try:
-                values = values_of(items, own, self._extractor, order)
-            except BadItem as error:  # a ValueError, as is usual here
-                raise BadInput(str(error)) from error
-            yield row, own, values
+        if (kind := items[0].kind) != package.kind:
+            raise BadInput(f"{kind} items came; {package.kind} items were fitted")
+        chosen = choose_rows(self.index_, package, items, amount)
+        return len(items), values_by_row(package, self._extractor, items, chosen)
 
     def plan(
         self,
@@ -352,24 +323,24 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         budget_ms: float | None = None,
         budget: float | None = None,
     ) -> dict[str, Any]:
-        """Say what a budget buys for an item of a size.
+        """Return the plan that a budget buys for an item of a size.
 
         Parameters
         ----------
         size
-            In pixels or characters; None for 1, as of records.
+            Size in pixels or characters; None for 1, the size of records.
         budget_ms, budget
-            As for `predict`.
+            Budget of the item; see `predict`.
 
         Returns
         -------
-        `features` in the order they are computed, `cost` and `unit`, `quality`, and
-        the `row` of the index.
+        A dict with the `features` in the order of computing, `cost` and `unit`,
+        `quality`, and the `row` of the index.
 
         Raises
         ------
         NothingFits
-            If the budget buys nothing.
+            If no plan fits the budget.
         """
         check_is_fitted(self)
         amount = self._amount(budget_ms, budget)
@@ -385,7 +356,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file, which `polydom serve` answers with."""
+        """Write the index to a file for `polydom serve`."""
         check_is_fitted(self)
         self.index_.save(path)
 
@@ -395,7 +366,7 @@ def _is_file(name: str) -> bool:
 
 
 def _amounts(cost: Any) -> dict[str, float]:
-    """Amounts by unit of what a column costs; a bare number has no unit of its own."""
+    """Return the cost of a column as amounts by unit; `COST` for a bare number."""
     if isinstance(cost, Mapping):
         return dict(cost)
     return {COST: float(cost)}

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that is an index: what it answers depends on the budget."""
+"""A scikit-learn classifier with a budget for each prediction."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,77 +21,80 @@ from ..index.quality import OF_CLASSES
 from .base import BudgetEstimator
 from .labels import count_items, labels_of
 
-FEWEST_PARTS = 2  # one to train on, one to test on
+FEWEST_PARTS = 2  # of a cross-validation: one to train on, one to test on
 
 
 class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
-    """The most accurate classifier that a budget buys, for each item by its size.
+    """A classifier that answers with the most accurate model within a budget.
 
-    `fit` is `polydom.indexer.build`: it measures what features cost, searches their
-    sets, and keeps the models worth their cost in an `Index`. `predict` looks up what a
-    budget buys. It keeps no clock: what keeps to a deadline is `polydom serve`, with
-    what `save` writes.
+    `fit` is `polydom.indexer.build`: it measures the cost of features, searches feature
+    sets, and keeps the models that are worth their cost in an `Index`. `predict` looks
+    up the best model that the budget buys for an item's size. It does not measure time:
+    `polydom serve` keeps deadlines, with the file that `save` writes.
 
     Parameters
     ----------
     features
-        Names of ready-made features, and files with features of your own. None for
-        those that `polydom init` names; of a table every column.
+        Names of ready-made features, and paths of files with features of your own. None
+        for the features that `polydom init` names; for a table, every column.
     learner
-        As in PROJECT.toml: a name, a mapping with a name and parameters, or "auto" for
-        a race between many. Or an unfitted estimator of a class that has a compiled
-        form, with numbers, texts and lists as parameters.
+        Name, or mapping with a name and parameters, as in PROJECT.toml; or "auto" for a
+        race between many learners. Or an unfitted estimator of a class that has a
+        compiled form, with numbers, texts and lists as parameters.
     alpha
-        At least 1: a feature set that was not trained may be better by that factor at
-        most, if there is time to prove it.
+        Factor, at least 1, by which a feature set that was not trained may be better
+        than the chosen one, if the search has time to prove it.
     search_budget_s
-        Seconds of training that the search for feature sets may spend. None for two
-        minutes, or less where training is fast.
+        Seconds of training for the search of feature sets. None for two minutes, or
+        less where training is fast.
     costs
-        What it costs to know a table's columns, by name: a number, or amounts by unit,
-        such as `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit; None where
-        costs are the seconds that are measured.
+        Cost of a table's columns, by name: a number, or amounts by unit, such as
+        `{"TT4": {"usd": 22.78}}`. Budgets are then in that unit. None for measured
+        seconds.
     budget_ms, budget
-        What `predict` and all others are to keep to where they are given no budget, as
-        by scikit-learn's tools; either may be set after fitting. None for the most
-        accurate model.
+        Budget of `predict` and all other methods that are called without a budget, as
+        scikit-learn's tools do; may be set after fitting. None for the most accurate
+        model.
     held_out
         Share of the items that quality is measured on, in (0, 1). None for a quarter,
         or five-fold cross-validation where items are few, as in PROJECT.toml.
     measure
-        What is to be good: "accuracy", "balanced_accuracy", "macro_f1", "auc",
-        "log_loss" or "cost". Class weights follow it where the learner takes any; see
-        `[quality]` of PROJECT.toml.
+        Quality to maximise: "accuracy", "balanced_accuracy", "macro_f1", "auc",
+        "log_loss" or "cost". Class weights follow the measure where the learner takes
+        any; see `[quality]` of PROJECT.toml.
     confusion_costs
-        With "cost": what an answer costs, by the right class and by the answer.
+        Cost of an answer by the right class, then by the answered class, for the
+        measure "cost".
     exits
-        Whether the index may answer early where it is served.
+        False for an index without early exits, where it is served.
     kind
         "image" where strings in X are paths of images.
     random_state
         Seed; the same seed, data and measured times give the same index.
     n_jobs
-        Processes; None for one, -1 for as many as there are processors.
+        Processes; None for one, -1 for one for each processor.
     cache
-        Folder for finished work, from which an interrupted fit goes on; None for none.
+        Folder for finished work, so that an interrupted fit can continue; None for
+        none.
     verbose
-        Whether to show how far the fit is.
+        True to show the progress of a fit.
 
     Attributes
     ----------
     index_ : Index
+        The index that `fit` built.
     classes_ : (K,)
         Labels, ascending.
     n_features_in_ : int
-        Columns of a table.
+        Number of a table's columns.
     feature_names_in_ : (n_features_in_,)
-        Their names, where they are strings.
+        Names of a table's columns, where they are strings.
     cost_curves_ : list of dict
-        Of each feature and step its `name` and `coefficients`, and by how much of the
-        measured times that curve is not exceeded.
+        The `name`, `coefficients` and quantile of the cost curve of each feature, then
+        of each step.
     skyline_ : list of dict
-        What is worth buying at the median size, by ascending `cost`, with `quality`
-        and `features`.
+        The candidates on the skyline of the median size, by ascending `cost`, with
+        `quality` and `features`.
 
     Examples
     --------
@@ -154,15 +157,15 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            A DataFrame of pandas or Polars, an Arrow table, an array (N, d), or N
-            texts, images (bytes, paths) or mappings.
+            DataFrame of pandas or Polars, Arrow table, array (N, d), or N texts, images
+            (bytes, paths) or mappings.
         y : (N,)
             Classes.
         groups : (N,)
-            Items of the same group are never split between training and testing.
+            Group of each item. No group is split between training and testing.
         sample_weight : (N,)
-            How much each item counts, 0 or more, where learners are fitted and quality
-            is measured. An item of weight 0 is left out.
+            Weight of each item, 0 or more, in training and in measuring quality. Items
+            of weight 0 are left out.
 
         Raises
         ------
@@ -183,7 +186,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
             raise BadInput(
                 f"y has one class, {names[0]}; a classifier needs two or more classes"
             )
-        # an index has its classes in the order of their names
+        # an index orders its classes by their names, scikit-learn by their values
         self._classes = np.array(sorted(range(len(names)), key=names.__getitem__))
         ordered = [names[place] for place in self._classes]
         self._build(self._dataset(counted, ordered, np.argsort(self._classes)[codes]))
@@ -209,44 +212,44 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         }
 
     def _held_out(self, dataset: Dataset) -> float | None:
-        """Hold out what the project does, or more where a class is small."""
+        """Hold out the share of the project, or more where a class is small."""
         share = super()._held_out(dataset)
         parts = parts_of(HELD_OUT if share is None else share)
         counts = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
-        # a class of one item is trained on and never tested
+        # a class of one group is used for training only
         least = int(counts[counts >= FEWEST_PARTS].min(initial=parts))
         return 1 / least if least < parts else share
 
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[Any]:
-        """Classify items, each by the best model that a budget buys for its size.
+        """Classify items, each with the best model that the budget buys for its size.
 
         Parameters
         ----------
         X
-            As in `fit`.
+            Items, as in `fit`.
         budget_ms
-            Milliseconds that one item may cost. None for the `budget_ms` or `budget` of
-            the estimator, or for the most accurate model.
+            Milliseconds for one item. None for the `budget_ms` or `budget` of the
+            estimator, or for the most accurate model.
         budget
-            The same for an index of declared costs, in their unit.
+            Budget for one item in the unit of an index of declared costs.
 
         Returns
         -------
-        Labels (N,). What nothing fits for has the class that came most often.
+        Labels (N,). Items that no model fits for get the most frequent class.
         """
-        items, chosen = self._chosen(X, budget_ms, budget)
-        places = np.empty(len(items), np.int64)
-        for row, own, values in self._evaluated(items, chosen):
+        count, parts = self._answers(X, budget_ms, budget)
+        places = np.empty(count, np.int64)
+        for row, own, values in parts:
             places[own] = self._classes[self._models[row].predict(values)]
         found: NDArray[Any] = self.classes_[places]
         return found
 
     def _gives_probabilities(self) -> bool:
-        """Say whether scores are probabilities; of "auto", before a fit, that may be.
+        """Return true if scores are probabilities, or may be, before a fit of "auto".
 
-        Tools look before they fit.
+        Tools of scikit-learn ask before they fit.
         """
         if "_probabilities" in vars(self):
             return self._probabilities
@@ -255,7 +258,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
                 return True
             return hasattr(self._unfitted(), "predict_proba")
         except PolydomError:
-            return True  # `fit` says what is wrong
+            return True  # `fit` will raise the error
 
     def _gives_margins(self) -> bool:
         return not self._gives_probabilities()
@@ -264,9 +267,9 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def predict_proba(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[np.float64]:
-        """Give the probabilities of the classes (N, K); see `predict`.
+        """Predict probabilities of the classes (N, K); see `predict`.
 
-        It is there where the learner's models have probabilities.
+        Only learners whose models have probabilities have this method.
         """
         return self._scores(X, budget_ms, budget)
 
@@ -274,9 +277,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def decision_function(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[np.float64]:
-        """Give scores of the classes (N, K), or (N,) of the second of two classes.
+        """Predict scores of the classes (N, K), or (N,) of the second of two classes.
 
-        It is there where the learner's models have no probabilities; see `predict`.
+        Only learners whose models have no probabilities have this method. See
+        `predict`.
         """
         found = self._scores(X, budget_ms, budget)
         return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found
@@ -284,10 +288,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> NDArray[np.float64]:
-        """Scores (N, K) of the classes; of one that a model never saw the lowest."""
-        items, chosen = self._chosen(X, budget_ms, budget)
-        found = np.empty((len(items), len(self.classes_)))
-        for row, own, values in self._evaluated(items, chosen):
+        """Scores (N, K); a class that the model never saw gets the lowest score."""
+        count, parts = self._answers(X, budget_ms, budget)
+        found = np.empty((count, len(self.classes_)))
+        for row, own, values in parts:
             model = self._models[row]
             scores = model.predict_scores(values)
             found[own] = 0.0 if self._probabilities else scores.min()

@@ -1,4 +1,4 @@
-"""What an estimator is given, as items: tables in columns, texts, images."""
+"""The input of an estimator as items: tables by columns, texts, images."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,8 +20,8 @@ NEEDED = (
     "two dimensions), or a list of texts, images or records"
 )
 LARGEST = np.finfo(np.float64).max
-EMPTY = ("NAType", "NaTType")  # of pandas, which need not be installed
-LISTS = ("to_pylist", "to_list", "tolist")  # Arrow, Polars, pandas
+EMPTY = ("NAType", "NaTType")  # types of pandas, which need not be installed
+LISTS = ("to_pylist", "to_list", "tolist")  # methods of Arrow, Polars, pandas
 
 Kinds = Mapping[str, ColumnKind | None]
 
@@ -29,28 +29,27 @@ Kinds = Mapping[str, ColumnKind | None]
 def items_of(
     X: Any, kind: Kind | None = None, fitted: Kinds | None = None
 ) -> Sequence[Item]:
-    """Make items of what an estimator is given.
+    """Make items of an estimator's input.
 
     Parameters
     ----------
     X
         A table: a DataFrame of pandas or Polars, an Arrow table, or an array (N, d).
-        Or N of the same: texts, images as bytes or paths, or mappings; in a list, or a
-        column of pandas, Polars or Arrow.
+        Or N items of one kind: texts, images as bytes or paths, or mappings; in a list,
+        or a column of pandas, Polars or Arrow.
     kind
-        "image" where strings are paths of images; by default they are texts.
+        "image" where strings are paths of images; else strings are texts.
     fitted
-        What the columns of the table that was fitted are called, in order, whatever X
-        calls them, and of which kind they were, if that is known. None when fitting:
-        then columns have their own names, or x0, x1 ... where they have none.
+        Names and kinds of the columns that `fit` saw, in order; they replace the names
+        in X. None while fitting: then columns without names become x0, x1 ...
 
     Raises
     ------
     BadInput
-        If it is nothing of that, or a column holds what no feature can be made of, or
-        another kind of cells than was fitted.
+        If X is none of these, or a column holds cells that no feature can read, or
+        cells of another kind than `fit` saw.
     BadItem
-        If one of the items cannot be used; its position is named.
+        If an item cannot be used; its position is named.
     """
     if is_table(X):
         names, cells = _table_columns(X)
@@ -79,7 +78,7 @@ def items_of(
 
 
 def is_table(X: Any) -> bool:
-    """Say whether columns have names: a DataFrame or an Arrow table."""
+    """Return true for a table with named columns: a DataFrame or an Arrow table."""
     readable = ("iloc", "__arrow_c_stream__", "to_arrow")
     if not any(hasattr(X, name) for name in readable):
         return False
@@ -87,7 +86,7 @@ def is_table(X: Any) -> bool:
 
 
 def is_array(X: Any) -> bool:
-    """Say whether scikit-learn is to check X: an array, a matrix, lists of cells."""
+    """Return true for input that scikit-learn checks: arrays, lists of cells."""
     if isinstance(X, list | tuple):
         return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
     if isinstance(X, np.ndarray):
@@ -98,7 +97,7 @@ def is_array(X: Any) -> bool:
 
 
 def in_arrow(X: Any) -> Any:
-    """Bring a table that is no frame of pandas to Arrow, as scikit-learn reads names.
+    """Turn a table into an Arrow table; scikit-learn reads names of pandas' frames.
 
     Raises
     ------
@@ -119,12 +118,12 @@ def in_arrow(X: Any) -> Any:
 
 
 def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
-    """Refuse records with columns that were not there when the index was fitted.
+    """Refuse records with columns that `fit` did not see.
 
     Raises
     ------
     BadInput
-        Naming the first.
+        If there is such a column; the error names the first.
     """
     known = frozenset(names)
     for number, item in enumerate(items):
@@ -138,7 +137,7 @@ def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
 
 
 def _listed(X: Iterable[Any]) -> Iterable[Any]:
-    """List the values of a column as Python's own; a list has its own."""
+    """Return the values of a column as objects of Python."""
     listing = next((name for name in LISTS if hasattr(X, name)), None)
     return X if listing is None else getattr(X, listing)()
 
@@ -146,7 +145,7 @@ def _listed(X: Iterable[Any]) -> Iterable[Any]:
 def _item(one: Any, kind: Kind | None) -> Item:
     if isinstance(one, np.generic):
         one = one.item()
-    if hasattr(one, "as_py"):  # a cell of Arrow, as in a list of some
+    if hasattr(one, "as_py"):  # a list may hold cells of Arrow
         one = one.as_py()
     if isinstance(one, bytearray | memoryview):
         one = bytes(one)
@@ -161,7 +160,7 @@ def _item(one: Any, kind: Kind | None) -> Item:
 
 
 def _table_columns(X: Any) -> tuple[list[str], list[Any]]:
-    """Names of a table's columns, and their cells as pandas or Arrow holds them."""
+    """Return the names of a table's columns, and their cells in pandas or Arrow."""
     if hasattr(X, "iloc"):
         names = [str(name) for name in X.columns]
         cells = [X.iloc[:, place] for place in range(len(names))]
@@ -179,7 +178,7 @@ def _table_columns(X: Any) -> tuple[list[str], list[Any]]:
 def _records(
     names: Sequence[str], cells: Sequence[Any], fitted: Kinds | None
 ) -> Records:
-    """Make records of columns, which have the names of those that were fitted."""
+    """Make records of columns, with the names that `fit` saw."""
     kinds: Kinds = dict.fromkeys(names) if fitted is None else fitted
     columns = {}
     for (name, kind), own in zip(kinds.items(), cells, strict=True):
@@ -193,8 +192,8 @@ def _records(
 def _column(name: str, cells: Any, *, asked: bool) -> Column:
     """Read a column.
 
-    Where an index is asked, its vocabularies and orders of dates say what strings mean,
-    whatever the other cells are.
+    Where an index is `asked`, its vocabularies and date orders say what strings mean,
+    not the other cells of X.
     """
     import pyarrow as pa
 
@@ -211,7 +210,7 @@ def _column(name: str, cells: Any, *, asked: bool) -> Column:
 
 
 def _arrow_of(name: str, cells: Any) -> Any:
-    """Bring a column of NumPy or pandas to Arrow, objects as what they are alike in."""
+    """Turn a column into Arrow; objects must be all numbers or all strings."""
     import pyarrow as pa
 
     if hasattr(cells, "sparse"):
@@ -234,7 +233,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Make numbers (count,) of objects of several types, by row; NaN elsewhere."""
+    """Make numbers (count,) of objects by row; NaN in all other rows."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:
@@ -253,7 +252,7 @@ def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.floa
 
 
 def is_missing(value: Any) -> bool:
-    """Say whether a cell is empty: None, NaN, or what pandas writes there."""
+    """Return true for an empty cell: None, NaN, or pandas' NA and NaT."""
     if isinstance(value, float | Decimal | np.floating):
         return bool(value != value)
     return value is None or type(value).__name__ in EMPTY

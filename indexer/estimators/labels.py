@@ -1,4 +1,4 @@
-"""Labels that an estimator is fitted to, as an array of NumPy."""
+"""Labels, groups and weights that an estimator is fitted to, as arrays of NumPy."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,16 +16,16 @@ from .items import is_missing
 
 
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Make an array (N,) of labels, of NumPy's own type where pandas has another.
+    """Make an array (N,) of labels, with a type of NumPy in place of pandas' type.
 
     Raises
     ------
     BadInput
-        If an item has no label; the first is named.
+        If an item has no label; the error names the first such item.
     ValueError
-        If there is more than one column, or a number is not finite.
+        If y has more than one column, or a number is not finite.
     """
-    own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # of Int64, boolean
+    own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # pandas: Int64, ...
     if own is not None and not y.isna().any():
         y = y.to_numpy(dtype=own)
     values = column_or_1d(y, warn=True)
@@ -39,16 +39,16 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 
 
 class Counted(NamedTuple):
-    """What is fitted, without the items that have no weight.
+    """Items to fit, without the items of weight 0.
 
     Attributes
     ----------
     items, labels, groups
-        N of each; no groups where all items are apart.
+        Items, labels and groups, N each; groups are None where each item is its own.
     weights : (N,)
-        Above 0, 1 on average; None where all count alike.
+        Weights above 0 with a mean of 1; None where all are equal.
     rows : (N,)
-        Which of the items that came these are.
+        Position of each item among the items that were given.
     """
 
     items: Sequence[Item]
@@ -61,12 +61,12 @@ class Counted(NamedTuple):
 def count_items(
     items: Sequence[Item], labels: NDArray[Any], groups: Any, sample_weight: Any
 ) -> Counted:
-    """Leave out items without weight, which count as if they were not there.
+    """Leave out items of weight 0.
 
     Raises
     ------
     ValueError
-        If there are not as many of all, or a weight is below 0 or not finite.
+        If lengths differ, or a weight is below 0 or not finite.
     """
     check_consistent_length(items, labels, groups, sample_weight)
     if groups is not None:

@@ -1,4 +1,4 @@
-"""A scikit-learn regressor that is an index: what it answers depends on the budget."""
+"""A scikit-learn regressor with a budget for each prediction."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,28 +21,29 @@ Floats = NDArray[np.float64]
 
 
 class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
-    """The most accurate regressor that a budget buys, for each item by its size.
+    """A regressor that answers with the most accurate model within a budget.
 
-    As `BudgetClassifier`, of numbers.
+    `BudgetClassifier` explains it for classes.
 
     Parameters
     ----------
     features, learner, alpha, search_budget_s, costs, budget_ms, budget
-        As of `BudgetClassifier`.
+        See `BudgetClassifier`.
     held_out, kind
-        As of `BudgetClassifier`.
+        See `BudgetClassifier`.
     measure
-        What is to be good: "r2", or "mae" for the absolute error.
+        Quality to maximise: "r2", or "mae" for the absolute error.
     coverage
-        Share of fresh items whose label is to lie in `predict_interval`, in (0, 1).
+        Share of fresh items with their label in `predict_interval`, in (0, 1).
     random_state, n_jobs, cache, verbose
-        As of `BudgetClassifier`.
+        See `BudgetClassifier`.
 
     Attributes
     ----------
     index_ : Index
+        The index that `fit` built.
     n_features_in_, feature_names_in_, cost_curves_, skyline_
-        As of `BudgetClassifier`.
+        See `BudgetClassifier`.
 
     Examples
     --------
@@ -102,13 +103,13 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            As of `BudgetClassifier.fit`.
+            Items; see `BudgetClassifier.fit`.
         y : (N,)
             Numbers, not all equal.
         groups : (N,)
-            Items of the same group are never split between training and testing.
+            Group of each item. No group is split between training and testing.
         sample_weight : (N,)
-            As of `BudgetClassifier.fit`.
+            Weight of each item; see `BudgetClassifier.fit`.
 
         Raises
         ------
@@ -137,39 +138,28 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> Floats:
-        """Predict numbers, each by the best model that a budget buys for its item.
+        """Predict numbers (N,), each with the best model that the budget buys.
 
-        Parameters
-        ----------
-        X
-            As in `fit`.
-        budget_ms
-            Milliseconds that one item may cost. None for the `budget_ms` or `budget` of
-            the estimator, or for the most accurate model.
-        budget
-            The same for an index of declared costs, in their unit.
-
-        Returns
-        -------
-        Numbers (N,). What nothing fits for has the mean of the labels.
+        For the arguments see `BudgetClassifier.predict`. Items that no model fits for
+        get the mean of the labels.
         """
-        items, chosen = self._chosen(X, budget_ms, budget)
-        numbers = np.empty(len(items))
-        for row, own, values in self._evaluated(items, chosen):
+        count, parts = self._answers(X, budget_ms, budget)
+        numbers = np.empty(count)
+        for row, own, values in parts:
             numbers[own] = self._models[row].predict(values)
         return numbers
 
     def predict_interval(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> Floats:
-        """Give bounds (N, 2) that labels lie between, as often as `coverage` says.
+        """Predict bounds (N, 2) that labels lie between, as often as `coverage` says.
 
-        By what the chosen model missed of the items held out (split conformal
-        prediction); arguments are those of `predict`.
+        The bounds follow from the residuals of the chosen model on held-out items
+        (split conformal prediction). For the arguments see `predict`.
         """
-        items, chosen = self._chosen(X, budget_ms, budget)
-        found = np.empty((len(items), 2))
-        for row, own, values in self._evaluated(items, chosen):
+        count, parts = self._answers(X, budget_ms, budget)
+        found = np.empty((count, 2))
+        for row, own, values in parts:
             ends = self._package.intervals[row]
             found[own] = self._models[row].predict(values)[:, None] + ends
         return found

@@ -1,0 +1,116 @@
+"""The candidate that answers each item of an estimator, and the values it reads.
+
+Estimators look candidates up by the budget and compute features without a clock.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.extract import Extractor
+from polydom.features.items import Item, Value
+from polydom.features.sizes import Size
+from polydom.features.tables.records import Records, take
+
+from ..building.feature_values import tables_columns
+from ..index.column_needs import ColumnNeeds
+from ..index.index import Index
+from ..index.lookup import Lookup
+from ..index.package import Package
+from ..index.partial_lookup import PartialLookup
+
+
+def choose_rows(
+    index: Index, package: Package, items: Sequence[Item], amount: float
+) -> NDArray[np.int64]:
+    """Find the row (N,) of the best candidate for each item within an amount.
+
+    Items that no candidate fits for get the candidate without features.
+    """
+    withheld = _withheld(items, package).tolist()
+    sizes: list[Size] = [1.0] * len(items)
+    if not isinstance(items, Records):
+        sizes = [one.size for one in items]
+    shapes = [*zip(sizes, withheld, strict=True)]
+    rows = {shape: _best(index, package, *shape, amount) for shape in {*shapes}}
+    return np.array([rows[shape] for shape in shapes])
+
+
+def _best(
+    index: Index, package: Package, size: Size, withheld: int, amount: float
+) -> int:
+    lookup: Lookup[Any] | PartialLookup = index.lookup
+    if withheld:
+        lookup = PartialLookup(index, withheld)
+    row = lookup.best(size, amount)
+    return row if row >= 0 else int(np.flatnonzero(package.masks == 0)[0])
+
+
+def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
+    """Masks (N,) of the features that lack columns of each item."""
+    if package.kind != "record":
+        return np.zeros(len(items), np.int64)
+    needs = ColumnNeeds.of(package)
+    if isinstance(items, Records):
+        missing = {
+            name: column.missing()[items.rows] for name, column in items.columns.items()
+        }
+        return needs.withheld_of_rows(missing, len(items))
+    records = (cast(Mapping[str, Value], item.payload) for item in items)
+    masks = [needs.withheld(needs.empty_in(record)) for record in records]
+    return np.array(masks, np.int64)
+
+
+def values_by_row(
+    package: Package,
+    extractor: Extractor,
+    items: Sequence[Item],
+    chosen: NDArray[np.int64],
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+    """Compute feature values for each chosen row of the index.
+
+    Yields
+    ------
+    A row, the positions (n,) of the items that it answers, and their feature values
+    (n, width); columns of features that the row does not need are 0.
+
+    Raises
+    ------
+    BadInput
+        If an item cannot be used; its position is named.
+    """
+    for row in np.unique(chosen).tolist():
+        own = np.flatnonzero(chosen == row)
+        yield row, own, _values(items, own, extractor, package.orders[row])
+
+
+def _values(
+    items: Sequence[Item],
+    places: NDArray[np.int64],
+    extractor: Extractor,
+    positions: Sequence[int],
+) -> NDArray[np.float32]:
+    some = take(items, places)
+    values = np.zeros((len(places), extractor.width), np.float32)
+    left = np.zeros(len(places), np.bool_)  # rows that a column could not read at once
+    one_by_one = list(positions)
+    if isinstance(some, Records):
+        for position, function in tables_columns(some, extractor).items():
+            if position in positions:
+                left |= function.read(some, values[:, extractor.columns(position)])
+                one_by_one.remove(position)
+    for place in range(len(places)):
+        wanted = positions if left[place] else one_by_one
+        if not wanted:
+            continue
+        name = f"item {places[place]}"
+        try:
+            extraction = extractor.begin(some[place], values[place], name)
+            for position in wanted:
+                extraction.compute(position)
+        except BadItem as error:  # a ValueError, as scikit-learn expects
+            raise BadInput(f"{name}: {error}") from error
+    return values
