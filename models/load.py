@@ -11,9 +11,8 @@ from .lattices.lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
 from .scoring.classifier import load_classifier
-from .scoring.mean import Mean
 from .scoring.model import Model
-from .scoring.prior import Prior
+from .scoring.prior import Mean, Prior
 from .scoring.regressor import load_regressor
 from .scoring.scorer import Scorer, SumOfTerms
 from .scoring.stored_arrays import Stored

@@ -10,7 +10,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
 from polydom.models.qwyc.schedule import Promise
-from polydom.models.scoring.mean import Mean
+from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 
 from .built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.classifier import Classifier, Head, logistic
-from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
+from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX, bound_scores
 from ..scoring.kernels.native import entry
-from ..scoring.kernels.score_bounds import bound_scores
 from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
 from ..scoring.scorer import BaseModels, SumOfTerms

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadRow
 
+from ..qwyc.running_sums import whole_sums
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
+from ..scoring.kernels.link import choose_whole
 from ..scoring.kernels.native import entry
-from ..scoring.kernels.score_bounds import choose_whole
 from ..scoring.model import Floats, Model, Rows
 from ..scoring.rows import DENSE, SINGLE
 from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
-from ..scoring.whole_sums import whole_sums
 from .class_score_bounds import (
     Bounds,
     ClassBounds,

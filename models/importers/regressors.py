@@ -8,9 +8,9 @@ import numpy as np
 from polydom.features.errors import BadModel
 
 from ..linear.linear import Linear
-from ..scoring.mean import Mean
 from ..scoring.model import Model
 from ..scoring.preparation import Preparation
+from ..scoring.prior import Mean
 from ..scoring.regressor import Link, Regressor
 from ..trees.nodes import Tree
 from ..trees.trees import join

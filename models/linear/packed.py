@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
-from ..scoring.cuts import ascends, find_last
+from ..scoring.float_order import find_last
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.preparation import (
     AFFINE,
@@ -110,7 +110,7 @@ def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
     flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
     steps = flags.operations[:-1], flags.table[:-1]
     before = Preparation(flags.columns, *steps)
-    if not ascends(before):
+    if not before.ascends():
         return None
     last = find_last(lambda values: before.apply(values[None])[0], limits)
     some, never = np.isfinite(last), last == np.inf

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.whole_sums import whole_sums
+from .running_sums import whole_sums
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.whole_sums import whole_sums
 from .algorithms import Algorithm2, algorithm_1
 from .base_model_costs import ModelCosts
 from .confidence_bound import Fitter, FreshRows, check_rate, fit_to_rate
@@ -20,7 +19,7 @@ from .ordering import (
     order_by_impurity,
     order_by_margin_impurity,
 )
-from .running_sums import MarginSums, ScoreSums
+from .running_sums import MarginSums, ScoreSums, whole_sums
 from .schedule import MarginSchedule, Schedule, check_scores
 
 Floats = NDArray[np.float64]

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.stopping_rule import margins_of
-from ..scoring.whole_sums import whole_sums
 from .active_examples import ActiveExamples, over_columns
 from .base_model_costs import ModelCosts
 from .kernels.impurity import measure_impurity, measure_margin_impurity
 from .kernels.optimal_stopping import cheapest_cuts
-from .running_sums import list_entries, thresholds_at
+from .running_sums import list_entries, thresholds_at, whole_sums
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,17 +1,18 @@
 """Rows on their way along an order of base models, and the number each may stop by."""
 
 from collections.abc import Callable
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.stopping_rule import margins_of
-from ..scoring.whole_sums import whole_sums
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
+
+AT_ONCE = 1024  # rows whose running sums are in memory at once
 
 
 class Walk:
@@ -145,3 +146,17 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
     elif b < n:
         upper = values[b - 1] / 2 + values[b] / 2
     return float(lower), float(upper)
+
+
+def whole_sums(scores: Floats, start: Floats | float = 0.0) -> Floats:
+    """Add up the base scores (N, T) or (N, T, K) of each row, in order: (N,) or (N, K).
+
+    Each sum begins with `start`, a number or (K,). NumPy's `sum` adds in pairs. It
+    rounds differently, so it may decide differently at a threshold.
+    """
+    out = np.empty((len(scores), *scores.shape[2:]))
+    for first in range(0, len(scores), AT_ONCE):
+        part: NDArray[Any] = scores[first : first + AT_ONCE].astype(np.float64)
+        part[:, 0] += start
+        out[first : first + AT_ONCE] = part.cumsum(axis=1)[:, -1]
+    return out

@@ -1,14 +1,51 @@
-"""Whole numbers in the order of float32."""
+"""The values of float32 in their order: as whole numbers, and searched by halving."""
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .model import Floats
+
 
 def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Bits of float32 to whole numbers in their order, and these to bits.
+    """Turn bits of float32 into whole numbers in the order of the values, and back.
 
-    A float32's bits, read as int32, ascend with it from 0 on; with all but the sign
-    turned over where it is negative they do below 0 too.
+    The bits of a float32, read as int32, ascend with a value from 0 on. Below 0 they do
+    so, too, once all bits but the sign are inverted.
     """
     made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(2**31 - 1))
     return made
+
+
+# Places of the least and the largest float32, which are infinite, in this order.
+LEAST, MOST = turned(np.array([-np.inf, np.inf], np.float32).view(np.int32)).tolist()
+
+
+def find_last(
+    prepare: Callable[[NDArray[np.float32]], Floats], limits: Floats
+) -> Floats:
+    """Find the largest float32 value that `prepare` turns into at most the limit.
+
+    Parameters
+    ----------
+    prepare
+        Function from values (d,) to inputs (d,). A larger value must not give a smaller
+        input.
+    limits : (d,)
+
+    Returns
+    -------
+    (d,); NaN where even -inf exceeds the limit.
+    """
+    low, high = np.full(len(limits), LEAST - 1), np.full(len(limits), MOST)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        fits = prepare(_numbered(middle)) <= limits
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    return np.where(low < LEAST, np.nan, _numbered(low).astype(np.float64))
+
+
+def _numbered(places: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Give the float32 values at these places of the order."""
+    return turned(np.maximum(places, LEAST).astype(np.int32)).view(np.float32)

@@ -103,6 +103,13 @@ class Preparation:
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
 
+    def ascends(self) -> bool:
+        """Say whether a larger value of a column never becomes a smaller input."""
+        affine = np.isin(self.operations, AFFINES)
+        slopes = self.table[affine][:, [SCALE, GAIN]]
+        known = affine | (self.operations == BINARISE)
+        return bool(known.all() and (slopes > 0).all())
+
     def undo(self, Z: Floats) -> Floats:
         """Give inputs (N, d) of which affine operations make about Z; no clipping."""
         for operation, table in zip(

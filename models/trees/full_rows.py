@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.cuts import ascends, find_last
+from ..scoring.float_order import find_last
 from ..scoring.model import Floats
 from ..scoring.preparation import Preparation
 from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
@@ -26,7 +26,7 @@ def nodes_of_full_rows(
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]
     if (
-        not ascends(preparation)
+        not preparation.ascends()
         or (nodes["category"] >= 0).any()
         or (flags & ZERO_IS_MISSING).any()
     ):

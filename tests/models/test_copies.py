@@ -33,7 +33,7 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.classifier import Classifier, Head
-from polydom.models.scoring.mean import Mean
+from polydom.models.scoring.prior import Mean
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
 

@@ -20,8 +20,8 @@ from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.cached_njit import COMPILED
-from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_layout import pack

@@ -23,8 +23,8 @@ from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.models.importers.estimators import compile_model
-from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Mean
 from tests.support import served
 
 LABELS = (3.0, 1.0, 2.0, 12.0, 7.0, 11.0)

@@ -17,9 +17,8 @@ from polydom.features.errors import BadProject, PolydomError
 from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
-from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
-from polydom.models.scoring.prior import Prior
+from polydom.models.scoring.prior import Mean, Prior
 from polydom.models.selection.arms import fill_empty, last_step
 from polydom.models.selection.learners import make_learner
 

@@ -11,16 +11,17 @@ from numba import float64, int64, void
 from numpy.typing import NDArray
 
 from ..model import Floats
+from ..stopping_rule import NEAR
 from .cached_njit import ONE_ROW, OPTIONS, njit
-from .native import copy, frozen
-
-RAW = frozen(float64, 2)
-RAW_ROW = frozen(float64)
+from .native import FLOATS, FLOATS_2D, copy
+from .stopping_rule import margin_of
 
 # How raw scores become class scores.
 MARGIN, LOGISTIC, SOFTMAX, HUBER, EACH = range(5)
 # How a class is chosen: by the sign of one margin, or by the first largest of several.
 POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE = range(4)
+# Sums of shares below it are rounded by too much, or are of shares too small to add.
+LEAST_SUM = 1e-280
 
 
 @njit(float64(float64), **OPTIONS)
@@ -41,7 +42,7 @@ def probability(margin: float, link: int) -> float:
     return share
 
 
-@njit(void(RAW_ROW, float64, float64[::1]), **OPTIONS)
+@njit(void(FLOATS, float64, float64[::1]), **OPTIONS)
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
     """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
 
@@ -58,7 +59,7 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
         out[k] /= total
 
 
-@njit(void(RAW_ROW, int64, float64, float64[::1]), **OPTIONS)
+@njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
     """One-against-rest probabilities, normalised; all zero becomes uniform."""
     total = 0.0
@@ -88,14 +89,14 @@ def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
         shares(raw, link, gain, out)
 
 
-@njit(void(RAW, int64, float64, float64[:, ::1]), **OPTIONS)
+@njit(void(FLOATS_2D, int64, float64, float64[:, ::1]), **OPTIONS)
 def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
     """Class scores `out` (N, K) of `raw` (N, R); a binary margin gives two columns."""
     for i in range(raw.shape[0]):
         score_row(raw[i], link, gain, out[i])
 
 
-@njit(int64(RAW_ROW), **OPTIONS)
+@njit(int64(FLOATS), **OPTIONS)
 def first_largest(values: Floats) -> int:
     """Position of the largest value, as numpy.argmax: first of ties, first NaN wins."""
     best = 0
@@ -119,15 +120,100 @@ def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
     return int(first_largest(scores))
 
 
-@njit(void(RAW, RAW, int64, int64[::1]), **OPTIONS)
+@njit(void(FLOATS_2D, FLOATS_2D, int64, int64[::1]), **OPTIONS)
 def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
     """Position of the chosen class of each row: `out` (N,)."""
     for i in range(raw.shape[0]):
         out[i] = choose_row(raw[i], scores[i], rule)
 
 
-@njit(int64(RAW_ROW, int64, int64, float64, float64[::1]), **ONE_ROW)
+@njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
     """Class scores of one row, `out` (K,), and the class chosen."""
     score_row(raw, link, gain, out)
     return int(choose_row(raw, out, rule))
+
+
+@njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
+def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
+    """Class scores of whole sums, `out` (K,), and the class chosen; -1 near a tie.
+
+    Near a tie, or where a sum is no number, the library's own order of adding decides.
+    """
+    largest = 1.0
+    for k in range(raw.shape[0]):
+        if not math.isfinite(raw[k]):
+            return -1
+        largest = max(largest, abs(raw[k]))
+    if not margin_of(raw) > NEAR * largest:
+        return -1
+    score_row(raw, link, gain, out)
+    return int(choose_row(raw, out, rule))
+
+
+@njit(inline="always")
+def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
+    """Least and most share of each in a sum of (K,) numbers from `low` to `high`.
+
+    Least is the share of the own low among the others' high. Where sums are too small
+    to be added up, anything is possible.
+    """
+    above = below = 0.0
+    for k in range(low.shape[0]):  # sums of those before
+        out[2 * k], out[2 * k + 1] = above, below
+        above += high[k]
+        below += low[k]
+    above = below = 0.0
+    for k in range(low.shape[0] - 1, -1, -1):
+        least = low[k] + (out[2 * k] + above)
+        most = high[k] + (out[2 * k + 1] + below)
+        above += high[k]
+        below += low[k]
+        out[2 * k] = low[k] / least if least > LEAST_SUM else 0.0
+        out[2 * k + 1] = high[k] / most if most > LEAST_SUM else 1.0
+
+
+@njit(
+    void(FLOATS, FLOATS_2D, FLOATS_2D, int64, int64, float64, FLOATS, float64[::1]),
+    **ONE_ROW,
+)
+def bound_scores(
+    raw: Floats,
+    least: Floats,
+    most: Floats,
+    at: int,
+    link: int,
+    gain: float,
+    rounding: Floats,
+    out: Floats,
+) -> None:
+    """Bounds of the class scores of sums that are not whole: `out` (2 K,), in pairs.
+
+    To raw score k the base models after position `at` add from `least[at, k]` to
+    `most[at, k]`. `rounding` is by how much class scores are widened, and the least
+    and the most that one may be.
+    """
+    count = raw.shape[0]
+    low, high = np.empty(count), np.empty(count)
+    for k in range(count):
+        low[k], high[k] = raw[k] + least[at, k], raw[k] + most[at, k]
+    if link == EACH:
+        for k in range(count):
+            low[k], high[k] = logistic(gain * low[k]), logistic(gain * high[k])
+    elif link == SOFTMAX:
+        top = high.max()
+        for k in range(count):
+            low[k] = math.exp(gain * (low[k] - top))
+            high[k] = math.exp(gain * (high[k] - top))
+    elif link != MARGIN:
+        for k in range(count):
+            low[k] = probability(gain * low[k], link)
+            high[k] = probability(gain * high[k], link)
+    if link in (MARGIN, EACH):
+        for k in range(count):
+            out[2 * k], out[2 * k + 1] = low[k], high[k]
+    else:
+        bound_shares(low, high, out)
+    for k in range(count):
+        out[2 * k] = max(out[2 * k] - rounding[0], rounding[1])
+        out[2 * k + 1] = min(out[2 * k + 1] + rounding[0], rounding[2])

@@ -31,8 +31,7 @@ from polydom.models import (
     fit_schedule,
 )
 from polydom.models.early_exit.fitting_rows import shuffle_scores
-from polydom.models.scoring.mean import Mean
-from polydom.models.scoring.prior import Prior
+from polydom.models.scoring.prior import Mean, Prior
 from tests.support.agreement import bundled
 
 X, Y = bundled("wine")

@@ -14,8 +14,8 @@ from polydom.features.errors import BadInput
 from polydom.models import compile
 from polydom.models.qwyc.confidence_bound import upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
+from polydom.models.qwyc.running_sums import whole_sums
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
-from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.agreement import bundled
 from tests.support.examples import few
 from tests.support.oracles.early_exit import add_up, walk_early, walk_margins

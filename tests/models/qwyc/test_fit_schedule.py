@@ -26,10 +26,14 @@ from polydom.models.qwyc.kernels.optimal_stopping import (
 )
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
-from polydom.models.qwyc.running_sums import MarginSums, ScoreSums, list_entries
+from polydom.models.qwyc.running_sums import (
+    MarginSums,
+    ScoreSums,
+    list_entries,
+    whole_sums,
+)
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.stopping_rule import margins_of
-from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.examples import few
 from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.qwyc import (

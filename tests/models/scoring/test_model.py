@@ -33,9 +33,8 @@ from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.features.threads import one_thread
 from polydom.models.importers.estimators import compile_model
 from polydom.models.load import load_model
-from polydom.models.scoring.mean import Mean
 from polydom.models.scoring.model import Model
-from polydom.models.scoring.prior import Prior
+from polydom.models.scoring.prior import Mean, Prior
 from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
 from tests.support.examples import few
 

@@ -22,7 +22,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from polydom.models import Ensemble, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
-from polydom.models.scoring.cuts import ascends, find_last
+from polydom.models.scoring.float_order import find_last
 from polydom.models.scoring.kernels.preparation import (
     AFFINE,
     BINARISE,
@@ -122,7 +122,7 @@ def stored_of(trees: Trees) -> Any:
 def test_the_last_value_fits_and_the_next_does_not(seed: int) -> None:
     draw = np.random.default_rng(seed)
     preparation = replace(drawn_preparation(draw), columns=np.arange(4, dtype=np.int32))
-    assert ascends(preparation)
+    assert preparation.ascends()
     limits = preparation.apply(np.nan_to_num(rows_of(draw, 1)))[0]
     limits[draw.random(WIDE) < 0.3] = draw.choice([np.inf, -np.inf, 0.0, 1.0])
 

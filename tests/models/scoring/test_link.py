@@ -16,8 +16,9 @@ from polydom.models.scoring.kernels.link import (
     LOGISTIC,
     MARGIN,
     SOFTMAX,
+    bound_scores,
+    choose_whole,
 )
-from polydom.models.scoring.kernels.score_bounds import bound_scores, choose_whole
 from tests.support.examples import few
 from tests.support.oracles.early_exit import score_ends
 
