@@ -5,9 +5,9 @@ from typing import Any
 
 from polydom.features.errors import BadModel
 
-from ..importers.estimators import BOOSTERS, compile_model, read_booster, read_file
+from ..importers.compile_model import BOOSTERS, compile_model, read_booster, read_file
+from ..importers.known_classes import find_class
 from ..scoring.classifier import Classifier
-from ..scoring.known_classes import find_class
 from ..scoring.scorer import SumOfTerms
 from .ensemble import as_ensemble
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from polydom.features.errors import BadModel
 from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.fitted_columns import FittedColumns
 from ..scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
+from ..scoring.model import Model
 from ..scoring.preparation import Preparation, inputs_of
 from ..scoring.regressor import Link, Regressor
 from ..trees.nodes import (
@@ -52,39 +53,34 @@ def read_lightgbm(
     text: str,
     preparation: Preparation | None = None,
     classes: Sequence[Any] | None = None,
-) -> Classifier:
+    objectives: tuple[str, ...] = (*OBJECTIVES, *REGRESSIONS),
+) -> Classifier | Regressor:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
-    Raw scores are LightGBM's own to the bit; of a forest (`boosting=rf`) they are the
-    means that its probabilities are made of, where its `raw_score` gives sums.
-    `preparation` makes the inputs, by default the first columns of the row; `classes`
-    are the labels, by default 0 to K - 1.
+    Raw scores equal LightGBM's to the bit. Of a forest (`boosting=rf`) raw scores are
+    the means that its probabilities are made of; LightGBM's `raw_score` gives sums.
+
+    Parameters
+    ----------
+    text
+    preparation
+        Makes the inputs; by default the first columns of the row.
+    classes
+        Labels of a classifier; by default 0 to K - 1.
+    objectives
+        Names of the objectives that are accepted.
 
     Raises
     ------
     BadModel
-        If the text is no such model, of another version, or of an objective or a kind
-        of tree without compiled form.
+        If the text is no such model, or its version, its objective or a kind of tree
+        has no compiled form.
     """
-    objective, options, K, scorer = _read(text, preparation, OBJECTIVES)
-    return Classifier(scorer, _head(objective, options, K, classes), _fitted(text))
-
-
-def read_lightgbm_regressor(
-    text: str, preparation: Preparation | None = None
-) -> Regressor:
-    """Compile a regressor's or a ranker's text; else as `read_lightgbm`."""
-    objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
-    return Regressor(trees, _link(objective, options), _fitted(text))
-
-
-def read_lightgbm_file(text: str) -> Classifier | Regressor:
-    """Read a text by what its model was trained for."""
-    known = (*OBJECTIVES, *REGRESSIONS)
-    objective, options, K, trees = _read(text, None, known)
+    objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
-        return Regressor(trees, _link(objective, options), _fitted(text))
-    return Classifier(trees, _head(objective, options, K, None), _fitted(text))
+        link = "signed square" if "sqrt" in options else REGRESSIONS[objective]
+        return Regressor(trees, link, _fitted(text))
+    return Classifier(trees, _head(objective, options, K, classes), _fitted(text))
 
 
 def lightgbm_text(booster: Any) -> str:
@@ -126,10 +122,6 @@ def _fitted(text: str) -> FittedColumns:
         tuple(categories),
         tuple(unordered) if len(unordered) == len(categories) else None,
     )
-
-
-def _link(objective: str, options: Fields) -> Link:
-    return "signed square" if "sqrt" in options else REGRESSIONS[objective]
 
 
 def _read(
@@ -316,3 +308,22 @@ def _sets(
         bits = range(32 * len(own))
         sets[int(node)] = [bit for bit in bits if own[bit // 32] >> bit % 32 & 1]
     return sets
+
+
+def _classifier(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
+    text = lightgbm_text(fitted.booster_)
+    return read_lightgbm(text, preparation, fitted.classes_, OBJECTIVES)
+
+
+def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
+    text = lightgbm_text(fitted.booster_)
+    return read_lightgbm(text, preparation, objectives=tuple(REGRESSIONS))
+
+
+CLASSIFIERS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "lightgbm.LGBMClassifier": _classifier
+}
+REGRESSORS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "lightgbm.LGBMRegressor": _regressor,
+    "lightgbm.LGBMRanker": _regressor,
+}

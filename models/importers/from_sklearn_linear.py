@@ -1,4 +1,4 @@
-"""scikit-learn's linear models, naive Bayes and dummy, to flat arrays."""
+"""scikit-learn's linear models, naive Bayes and dummies, to flat arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,8 @@ from ..scoring.classifier import Classifier, Head
 from ..scoring.kernels.link import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.model import Model
 from ..scoring.preparation import Preparation
-from ..scoring.prior import Prior
+from ..scoring.prior import Mean, Prior
+from ..scoring.regressor import Link, Regressor
 
 
 def _linear(classifier: Any, preparation: Preparation) -> Model:
@@ -113,7 +114,41 @@ def _dummy(classifier: Any, preparation: Preparation) -> Model:
     return Prior(classifier.classes_, shares)
 
 
-COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
+def _regression(regressor: Any, preparation: Preparation) -> Model:
+    return _weighted(regressor, preparation, "identity")
+
+
+def _generalised(regressor: Any, preparation: Preparation) -> Model:
+    """Poisson, gamma, Tweedie: their own link, by its class."""
+    link = type(regressor._base_loss.link).__name__
+    if link not in REGRESSION_LINKS:
+        raise BadModel(f"{type(regressor).__name__} with a {link} has no compiled form")
+    return _weighted(regressor, preparation, REGRESSION_LINKS[link])
+
+
+REGRESSION_LINKS: dict[str, Link] = {"IdentityLink": "identity", "LogLink": "exp"}
+
+
+def _weighted(regressor: Any, preparation: Preparation, link: Link) -> Model:
+    weights = np.asarray(regressor.coef_, np.float64)
+    if weights.ndim > 1 and len(weights) != 1:
+        raise BadModel(f"{type(regressor).__name__} was fitted on several outputs")
+    intercepts = np.asarray(regressor.intercept_, np.float64).reshape(-1)
+    if not (np.isfinite(weights).all() and np.isfinite(intercepts).all()):
+        raise BadModel(
+            f"{type(regressor).__name__} has NaN or infinite coefficients; more "
+            "regularisation, or inputs of like size, avoid them"
+        )
+    by_input = np.ascontiguousarray(weights.reshape(-1, 1))
+    return Regressor(Linear(preparation, by_input, intercepts.copy()), link)
+
+
+def _dummy_regression(regressor: Any, preparation: Preparation) -> Model:
+    """Mean, median, quantile or constant: one value whatever the row."""
+    return Mean(float(np.asarray(regressor.constant_).reshape(())))
+
+
+CLASSIFIERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "sklearn.dummy.DummyClassifier": _dummy,
     "sklearn.linear_model.LogisticRegression": _linear,
     "sklearn.linear_model.LogisticRegressionCV": _linear,
@@ -128,4 +163,20 @@ COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "sklearn.naive_bayes.BernoulliNB": _bernoulli,
     "sklearn.naive_bayes.MultinomialNB": _multinomial,
     "sklearn.naive_bayes.ComplementNB": _complement,
+}
+REGRESSORS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "sklearn.dummy.DummyRegressor": _dummy_regression,
+    "sklearn.linear_model.LinearRegression": _regression,
+    "sklearn.linear_model.Ridge": _regression,
+    "sklearn.linear_model.RidgeCV": _regression,
+    "sklearn.linear_model.Lasso": _regression,
+    "sklearn.linear_model.LassoCV": _regression,
+    "sklearn.linear_model.ElasticNet": _regression,
+    "sklearn.linear_model.ElasticNetCV": _regression,
+    "sklearn.linear_model.SGDRegressor": _regression,
+    "sklearn.linear_model.HuberRegressor": _regression,
+    "sklearn.linear_model.PoissonRegressor": _generalised,
+    "sklearn.linear_model.GammaRegressor": _generalised,
+    "sklearn.linear_model.TweedieRegressor": _generalised,
+    "sklearn.svm.LinearSVR": _regression,
 }

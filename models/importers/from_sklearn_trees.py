@@ -1,6 +1,6 @@
-"""scikit-learn's trees, and its classifiers of trees, to flat arrays."""
+"""scikit-learn's trees, forests and boosted trees, to flat arrays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ from ..scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
-from ..scoring.known_classes import find_class, short
 from ..scoring.preparation import Preparation
+from ..scoring.regressor import Link, Regressor
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from ..trees.trees import Trees, join
+from .known_classes import find_class, short
 
 
-def read_tree(
+def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
     """Read a fitted `tree_`; `inputs` are the columns its features stand for."""
@@ -40,7 +41,7 @@ def read_tree(
     )
 
 
-def node_values(tree: Any) -> NDArray[np.float64]:
+def _node_values(tree: Any) -> NDArray[np.float64]:
     """Give what a fitted tree's nodes (n,) stand for, (n, R), of its one output."""
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
@@ -50,7 +51,7 @@ def node_values(tree: Any) -> NDArray[np.float64]:
 
 def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
     """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
-    shares = node_values(tree)
+    shares = _node_values(tree)
     if shares.shape[1] == K:
         return shares
     spread = np.zeros((len(shares), K))
@@ -58,7 +59,7 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
     return spread
 
 
-def fitted_trees(
+def _fitted_trees(
     estimator: Any, values: Callable[[Any], NDArray[np.float64]]
 ) -> list[Tree]:
     """Read the trees of a tree, a forest or a Bagging of trees, in their order.
@@ -66,16 +67,16 @@ def fitted_trees(
     `values` gives what a fitted tree's nodes (n,) stand for: (n, R).
     """
     if not hasattr(estimator, "estimators_"):
-        return [read_tree(estimator.tree_, values(estimator))]
+        return [_read_tree(estimator.tree_, values(estimator))]
     trees = estimator.estimators_
     if not hasattr(estimator, "estimators_features_"):
-        return [read_tree(tree.tree_, values(tree)) for tree in trees]
-    need_trees(estimator)
+        return [_read_tree(tree.tree_, values(tree)) for tree in trees]
+    _need_trees(estimator)
     pairs = zip(trees, estimator.estimators_features_, strict=True)
-    return [read_tree(tree.tree_, values(tree), inputs) for tree, inputs in pairs]
+    return [_read_tree(tree.tree_, values(tree), inputs) for tree, inputs in pairs]
 
 
-def need_trees(estimator: Any) -> None:
+def _need_trees(estimator: Any) -> None:
     """Raise BadModel if the base models are no trees of scikit-learn's."""
     kind = type(estimator).__name__
     task = "Regressor" if kind.endswith("Regressor") else "Classifier"
@@ -88,7 +89,7 @@ def need_trees(estimator: Any) -> None:
             )
 
 
-def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
+def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
     """Read a GradientBoosting's trees, stage by stage, and the sums it starts from."""
     init, kind = estimator.init_, type(estimator).__name__
     usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
@@ -100,7 +101,7 @@ def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
     empty = np.zeros((1, estimator.n_features_in_), np.float32)
     rate = estimator.learning_rate
     trees = [
-        read_tree(tree.tree_, rate * tree.tree_.value[:, 0, :])
+        _read_tree(tree.tree_, rate * tree.tree_.value[:, 0, :])
         for stage in estimator.estimators_
         for tree in stage
     ]
@@ -110,7 +111,7 @@ def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
     """Mean of the trees' class shares; the largest wins."""
     K = len(classifier.classes_)
-    trees = fitted_trees(classifier, lambda tree: _probabilities(tree, K))
+    trees = _fitted_trees(classifier, lambda tree: _probabilities(tree, K))
     targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
     scorer = join(trees, targets, preparation, bias=bias, divisor=count, single=True)
     return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
@@ -119,7 +120,7 @@ def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
     """SAMME: each tree votes with its weight for a class and against the others."""
     K = len(classifier.classes_)
-    need_trees(classifier)
+    _need_trees(classifier)
     weights = classifier.estimator_weights_[: len(classifier.estimators_)]
     trees = []
     for tree, weight in zip(classifier.estimators_, weights, strict=True):
@@ -127,7 +128,7 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
         chosen = labels[:, None] == classifier.classes_
         votes = np.where(chosen, weight, -1 / max(K - 1, 1) * weight)
         # With two classes scikit-learn takes the difference of two opposite sums.
-        trees.append(read_tree(tree.tree_, 2 * votes[:, 1:] if K == 2 else votes))
+        trees.append(_read_tree(tree.tree_, 2 * votes[:, 1:] if K == 2 else votes))
     R = 1 if K == 2 else K
     scorer = join(
         trees,
@@ -145,7 +146,7 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """GradientBoosting: learning rate times leaf value, stage by stage."""
-    trees, bias = boosted_trees(classifier)
+    trees, bias = _boosted_trees(classifier)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=True)
     gain = 2.0 if classifier.loss == "exponential" else 1.0
     return _boosted(classifier, scorer, NOT_NEGATIVE, gain)
@@ -153,7 +154,7 @@ def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """HistGradientBoosting: missing values, and categories as sets."""
-    trees = hist_trees(classifier)
+    trees = _hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=False)
     return _boosted(classifier, scorer, POSITIVE)
@@ -173,7 +174,7 @@ def _boosted(
     return Classifier(scorer, Head(classes, LOGISTIC, rule, 1, gain))
 
 
-def hist_trees(estimator: Any) -> list[Tree]:
+def _hist_trees(estimator: Any) -> list[Tree]:
     """Read the trees of a HistGradientBoosting, stage by stage."""
     inputs, categories = _encoded(estimator)
     return [
@@ -269,7 +270,39 @@ def _hist_tree(
     )
 
 
-COMPILERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
+def _regressor(
+    trees: Sequence[Tree],
+    preparation: Preparation,
+    bias: float = 0.0,
+    *,
+    divisor: float = 1.0,
+    single: bool = True,
+    link: Link = "identity",
+) -> Regressor:
+    targets, start = [0] * len(trees), np.array([bias])
+    sums = join(trees, targets, preparation, bias=start, divisor=divisor, single=single)
+    return Regressor(sums, link)
+
+
+def _mean_regression(regressor: Any, preparation: Preparation) -> Regressor:
+    trees = _fitted_trees(regressor, _node_values)
+    return _regressor(trees, preparation, divisor=len(trees))
+
+
+def _boosted_regression(regressor: Any, preparation: Preparation) -> Regressor:
+    trees, bias = _boosted_trees(regressor)
+    return _regressor(trees, preparation, float(bias[0]))
+
+
+def _hist_regression(regressor: Any, preparation: Preparation) -> Regressor:
+    bias = float(np.asarray(regressor._baseline_prediction).reshape(()))
+    link: Link = "exp" if regressor.loss in ("poisson", "gamma") else "identity"
+    return _regressor(
+        _hist_trees(regressor), preparation, bias, single=False, link=link
+    )
+
+
+CLASSIFIERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
     "sklearn.tree.DecisionTreeClassifier": _averaged,
     "sklearn.tree.ExtraTreeClassifier": _averaged,
     "sklearn.ensemble.RandomForestClassifier": _averaged,
@@ -278,4 +311,13 @@ COMPILERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
     "sklearn.ensemble.GradientBoostingClassifier": _boosting,
     "sklearn.ensemble.HistGradientBoostingClassifier": _hist_boosting,
     "sklearn.ensemble.AdaBoostClassifier": _ada_boost,
+}
+REGRESSORS: dict[str, Callable[[Any, Preparation], Regressor]] = {
+    "sklearn.tree.DecisionTreeRegressor": _mean_regression,
+    "sklearn.tree.ExtraTreeRegressor": _mean_regression,
+    "sklearn.ensemble.RandomForestRegressor": _mean_regression,
+    "sklearn.ensemble.ExtraTreesRegressor": _mean_regression,
+    "sklearn.ensemble.BaggingRegressor": _mean_regression,
+    "sklearn.ensemble.GradientBoostingRegressor": _boosted_regression,
+    "sklearn.ensemble.HistGradientBoostingRegressor": _hist_regression,
 }

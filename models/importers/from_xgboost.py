@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..linear.linear import Linear
 from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.fitted_columns import FittedColumns
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from ..scoring.model import Model
 from ..scoring.preparation import Preparation, inputs_of
 from ..scoring.regressor import Link, Regressor
 from ..scoring.scorer import SumOfTerms
@@ -50,70 +51,49 @@ def read_xgboost(
     source: str | bytes,
     preparation: Preparation | None = None,
     classes: Sequence[Any] | None = None,
-) -> Classifier:
-    """Compile what XGBoost's `save_model` writes: JSON as str, UBJSON as bytes.
+    objectives: tuple[str, ...] = (*OBJECTIVES, *REGRESSIONS),
+    *,
+    to_best: bool = True,
+) -> Classifier | Regressor:
+    """Compile the file that XGBoost's `save_model` writes.
 
-    XGBoost adds leaf values in float32, we in float64: raw scores agree within 1e-5,
-    and choices wherever classes differ by more than that. After early stopping the
-    rounds up to the best one answer, as in `XGBClassifier.predict`. Categories are
-    the whole numbers that the trees were trained on. `preparation` makes the inputs,
-    by default the first columns of the row; `classes` are the labels, by default
-    0 to K - 1.
+    XGBoost adds leaf values in float32, this form in float64: raw scores agree within
+    1e-5, and choices wherever the scores of classes differ by more. Categories are the
+    whole numbers that the trees were trained on.
+
+    Parameters
+    ----------
+    source
+        JSON as str, UBJSON as bytes.
+    preparation
+        Makes the inputs; by default the first columns of the row.
+    classes
+        Labels of a classifier; by default 0 to K - 1.
+    objectives
+        Names of the objectives that are accepted.
+    to_best
+        After early stopping, whether the rounds up to the best one answer, as in
+        `XGBClassifier.predict`, or all of them, as in `Booster.predict`.
 
     Raises
     ------
     BadModel
-        If it is no such model, of another version, or uses an objective, a booster or
-        a kind of tree without compiled form.
+        If the source is no such model, or its version, its objective, its booster or a
+        kind of tree has no compiled form.
     """
-    objective, K, scorer, fitted = _read(source, preparation, OBJECTIVES)
-    return Classifier(scorer, _head(objective, K, classes), fitted)
-
-
-def read_xgboost_regressor(
-    source: str | bytes, preparation: Preparation | None = None
-) -> Regressor:
-    """Compile a regressor's or a ranker's file; else as `read_xgboost`."""
-    objective, _, scorer, fitted = _read(source, preparation, tuple(REGRESSIONS))
-    return _regressor(objective, scorer, fitted)
-
-
-def read_xgboost_file(
-    source: str | bytes, *, to_best: bool = True
-) -> Classifier | Regressor:
-    """Read a file by what its model was trained for.
-
-    After early stopping the rounds up to the best one answer, or all, as those of a
-    Booster do, unless `to_best`.
-    """
-    known = (*OBJECTIVES, *REGRESSIONS)
-    objective, K, scorer, fitted = _read(source, None, known, to_best)
-    if objective in REGRESSIONS:
-        return _regressor(objective, scorer, fitted)
-    return Classifier(scorer, _head(objective, K, None), fitted)
-
-
-def _regressor(objective: str, scorer: SumOfTerms, fitted: FittedColumns) -> Regressor:
+    objective, K, scorer, fitted = _read(source, preparation, objectives, to_best)
+    if objective not in REGRESSIONS:
+        return Classifier(scorer, _head(objective, K, classes), fitted)
     if scorer.outputs > 1:
         raise BadModel("XGBoost models of several outputs have no compiled form")
     return Regressor(scorer, REGRESSIONS[objective], fitted)
-
-
-def fitted_bytes(estimator: Any) -> bytes:
-    """Give the UBJSON of a fitted estimator; BadModel if it takes a number for none."""
-    if not np.isnan(estimator.missing):
-        raise BadModel(
-            f"{type(estimator).__name__}(missing={estimator.missing!r}) has no "
-            "compiled form; missing=nan has"
-        )
-    return bytes(estimator.get_booster().save_raw("ubj"))
 
 
 def _read(
     source: str | bytes,
     preparation: Preparation | None,
     objectives: tuple[str, ...],
-    to_best: bool = True,
+    to_best: bool,
 ) -> tuple[str, int, SumOfTerms, FittedColumns]:
     """Objective, number of classes (1 where it has none), raw scores, and columns."""
     try:
@@ -360,3 +340,32 @@ def _linear(
     # Of base scores by class, XGBoost's linear booster adds the first to all sums.
     intercepts = table[d] + bias[0]
     return Linear(inputs.then_fill(0.0), np.ascontiguousarray(table[:d]), intercepts)
+
+
+def _classifier(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
+    return read_xgboost(_ubj_of(fitted), preparation, fitted.classes_, OBJECTIVES)
+
+
+def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
+    return read_xgboost(_ubj_of(fitted), preparation, objectives=tuple(REGRESSIONS))
+
+
+def _ubj_of(estimator: Any) -> bytes:
+    """Give a fitted estimator's UBJSON; BadModel if a number stands for a gap."""
+    if not np.isnan(estimator.missing):
+        raise BadModel(
+            f"{type(estimator).__name__}(missing={estimator.missing!r}) has no "
+            "compiled form; missing=nan has"
+        )
+    return bytes(estimator.get_booster().save_raw("ubj"))
+
+
+CLASSIFIERS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "xgboost.XGBClassifier": _classifier,
+    "xgboost.XGBRFClassifier": _classifier,
+}
+REGRESSORS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "xgboost.XGBRegressor": _regressor,
+    "xgboost.XGBRFRegressor": _regressor,
+    "xgboost.XGBRanker": _regressor,
+}

@@ -1,8 +1,7 @@
 """What stands between a row and a model: its inputs taken out, filled and scaled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,31 +17,17 @@ from .kernels.preparation import (
     FILL,
     GAIN,
     HIGH,
-    LARGEST_NORM,
     LOW,
     OFFSET,
-    ROUNDED,
     SCALE,
     SINGLE,
-    SQUARE_NORM,
-    SUM_NORM,
     prepare,
 )
-from .known_classes import find_class, named, short
 from .model import Floats, Rows
 from .stored_arrays import Stored
 
 # A column of the table of an affine operation that leaves its input as it is.
 UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
-NORMS = {"max": LARGEST_NORM, "l1": SUM_NORM, "l2": SQUARE_NORM}
-TRANSFORMERS = (
-    "sklearn.preprocessing.StandardScaler",
-    "sklearn.preprocessing.MinMaxScaler",
-    "sklearn.preprocessing.MaxAbsScaler",
-    "sklearn.preprocessing.RobustScaler",
-    "sklearn.impute.SimpleImputer",
-    "sklearn.preprocessing.Normalizer",
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,13 +140,14 @@ class Preparation:
 
     def then_binarise(self, threshold: float) -> "Preparation":
         """Also turn every value above `threshold` into 1 and every other into 0."""
-        return self._then(BINARISE, _affine(len(self.columns), {CENTER: threshold}))
+        return self.then(BINARISE, affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
         """Also put `value` where one is missing."""
-        return self._then(AFFINE, _affine(len(self.columns), {FILL: value}))
+        return self.then(AFFINE, affine(len(self.columns), {FILL: value}))
 
-    def _then(self, operation: int, row: Floats) -> "Preparation":
+    def then(self, operation: int, row: Floats) -> "Preparation":
+        """Append an operation with its rows (7, d) of the table."""
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
             # A gap filled and the result scaled is one affine operation.
@@ -183,7 +169,8 @@ class Preparation:
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)
 
-    def _keep(self, kept: NDArray[np.bool_]) -> "Preparation":
+    def keep(self, kept: NDArray[np.bool_]) -> "Preparation":
+        """Keep the inputs that are marked (d,), with all operations."""
         return Preparation(
             self.columns[kept],
             self.operations,
@@ -226,91 +213,7 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
     return preparation
 
 
-def compile_preparation(
-    transformers: Sequence[Any], columns: NDArray[Any], *, rounded: bool = False
-) -> Preparation:
-    """Compile the fitted transformers of a Pipeline, first to last.
-
-    `rounded` scalers round as scikit-learn does where rows are float32: for trees, to
-    which the last bit of an input matters.
-
-    Raises
-    ------
-    BadModel
-        If one is not among `TRANSFORMERS`, or uses an option without compiled form.
-    """
-    made = plain(columns)
-    for transformer in transformers:
-        if transformer is not None and transformer != "passthrough":
-            made = _add(made, transformer, rounded)
-    return made
-
-
-def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
-    name = type(transformer).__name__
-    d = len(made.columns)
-    check_transformer(transformer)
-    if getattr(transformer, "n_features_in_", d) != d:
-        raise BadModel(
-            f"{name} was fitted on {transformer.n_features_in_} columns, given {d}"
-        )
-    if name == "SimpleImputer":
-        return _add_imputer(made, transformer)
-    if name == "Normalizer":
-        return made._then(NORMS[transformer.norm], _affine(d, {}))
-    row = {SCALE: transformer.scale_}
-    if name == "StandardScaler":
-        row[CENTER] = transformer.mean_ if transformer.with_mean else None
-    elif name == "RobustScaler":
-        row[CENTER] = transformer.center_
-    elif name == "MinMaxScaler":
-        row = {GAIN: transformer.scale_, OFFSET: transformer.min_}
-        if transformer.clip:
-            row[LOW], row[HIGH] = transformer.feature_range
-    operation = AFFINE
-    if rounded:
-        operation = SINGLE if name == "StandardScaler" and _is_single() else ROUNDED
-    return made._then(operation, _affine(d, row))
-
-
-@cache
-def _is_single() -> bool:
-    """Whether this scikit-learn's StandardScaler rounds its means for float32 rows."""
-    from sklearn.preprocessing import StandardScaler
-
-    odd = 2.0**24 + 1  # which float32 does not have
-    scaler = StandardScaler().fit([[odd]])
-    return bool(scaler.transform(np.array([[odd - 1]], np.float32))[0, 0] == 0)
-
-
-def check_transformer(transformer: Any) -> None:
-    """Raise BadModel unless it is one of `TRANSFORMERS`, by its class, not its name."""
-    if not find_class(transformer, TRANSFORMERS):
-        raise BadModel(
-            f"{named(transformer, TRANSFORMERS)} in a Pipeline has no compiled form; "
-            f"these have: {', '.join(short(TRANSFORMERS))}"
-        )
-
-
-def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
-    gap = imputer.missing_values
-    if not (isinstance(gap, float) and np.isnan(gap)) or imputer.add_indicator:
-        raise BadModel(
-            "SimpleImputer has a compiled form for missing_values=NaN without "
-            "add_indicator only"
-        )
-    fill = np.asarray(imputer.statistics_, np.float64)
-    if imputer._fit_dtype == np.float32:
-        fill = fill.astype(np.float32).astype(
-            np.float64
-        )  # as it rounds what it fills in
-    made = made._then(AFFINE, _affine(len(fill), {FILL: fill}))
-    # The imputer drops columns without a single value to learn from.
-    kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)
-    return made._keep(kept)
-
-
-def _affine(d: int, given: Mapping[int, Any]) -> Floats:
+def affine(d: int, given: Mapping[int, Any]) -> Floats:
     """Rows (7, d) of the table: what is not given, or None, changes nothing."""
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():

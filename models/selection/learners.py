@@ -13,7 +13,7 @@ import numpy as np
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.wording import listed, nearest
 
-from ..importers.estimators import compilable, is_regressor
+from ..importers.compile_model import compilable, is_regressor
 
 Task = Literal["classes", "regression"]
 # Estimator, preparations before it, and parameters that differ from scikit-learn's

@@ -28,7 +28,7 @@ from polydom.features.errors import BadInput, BadModel
 from polydom.features.threads import one_thread
 from polydom.models import compile
 from polydom.models.early_exit.exact_schedule import exact_schedule
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from tests.support.examples import INTERPRETED

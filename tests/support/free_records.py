@@ -11,7 +11,7 @@ from polydom.features.tables.column_features import columns
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Prior
 
 GROUPS = {"person": ["age", "job"], "money": ["income", "age"]}

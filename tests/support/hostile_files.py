@@ -19,7 +19,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer.index import pdx_file
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx_file import read_file, write_file
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from tests.support import served
 
 Make = Callable[[Path], object]

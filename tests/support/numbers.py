@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean
 from tests.support import served

@@ -28,7 +28,7 @@ from polydom.indexer.index.stored_features import (
     StoredFeature,
     load_extractor,
 )
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Prior
 
 GROUPS: dict[str, dict[str, Any]] = {

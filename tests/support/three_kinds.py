@@ -15,7 +15,7 @@ from polydom.features.loading import load_features
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Prior
 from tests.support.free_records import save_records
 from tests.support.served import save_index

@@ -28,7 +28,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.lattices import make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject, PolydomError
 from polydom.features.threads import one_thread
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean, Prior

@@ -25,7 +25,7 @@ from polydom.features.errors import AllAlike, BadInput, BadModel
 from polydom.features.threads import one_thread
 from polydom.models import Ensemble, Schedule, compile, fit_schedule
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE

@@ -17,7 +17,7 @@ from polydom.features.errors import BadModel
 from polydom.models import Ensemble, MarginSchedule, Schedule, compile
 from polydom.models.early_exit.early_exits import digest_model
 from polydom.models.early_exit.stored_schedule import load_early_exit
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.qwyc.schedule import Promise
 from tests.support.agreement import bundled

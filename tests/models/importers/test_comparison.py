@@ -23,10 +23,14 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from polydom.features.errors import BadModel
 from polydom.models import compile
 from polydom.models.importers.comparison import ROWS, draw_rows
-from polydom.models.importers.estimators import COMPILERS, compilable, compile_model
-from polydom.models.importers.regressors import COMPILERS as REGRESSORS
-from polydom.models.scoring.known_classes import find_class
-from polydom.models.scoring.preparation import TRANSFORMERS
+from polydom.models.importers.compile_model import (
+    CLASSIFIERS,
+    REGRESSORS,
+    compilable,
+    compile_model,
+)
+from polydom.models.importers.known_classes import find_class
+from polydom.models.importers.transformers import TRANSFORMERS
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb
 
@@ -55,7 +59,7 @@ class Stubborn(DecisionTreeClassifier):  # type: ignore[misc]
 
 
 @pytest.mark.filterwarnings("ignore:Class PassiveAggressiveClassifier is deprecated")
-@pytest.mark.parametrize("full", [*COMPILERS, *REGRESSORS, *TRANSFORMERS])
+@pytest.mark.parametrize("full", [*CLASSIFIERS, *REGRESSORS, *TRANSFORMERS])
 def test_each_compiled_class_is_where_it_is_said_to_be(full: str) -> None:
     module, _, name = full.rpartition(".")
     kind = getattr(import_module(module), name)

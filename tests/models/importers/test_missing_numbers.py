@@ -24,7 +24,7 @@ from polydom.features.errors import BadRow
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.models import make_learner
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Head
 from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX

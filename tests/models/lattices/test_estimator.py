@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polydom.features.errors import BadModel
 from polydom.models import compile, make_learner
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.support.agreement import Labelled, assert_agrees, bundled, real
 from tests.support.examples import few

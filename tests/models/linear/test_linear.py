@@ -28,7 +28,8 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC
 
 from polydom.features.errors import BadInput, BadModel, BadRow
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
+from polydom.models.importers.transformers import compile_preparation
 from polydom.models.linear.linear import Linear
 from polydom.models.scoring.classifier import Head
 from polydom.models.scoring.kernels.link import (
@@ -40,7 +41,7 @@ from polydom.models.scoring.kernels.link import (
     NOT_NEGATIVE,
     POSITIVE,
 )
-from polydom.models.scoring.preparation import Preparation, compile_preparation
+from polydom.models.scoring.preparation import Preparation
 from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 LEARNERS = {

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadModel
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 

@@ -31,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.features.threads import one_thread
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Mean, Prior

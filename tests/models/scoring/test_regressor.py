@@ -20,7 +20,7 @@ from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.features.threads import one_thread
 from polydom.models import Regressor, compile
 from polydom.models.early_exit.stored_schedule import load_early_exit
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from tests.support.agreement import bundled, edge_rows, stored_and_loaded
 from tests.support.boosters import lightgbm
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from polydom.models.scoring.prior import Prior

@@ -18,7 +18,7 @@ from xgboost import XGBRegressor
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.threads import one_thread
 from polydom.models import make_learner
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.selection.learners import (
     CLASSIFIERS,
     LEARNERS,

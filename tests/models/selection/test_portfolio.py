@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 from polydom.features.errors import BadInput
 from polydom.features.threads import one_thread
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.selection import portfolio
 from polydom.models.selection.arms import last_step
 from polydom.models.selection.portfolio import (

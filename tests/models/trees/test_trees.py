@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from polydom.features.errors import BadModel
 from polydom.features.threads import one_thread
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import (
     MISSING_LEFT,

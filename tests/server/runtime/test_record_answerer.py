@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from polydom.features.errors import BadRow, PolydomError
 from polydom.features.items import Gaps, record_item
 from polydom.indexer.index.index import Index
-from polydom.models.importers.estimators import compile_model
+from polydom.models.importers.compile_model import compile_model
 from polydom.models.scoring.prior import Mean
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner

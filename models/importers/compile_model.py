@@ -12,22 +12,16 @@ from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier
 from ..scoring.fitted_columns import FittedColumns
-from ..scoring.known_classes import find_class, named, short
 from ..scoring.model import Model
-from ..scoring.preparation import (
-    TRANSFORMERS,
-    Preparation,
-    check_transformer,
-    compile_preparation,
-)
+from ..scoring.preparation import Preparation
 from ..scoring.regressor import Regressor
+from . import from_lightgbm, from_sklearn_linear, from_sklearn_trees, from_xgboost
 from .comparison import check_decisions, check_values
-from .from_lightgbm import lightgbm_text, read_lightgbm, read_lightgbm_file
-from .from_sklearn_linear import COMPILERS as LINEAR
-from .from_sklearn_trees import COMPILERS as TREES
+from .from_lightgbm import lightgbm_text, read_lightgbm
 from .from_sklearn_trees import text_categories
-from .from_xgboost import fitted_bytes, read_xgboost, read_xgboost_file
-from .regressors import COMPILERS as REGRESSORS
+from .from_xgboost import read_xgboost
+from .known_classes import find_class, named, short
+from .transformers import TRANSFORMERS, check_transformer, compile_preparation
 from .ubjson import is_ubj
 
 
@@ -60,10 +54,12 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     name = _find(last)
     _check_fitted(last, "n_features_in_" if name in REGRESSORS else "classes_")
     places = _columns(estimator, columns)
-    linear = name in LINEAR or name.startswith(("sklearn.linear_model", "sklearn.svm"))
+    linear = name in from_sklearn_linear.CLASSIFIERS or name.startswith(
+        ("sklearn.linear_model", "sklearn.svm")
+    )
     rounded = columns is None and not linear
     preparation = compile_preparation(transformers, places, rounded=rounded)
-    model = {**COMPILERS, **REGRESSORS}[name](last, preparation)
+    model = {**CLASSIFIERS, **REGRESSORS}[name](last, preparation)
     if isinstance(model, Classifier | Regressor):
         direct = all(step in (None, "passthrough") for step in transformers)
         fitted = model.fitted if direct else None
@@ -107,23 +103,23 @@ def read_booster(booster: Any) -> Classifier | Regressor:
     Labels are 0 to K - 1, and class scores what its own `predict` gives.
     """
     if find_class(booster, ["lightgbm.Booster"]):
-        return read_lightgbm_file(lightgbm_text(booster))
-    return read_xgboost_file(bytes(booster.save_raw("ubj")), to_best=False)
+        return read_lightgbm(lightgbm_text(booster))
+    return read_xgboost(bytes(booster.save_raw("ubj")), to_best=False)
 
 
 def read_file(path: Path) -> Classifier | Regressor:
     """Read a booster's model file by what is in it, whatever its name."""
     data = path.read_bytes()
     if is_ubj(data):
-        return read_xgboost_file(data)
+        return read_xgboost(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = ""
     if text.lstrip()[:1] == "{":
-        return read_xgboost_file(text)
+        return read_xgboost(text)
     if text.startswith("tree"):
-        return read_lightgbm_file(text)
+        return read_lightgbm(text)
     cure = next((cure for start, cure in OTHER_FILES if data.startswith(start)), "")
     raise BadModel(
         f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or UBJSON "
@@ -173,7 +169,7 @@ def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
 def _find(estimator: Any) -> str:
     if isinstance(estimator, type):
         raise BadModel(f"{estimator.__name__} is a class: give an object of it")
-    every = {**COMPILERS, **REGRESSORS}
+    every = {**CLASSIFIERS, **REGRESSORS}
     name = find_class(estimator, every)
     if name is None and not hasattr(estimator, "predict"):
         raise BadModel(
@@ -182,7 +178,7 @@ def _find(estimator: Any) -> str:
         )
     if name is None:
         numbers = is_regressor(estimator)
-        known = sorted(short(REGRESSORS if numbers else COMPILERS))
+        known = sorted(short(REGRESSORS if numbers else CLASSIFIERS))
         raise BadModel(
             f"{named(estimator, every)} has no compiled form"
             f"{' as a regressor' if numbers else ''}; these have: {', '.join(known)}, "
@@ -216,21 +212,18 @@ def _lattices(classifier: Any, preparation: Preparation) -> Model:
     return Classifier(lattices.with_packed(), classifier.head())
 
 
-def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
-    text = lightgbm_text(classifier.booster_)
-    return read_lightgbm(text, preparation, classifier.classes_)
-
-
-def _xgboost(classifier: Any, preparation: Preparation) -> Model:
-    return read_xgboost(fitted_bytes(classifier), preparation, classifier.classes_)
-
-
 BOOSTERS = ("lightgbm.Booster", "xgboost.Booster")
-COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
-    **LINEAR,
-    **TREES,
-    "lightgbm.LGBMClassifier": _lightgbm,
-    "xgboost.XGBClassifier": _xgboost,
-    "xgboost.XGBRFClassifier": _xgboost,
+CLASSIFIERS: dict[str, Callable[[Any, Preparation], Model]] = {
+    **from_sklearn_linear.CLASSIFIERS,
+    **from_sklearn_trees.CLASSIFIERS,
+    **from_lightgbm.CLASSIFIERS,
+    **from_xgboost.CLASSIFIERS,
     "polydom.models.lattices.estimator.LatticeEnsembleClassifier": _lattices,
 }
+REGRESSORS: dict[str, Callable[[Any, Preparation], Model]] = {
+    **from_sklearn_linear.REGRESSORS,
+    **from_sklearn_trees.REGRESSORS,
+    **from_lightgbm.REGRESSORS,
+    **from_xgboost.REGRESSORS,
+}
+LINEAR = {*from_sklearn_linear.CLASSIFIERS, *from_sklearn_linear.REGRESSORS}
