@@ -4,75 +4,56 @@ What is offered is imported when it is first asked for, so that `import polydom.
 is light and what evaluates models does not wait for what trains them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from polydom.lazy import offer
 
 if TYPE_CHECKING:
-    from .early_exit.compile import compile
-    from .early_exit.early_exit_classifier import EarlyExitClassifier
-    from .early_exit.ensemble import Ensemble
-    from .early_exit.exact_schedule import exact_schedule
-    from .early_exit.fitting_rows import swap_columns
-    from .early_exit.stored_schedule import load_early_exit
-    from .lattices.estimator import LatticeEnsembleClassifier
-    from .qwyc.base_model_costs import cut_stages
-    from .qwyc.fit_schedule import fit_margin_schedule, fit_schedule
-    from .qwyc.schedule import MarginSchedule, Schedule
-    from .scoring.classifier import Classifier
-    from .scoring.regressor import Regressor
-    from .selection.learners import make_learner
-    from .selection.select import Running, Selection, select, select_by_iterations
+    from .early_exit.compile import compile as compile
+    from .early_exit.early_exit_classifier import (
+        EarlyExitClassifier as EarlyExitClassifier,
+    )
+    from .early_exit.ensemble import Ensemble as Ensemble
+    from .early_exit.exact_schedule import exact_schedule as exact_schedule
+    from .early_exit.fitting_rows import swap_columns as swap_columns
+    from .early_exit.stored_schedule import load_early_exit as load_early_exit
+    from .lattices.estimator import (
+        LatticeEnsembleClassifier as LatticeEnsembleClassifier,
+    )
+    from .qwyc.base_model_costs import cut_stages as cut_stages
+    from .qwyc.fit_schedule import fit_margin_schedule as fit_margin_schedule
+    from .qwyc.fit_schedule import fit_schedule as fit_schedule
+    from .qwyc.schedule import MarginSchedule as MarginSchedule
+    from .qwyc.schedule import Schedule as Schedule
+    from .scoring.classifier import Classifier as Classifier
+    from .scoring.regressor import Regressor as Regressor
+    from .selection.learners import make_learner as make_learner
+    from .selection.select import Running as Running
+    from .selection.select import Selection as Selection
+    from .selection.select import select as select
+    from .selection.select import select_by_iterations as select_by_iterations
 
-__all__ = [
-    "Classifier",
-    "EarlyExitClassifier",
-    "Ensemble",
-    "LatticeEnsembleClassifier",
-    "MarginSchedule",
-    "Regressor",
-    "Running",
-    "Schedule",
-    "Selection",
-    "compile",
-    "cut_stages",
-    "exact_schedule",
-    "fit_margin_schedule",
-    "fit_schedule",
-    "load_early_exit",
-    "make_learner",
-    "select",
-    "select_by_iterations",
-    "swap_columns",
-]
-
-_LAZY = {
-    "Classifier": ".scoring.classifier",
-    "EarlyExitClassifier": ".early_exit.early_exit_classifier",
-    "Ensemble": ".early_exit.ensemble",
-    "LatticeEnsembleClassifier": ".lattices.estimator",
-    "MarginSchedule": ".qwyc.schedule",
-    "Regressor": ".scoring.regressor",
-    "Running": ".selection.select",
-    "Schedule": ".qwyc.schedule",
-    "Selection": ".selection.select",
-    "compile": ".early_exit.compile",
-    "cut_stages": ".qwyc.base_model_costs",
-    "exact_schedule": ".early_exit.exact_schedule",
-    "fit_margin_schedule": ".qwyc.fit_schedule",
-    "fit_schedule": ".qwyc.fit_schedule",
-    "load_early_exit": ".early_exit.stored_schedule",
-    "make_learner": ".selection.learners",
-    "select": ".selection.select",
-    "select_by_iterations": ".selection.select",
-    "swap_columns": ".early_exit.fitting_rows",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = offer(
+    __name__,
+    {
+        "Classifier": ".scoring.classifier",
+        "EarlyExitClassifier": ".early_exit.early_exit_classifier",
+        "Ensemble": ".early_exit.ensemble",
+        "LatticeEnsembleClassifier": ".lattices.estimator",
+        "MarginSchedule": ".qwyc.schedule",
+        "Regressor": ".scoring.regressor",
+        "Running": ".selection.select",
+        "Schedule": ".qwyc.schedule",
+        "Selection": ".selection.select",
+        "compile": ".early_exit.compile",
+        "cut_stages": ".qwyc.base_model_costs",
+        "exact_schedule": ".early_exit.exact_schedule",
+        "fit_margin_schedule": ".qwyc.fit_schedule",
+        "fit_schedule": ".qwyc.fit_schedule",
+        "load_early_exit": ".early_exit.stored_schedule",
+        "make_learner": ".selection.learners",
+        "select": ".selection.select",
+        "select_by_iterations": ".selection.select",
+        "swap_columns": ".early_exit.fitting_rows",
+    },
+)

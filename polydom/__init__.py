@@ -5,60 +5,48 @@ rooms have the rest: `polydom.features`, `polydom.models`, `polydom.indexer` and
 `polydom.server`. ``python -m polydom`` is the command ``polydom``.
 """
 
-from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from .lazy import offer
+
 if TYPE_CHECKING:
-    from polydom.features.errors import PolydomError
-    from polydom.features.feature import feature, step
-    from polydom.indexer import BudgetClassifier, BudgetRegressor, Index, Project, build
-    from polydom.models import compile
-    from polydom.server import AsyncClient, BatchPlan, Client, Scorer, score_items
+    from polydom.features.errors import PolydomError as PolydomError
+    from polydom.features.feature import feature as feature
+    from polydom.features.feature import step as step
+    from polydom.indexer import BudgetClassifier as BudgetClassifier
+    from polydom.indexer import BudgetRegressor as BudgetRegressor
+    from polydom.indexer import Index as Index
+    from polydom.indexer import Project as Project
+    from polydom.indexer import build as build
+    from polydom.models import compile as compile
+    from polydom.server import AsyncClient as AsyncClient
+    from polydom.server import BatchPlan as BatchPlan
+    from polydom.server import Client as Client
+    from polydom.server import Scorer as Scorer
+    from polydom.server import score_items as score_items
 
-__all__ = [
-    "AsyncClient",
-    "BatchPlan",
-    "BudgetClassifier",
-    "BudgetRegressor",
-    "Client",
-    "Index",
-    "PolydomError",
-    "Project",
-    "Scorer",
-    "__version__",
-    "build",
-    "compile",
-    "feature",
-    "score_items",
-    "step",
-]
-
-_LAZY = {
-    "AsyncClient": "server",
-    "BatchPlan": "server",
-    "BudgetClassifier": "indexer",
-    "BudgetRegressor": "indexer",
-    "Client": "server",
-    "Index": "indexer",
-    "PolydomError": "features",
-    "Project": "indexer",
-    "Scorer": "server",
-    "build": "indexer",
-    "compile": "models",
-    "feature": "features",
-    "score_items": "server",
-    "step": "features",
-}
+_names, _find, __dir__ = offer(
+    __name__,
+    {
+        "AsyncClient": ".server",
+        "BatchPlan": ".server",
+        "BudgetClassifier": ".indexer",
+        "BudgetRegressor": ".indexer",
+        "Client": ".server",
+        "Index": ".indexer",
+        "PolydomError": ".features",
+        "Project": ".indexer",
+        "Scorer": ".server",
+        "build": ".indexer",
+        "compile": ".models",
+        "feature": ".features",
+        "score_items": ".server",
+        "step": ".features",
+    },
+)
+__all__ = ["__version__", *_names]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return version("polydom")
-    if name in _LAZY:
-        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+    return version("polydom") if name == "__version__" else _find(name)

@@ -4,44 +4,28 @@ What is offered is imported when it is first asked for, so that the commands tha
 nothing do not wait for the HTTP framework.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from polydom.lazy import offer
 
 if TYPE_CHECKING:
-    from .app import create_app
-    from .batch.batch_plan import BatchPlan
-    from .client.aio import AsyncClient
-    from .client.sync import Client
-    from .offline_scoring.score_items import score_items
-    from .offline_scoring.scorer import Scorer
-    from .settings import Settings
+    from .app import create_app as create_app
+    from .batch.batch_plan import BatchPlan as BatchPlan
+    from .client.aio import AsyncClient as AsyncClient
+    from .client.sync import Client as Client
+    from .offline_scoring.score_items import score_items as score_items
+    from .offline_scoring.scorer import Scorer as Scorer
+    from .settings import Settings as Settings
 
-__all__ = [
-    "AsyncClient",
-    "BatchPlan",
-    "Client",
-    "Scorer",
-    "Settings",
-    "create_app",
-    "score_items",
-]
-
-_LAZY = {
-    "AsyncClient": ".client.aio",
-    "BatchPlan": ".batch.batch_plan",
-    "Client": ".client.sync",
-    "Scorer": ".offline_scoring.scorer",
-    "Settings": ".settings",
-    "create_app": ".app",
-    "score_items": ".offline_scoring.score_items",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__, __getattr__, __dir__ = offer(
+    __name__,
+    {
+        "AsyncClient": ".client.aio",
+        "BatchPlan": ".batch.batch_plan",
+        "Client": ".client.sync",
+        "Scorer": ".offline_scoring.scorer",
+        "Settings": ".settings",
+        "create_app": ".app",
+        "score_items": ".offline_scoring.score_items",
+    },
+)
