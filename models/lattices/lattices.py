@@ -12,7 +12,7 @@ from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Never, Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
-from .packed import pack_lattices
+from .one_row import pack_lattices
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20

@@ -15,8 +15,8 @@ from ..scoring.rows import is_dense
 from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
+from .early_sums import pack_linear
 from .kernels.sums import linear, linear_one
-from .packed import pack_linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)

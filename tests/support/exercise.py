@@ -17,7 +17,7 @@ from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineFactors
 from polydom.models.lattices.lattices import Lattices
-from polydom.models.lattices.packed import pack_lattices
+from polydom.models.lattices.one_row import pack_lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.model import Model

@@ -6,7 +6,7 @@ is exact before it is rounded to whole units again, and so is that of a simplex.
 step is then monotone in each of its inputs, to the last bit, and sums of lattices are
 exact in any order.
 
-These kernels run on any rows and without a compiler; `single_row.py` does the same,
+These kernels run on any rows and without a compiler; `one_row.py` does the same,
 several times as fast, for rows that are not prepared.
 
 A kernel never checks; `lattices.py` does, when a model is made. Shapes: d inputs of P

@@ -9,8 +9,7 @@ from ..scoring.address_table import LINE, lay_table
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.scorer import PackedTerms
 from ..scoring.stopping_rule import Stops
-from .kernels.simd_steps import LANES, STEP
-from .kernels.single_row import (
+from .kernels.one_row import (
     TABLE,
     decide,
     early_by_margin,
@@ -20,6 +19,7 @@ from .kernels.single_row import (
     raw,
     raw_many,
 )
+from .kernels.vector_steps import LANES, STEP
 
 # A place between keypoints is a whole number of 32 bits; so is one among vertices.
 MOST_KEYPOINTS = 2000

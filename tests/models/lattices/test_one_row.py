@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.models.lattices.kernels.simd_steps import LANES
+from polydom.models.lattices.kernels.vector_steps import LANES
 from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattices
-from polydom.models.lattices.packed import (
+from polydom.models.lattices.one_row import (
     MOST_KEYPOINTS,
     pack_lattices,
     sorting_network,

@@ -31,7 +31,7 @@ from ...scoring.kernels.native import (
 from ...scoring.kernels.stopping_rule import follow_limits, margin_of, outside
 from ...scoring.model import Floats, Rows
 from ...scoring.stopping_rule import BEST, UNDECIDED, Codes
-from .simd_steps import (
+from .vector_steps import (
     BITS,
     LANES,
     SHIFT,

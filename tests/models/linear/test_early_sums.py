@@ -17,8 +17,8 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from polydom.features.errors import BadRow
 from polydom.models import MarginSchedule, Schedule, compile
 from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
+from polydom.models.linear.early_sums import join_operations, lay_blocks
 from polydom.models.linear.linear import Linear
-from polydom.models.linear.packed import join_operations, lay_blocks
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
