@@ -27,7 +27,7 @@ from ..trees.nodes import (
 from ..trees.trees import Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
-OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
+CLASSIFICATIONS = ("binary", "cross_entropy", "multiclass", "multiclassova")
 MANY = ("multiclass", "multiclassova")
 REGRESSIONS: dict[str, Link] = {
     "regression": "identity",
@@ -53,7 +53,7 @@ def read_lightgbm(
     text: str,
     preparation: Preparation | None = None,
     classes: Sequence[Any] | None = None,
-    objectives: tuple[str, ...] = (*OBJECTIVES, *REGRESSIONS),
+    objectives: tuple[str, ...] = (*CLASSIFICATIONS, *REGRESSIONS),
 ) -> Classifier | Regressor:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
@@ -312,7 +312,7 @@ def _sets(
 
 def _classifier(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
     text = lightgbm_text(fitted.booster_)
-    return read_lightgbm(text, preparation, fitted.classes_, OBJECTIVES)
+    return read_lightgbm(text, preparation, fitted.classes_, CLASSIFICATIONS)
 
 
 def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:

@@ -24,7 +24,7 @@ from ..trees.trees import join
 from .ubjson import read_ubj
 
 VERSIONS = (1, 2, 3)
-OBJECTIVES = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")
+CLASSIFICATIONS = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")
 REGRESSIONS: dict[str, Link] = {
     "reg:squarederror": "identity",
     "reg:linear": "identity",
@@ -51,7 +51,7 @@ def read_xgboost(
     source: str | bytes,
     preparation: Preparation | None = None,
     classes: Sequence[Any] | None = None,
-    objectives: tuple[str, ...] = (*OBJECTIVES, *REGRESSIONS),
+    objectives: tuple[str, ...] = (*CLASSIFICATIONS, *REGRESSIONS),
     *,
     to_best: bool = True,
 ) -> Classifier | Regressor:
@@ -343,7 +343,7 @@ def _linear(
 
 
 def _classifier(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
-    return read_xgboost(_ubj_of(fitted), preparation, fitted.classes_, OBJECTIVES)
+    return read_xgboost(_ubj_of(fitted), preparation, fitted.classes_, CLASSIFICATIONS)
 
 
 def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:

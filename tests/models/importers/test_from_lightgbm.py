@@ -8,7 +8,7 @@ import pytest
 
 from polydom.features.errors import BadModel
 from polydom.models import compile
-from polydom.models.importers.from_lightgbm import read_lightgbm
+from polydom.models.importers.from_lightgbm import CLASSIFICATIONS, read_lightgbm
 from polydom.models.trees.nodes import ZERO_LIMIT
 from tests.support.agreement import assert_agrees, bundled, edge_rows
 from tests.support.boosters import REGRESSIONS, beside, lgbm, lightgbm, thresholds
@@ -154,7 +154,7 @@ def test_lightgbm_objectives_without_classes_are_refused_by_name(
     options = {"objective": objective, "num_threads": 1, "verbose": -1}
     text = lightgbm.train(options, data, 2).model_to_string()
     with pytest.raises(BadModel, match=f"objective '{objective}' has no compiled form"):
-        read_lightgbm(text)
+        read_lightgbm(text, objectives=CLASSIFICATIONS)
 
 
 def test_lightgbm_trees_with_linear_leaves_are_refused() -> None:

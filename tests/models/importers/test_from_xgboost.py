@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 from polydom.models import compile
-from polydom.models.importers.from_xgboost import read_xgboost
+from polydom.models.importers.from_xgboost import CLASSIFICATIONS, read_xgboost
 from tests.support.agreement import assert_agrees, bundled, edge_rows
 from tests.support.boosters import beside, thresholds, xgb, xgboost
 
@@ -181,7 +181,7 @@ def test_xgboost_objectives_without_classes_are_refused_by_name(
         data.set_group([len(y)])
     booster = xgboost.train({"objective": objective, "nthread": 1}, data, 2)
     with pytest.raises(BadModel, match=f"objective '{objective}' has no compiled form"):
-        read_xgboost(bytes(booster.save_raw("ubj")))
+        read_xgboost(bytes(booster.save_raw("ubj")), objectives=CLASSIFICATIONS)
 
 
 def test_xgboost_of_several_outputs_is_refused() -> None:
