@@ -1,4 +1,4 @@
-"""The one way in to packed trees: which kernels evaluate them is chosen here."""
+"""The choice among the packed layouts of trees; `trees/__init__.py` describes them."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,11 +21,21 @@ NEVER = Never()
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
 ) -> PackedTrees | None:
-    """Pack trees in the given order, or None where only plain nodes do.
+    """Pack trees in the given order; None if only plain nodes can represent them.
 
-    Those are category splits, trees or rows beyond `packed.MOST_NODES` and
-    `MOST_SLOTS`, and Python without compiled kernels. Vectors are preferred where the
-    processor has them and answers right, for whole sums of many rows blocks of rows.
+    Only plain nodes represent category splits, trees of more than
+    `one_row.MOST_NODES` nodes, and more than `one_row.MOST_SLOTS` inputs. None also
+    comes without compiled kernels. Otherwise vector kernels are preferred, if the
+    processor has the instructions and passes the self-test. For sums of all trees
+    (`Never`), the result also has a layout for many rows.
+
+    Parameters
+    ----------
+    trees
+    order
+        Positions of the trees in the order of evaluation; by default their own.
+    stops
+        Rule that ends the evaluation of a row; by default all trees are added.
     """
     if not COMPILED or (trees.nodes["category"] >= 0).any():
         return None

@@ -1,4 +1,4 @@
-"""Trees behind a preparation, as trees that read full rows themselves."""
+"""Trees behind a scaler or an imputer, rewritten as trees that read full rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,21 @@ from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 def nodes_of_full_rows(
     trees: TreeArrays, preparation: Preparation, single: bool
 ) -> NDArray[np.void] | None:
-    """Give nodes that send full rows of float32 where prepared rows go.
+    """Rewrite nodes so that full float32 rows go where their prepared rows would go.
 
-    A threshold becomes the largest value of its column that is prepared to no more,
-    and a missing value goes where what it is filled with goes. `single` inputs are
-    rounded to float32.
+    A threshold becomes the largest value of its column that the preparation turns into
+    at most the threshold. A missing value goes where its filling would go.
+
+    Parameters
+    ----------
+    trees, preparation
+    single
+        True if prepared inputs are rounded to float32 before they are compared.
 
     Returns
     -------
-    None where that cannot be said of a value alone: behind norms and falling slopes,
-    with category splits, and where 0 counts as missing.
+    (M,) nodes; None if the way of a row does not depend on each value alone: behind
+    norms and negative scales, with category splits, or if 0 counts as missing.
     """
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]
@@ -45,7 +50,8 @@ def nodes_of_full_rows(
     filled = prepare(np.full(len(at), np.nan, np.float32))
     filled[np.isnan(filled) & ((flags & NAN_IS_ZERO) != 0)] = 0.0
     known = np.where(np.isnan(filled), (flags & MISSING_LEFT) != 0, filled <= limits)
-    # No threshold sends -inf to the right. So children change places, and all go left.
+    # If even -inf goes right, no threshold can say so. Then the children change places
+    # and every known value goes left.
     right = np.isnan(last)
     nodes["column"][at] = preparation.columns[column]
     nodes["threshold"][at] = np.where(right, np.inf, last)

@@ -1,8 +1,9 @@
-"""What rows and thresholds are compared by: whole numbers in the order of float32.
+"""Keys: whole numbers in the order of float32, by which packed trees compare.
 
-So one comparison of whole numbers tells where a row goes. A missing value becomes a key
-that sends it where the node wants it: the lowest, the highest, or one between, if that
-does for all nodes of a column.
+The key of a threshold is the key of the largest float32 that goes left. So one
+comparison of whole numbers decides where a row goes. A missing value gets a key that
+sends it to the side that the node chose for it: the lowest key, the highest one, or a
+key between them that serves all nodes of a column.
 """
 
 from dataclasses import dataclass
@@ -15,27 +16,28 @@ from ..scoring.model import Floats
 from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-NO_ZERO = 1  # a zero is a value like any other
+NO_ZERO = 1  # in `Slots.zeros`: 0 is a value like any other
 TINY = int(np.float32(1e-35).view(np.int32))  # bits of LightGBM's kZeroThreshold
 INFINITE = 0x7F800000  # bits of infinity; those of NaN, without their sign, are more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """Trees' inputs, each once for every way of treating what is missing.
+    """The inputs of trees, one slot for each column and treatment of missing values.
 
     Attributes
     ----------
     columns : (S,) int32
-        Column of the row.
+        Column of the row that a slot reads.
     lacking : (S,) int32
         Key of a missing value.
     zeros : (S,) int32
-        Key of a value as small as TINY, or NO_ZERO.
+        Key of values of at most TINY, or NO_ZERO.
     of : (M,) int64
-        Slot of each node of the trees, below 0 in leaves.
+        Slot of each node of the trees; negative in leaves.
     keys : (M,) int32
-        Key of each node's threshold: rows above it go right. HIGHEST in leaves.
+        Key of each node's threshold; rows with a larger key go right. HIGHEST in
+        leaves.
     """
 
     columns: NDArray[np.int32]
@@ -46,7 +48,7 @@ class Slots:
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """(M,) which nodes are no leaves."""
+        """Mark of each node (M,): True if it is not a leaf."""
         return self.of >= 0
 
     @property
@@ -83,10 +85,10 @@ def find_slots(trees: TreeArrays) -> Slots:
 def _missing_keys(
     column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Find a key of a missing value for each node: one for its column, where one does.
+    """Find the key of a missing value for each node; one for a column if possible.
 
-    That is where each node that it passes on the right has a lower key than all that
-    it passes on the left, as behind a filling.
+    One key serves a column if every node that sends a missing value right has a lower
+    key than every node that sends it left, as is the case behind an imputer.
     """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
@@ -99,12 +101,16 @@ def _missing_keys(
 def find_cuts(
     slots: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Find each slot's different keys, ascending.
+    """Find the different keys of each slot, in ascending order.
 
     Returns
     -------
-    Where each slot's begin, (S + 1,); all of them, (C,); and the place of each node's
-    key among its slot's, (M,), 0 of leaves.
+    starts : (S + 1,)
+        Position of each slot's first key.
+    keys : (C,)
+        Keys of all slots, one slot after the other.
+    places : (M,)
+        Position of each node's key among the keys of its slot; 0 in leaves.
     """
     inner = slots.inner
     own = slots.of[inner]
@@ -118,10 +124,10 @@ def find_cuts(
 
 
 def keys_of(thresholds: Floats) -> NDArray[np.int32]:
-    """Keys of the largest float32 values that are not above the thresholds."""
+    """Make the keys of the largest float32 values that do not exceed the thresholds."""
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)
     below = np.nextafter(near, np.float32(-np.inf))
-    # Adding 0 makes -0 to 0, which -0 must not exceed.
+    # Adding 0 turns a threshold of -0 into 0, so that a value of 0 does not exceed it.
     bits = (np.where(near > thresholds, below, near) + np.float32(0)).view(np.int32)
     return turned(bits)

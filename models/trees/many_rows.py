@@ -1,19 +1,20 @@
 """Trees packed for many rows at once.
 
-Each node has a row of answers, one for each row of a block: the leaves in which they
-would end below it. A leaf's are its number in the tree, and the same for every tree;
-those of tests follow, after as many as the largest tree has leaves. An example:
+The kernel keeps an array of answers for each node of a tree. The array holds, for each
+row of a block, the number of the leaf in which the row would end below the node. The
+answers of leaf k are k, for every row and every tree, so all trees share them; the
+answers of tests come after the answers of leaves. An example, of a tree with 3 leaves:
 
-    node         answers    test: code, limit, children's answers
-    x0 > 1.5     3          0, 0, 0, 4
+    node         answers at    test: code, limit, answers of left and right child
+    x0 > 1.5     3             0, 0, 0, 4
     leaf 0       0
-    x1 > 0.5     4          1, 0, 1, 2
+    x1 > 0.5     4             1, 0, 1, 2
     leaf 1       1
     leaf 2       2
 
-Code 0 is how many cuts of x0 are below its value, and 1.5 is the first of them: a row
-goes right, to answers 4, if the code is above 0. Tests are made from the last on, so
-that of x1 first.
+Code 0 of a row is the number of thresholds of x0 that are below its value. 1.5 is the
+first threshold of x0, so a row goes right, to answers 4, if code 0 exceeds the limit 0.
+The kernel evaluates the tests of a tree from the last to the first: here x1, then x0.
 """
 
 from dataclasses import dataclass
@@ -43,30 +44,31 @@ from .kernels.many_rows import (
 from .keys import Slots, find_cuts
 from .nodes import TreeArrays, sums_before
 
-# Every node of a tree is tested for every row: in larger trees walking is shorter.
+# The kernel evaluates every test of a tree for every row. In a larger tree, a walk from
+# the root to a leaf takes less time.
 MOST_LEAVES = 256
-MOST_CODES = 8192  # of a row; those of a block take 4 MB
-# A block takes as long for a row as for 64; so do so many rows, one after another.
+MOST_CODES = 8192  # of a row; the codes of a block then take 4 MB
+# Fewer rows are faster one by one: a block takes as long for 1 row as for 64.
 FEWEST_ROWS = 24
 FEWEST_BESIDE_VECTORS = 96
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchTrees(NotCopied):
-    """Packed trees, for batches of float32 rows.
+    """Trees packed for batches of float32 rows.
 
     Attributes
     ----------
     forest
-        What the kernels read.
+        Arrays of the trees, for the kernels.
     leaves, tests
-        Most leaves, and most tests, of a tree.
+        Largest number of leaves, and of tests, in one tree.
     terms
-        V, values per leaf.
+        V, the number of values of a leaf.
     outputs
-        R, raw scores per row.
+        R, the number of raw scores of a row.
     vector
-        Do the kernels need the processor's vectors?
+        True if the kernels use AVX-512.
     """
 
     forest: Forest
@@ -77,7 +79,7 @@ class BatchTrees(NotCopied):
     vector: bool = False
 
     def room(self) -> Room:
-        """Make what one call writes on; it does not grow with the rows."""
+        """Make the memory that one call writes on; its size does not depend on X."""
         answers = aligned_room((self.leaves + self.tests, BLOCK), np.uint8)
         answers[: self.leaves] = np.arange(self.leaves, dtype=np.uint8)[:, None]
         return Room(
@@ -88,7 +90,7 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Totals (N, R) of checked rows, from `start` (R,) on, and codes (N,): 0."""
+        """Add the trees to `start` (R,): totals (N, R) of checked rows, and codes 0."""
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
         add_batch(X, self.forest, self.room(), self.terms, self.vector, totals)
@@ -98,7 +100,7 @@ class BatchTrees(NotCopied):
 def pack_many_rows(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
-    """Pack trees in the given order, or None where walking is shorter."""
+    """Pack trees in the given order; None if walking through them takes less time."""
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (
         np.bincount(tree_of[kind], minlength=trees.size) for kind in (inner, ~inner)
@@ -113,7 +115,7 @@ def pack_many_rows(
     heads[:, ROOT] = np.where(tests, most, 0)
     heads[:, VALUE], heads[:, LEAVES] = terms * sums_before(leaves), leaves
     heads[:, TARGET] = trees.targets
-    # Which of its tree's leaves, or of its inner nodes, each node is.
+    # Rank of each leaf among its tree's leaves, of each test among its tree's tests.
     rank = np.where(inner, np.cumsum(inner), np.cumsum(~inner)) - 1
     rank -= np.where(inner, sums_before(tests)[tree_of], sums_before(leaves)[tree_of])
     answers, left = rank + np.where(inner, most, 0), trees.nodes["child"][inner]
@@ -137,7 +139,7 @@ def pack_many_rows(
 def _values(
     trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> Floats:
-    """Lay out leaf values, then zeros: many are read whatever the tree has."""
+    """Lay out leaf values, then zeros: kernels read past the leaves of a small tree."""
     leaf = ~trees.inner
     tree, row = trees.tree_of[leaf], trees.nodes["child"][leaf]
     at = heads[tree, VALUE] + rank[leaf]

@@ -1,7 +1,7 @@
-"""Trees as arrays of nodes, in the order in which kernels walk them.
+"""Trees as arrays of nodes: laid out, checked and drawn from.
 
-Nodes lie breadth first, tree after tree, the two children of a node side by side and
-after it, so a walk only moves forward.
+The nodes of a tree lie breadth first, tree after tree. The two children of a node are
+neighbours and come after the node, so a walk only moves forward.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,8 @@ from polydom.features.errors import BadModel
 from ..scoring.model import Floats
 from ..scoring.stored_arrays import Stored
 
-# column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
+# In a leaf `column` is negative and `child` is the row of its values; in other nodes
+# `child` is the left child, and the right child follows it.
 NODE = np.dtype(
     [
         ("threshold", "<f8"),
@@ -27,28 +28,28 @@ NODE = np.dtype(
     ]
 )
 MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
-NOT_BELOW_ZERO = 32  # values in (-1, 0) are not cut to category 0, but in no set
+NOT_BELOW_ZERO = 32  # values in (-1, 0) are in no set, instead of category 0
 ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One binary tree as its library numbers it; node 0 is the root.
+    """One binary tree with its library's numbering; node 0 is the root.
 
     Attributes
     ----------
     column : (n,) int
-        Input that a node tests; below 0 in a leaf.
+        Input that a node tests; negative in a leaf.
     threshold : (n,) float64
-        A row goes left if its value is <= threshold.
+        Largest value of a row that goes left.
     left, right : (n,) int
         Children; meaningless in a leaf.
     values : (n, V) float64
-        What a leaf adds to the raw scores; only the rows of leaves count.
+        Summands of the raw scores; only the rows of leaves count.
     flags : (n,) int
-        MISSING_LEFT and those beside it, summed.
+        Sum of flags: MISSING_LEFT, NAN_IS_ZERO and so on.
     sets : mapping node -> categories
-        Nodes which test membership instead of a threshold.
+        Categories of each node that tests membership instead of a threshold.
     """
 
     column: NDArray[Any]
@@ -62,19 +63,19 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeArrays:
-    """T trees, what their leaves add, and what that is added to.
+    """The nodes and leaf values of T trees.
 
     Attributes
     ----------
     nodes : (M,) of `NODE`
     roots : (T + 1,) int64
-        First node of each tree, and M.
+        First node of each tree, then M.
     targets : (T,) int32
-        First raw score to which a tree's values are added.
+        First raw score that a tree's values are added to.
     leaves : (L, V) float64
-        V values per leaf: K in a forest, 1 in boosting.
+        Values of each leaf: V is K in a forest, 1 in boosting.
     set_starts, set_bits : (B + 1,) int64, (W,) uint32
-        Category sets, 32 categories per word.
+        Category sets, 32 categories to a word.
     bias : (R,) float64
         Raw scores before the first tree.
     """
@@ -99,20 +100,20 @@ class TreeArrays:
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """(M,) which nodes are no leaves."""
+        """Mark of each node (M,): True if it is not a leaf."""
         inner: NDArray[np.bool_] = self.nodes["column"] >= 0
         return inner
 
     @property
     def tree_of(self) -> NDArray[np.int64]:
-        """(M,) tree of each node."""
+        """Tree of each node: (M,)."""
         return np.repeat(np.arange(self.size), np.diff(self.roots))
 
 
 def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Floats]:
-    """Nodes of one tree breadth first, and its leaf values in the order of its leaves.
+    """Lay out the nodes of one tree breadth first, and its leaf values in that order.
 
-    Its category sets are appended to `sets`.
+    Category sets are appended to `sets`.
     """
     order = _breadth_first(tree)
     laid = np.zeros(len(order), NODE)
@@ -164,13 +165,15 @@ def pack_sets(
 
 
 def check_trees(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
-    """Refuse what is no trees over the columns `inputs`: kernels check nothing."""
+    """Raise BadModel unless the nodes are trees over the columns `inputs`.
+
+    Kernels check nothing.
+    """
     _check_order(made, stored)
     _check_nodes(made, inputs, stored)
 
 
 def _check_order(made: TreeArrays, stored: Stored) -> None:
-    """Refuse trees, targets and category sets that are not one after the other."""
     roots, starts, targets = made.roots, made.set_starts, made.targets
     if not len(roots) or roots[0] != 0 or roots[-1] != len(made.nodes):
         raise stored.fail("its roots do not begin at 0 and end at the last node")
@@ -190,7 +193,6 @@ def _check_order(made: TreeArrays, stored: Stored) -> None:
 
 
 def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
-    """Refuse nodes that are no trees, or test none of the columns `inputs`."""
     nodes = made.nodes
     column, child, category = nodes["column"], nodes["child"], nodes["category"]
     leaf = column < 0
@@ -219,7 +221,7 @@ def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None
 def draw_at_thresholds(
     trees: TreeArrays, rng: np.random.Generator, shape: tuple[int, int]
 ) -> Floats:
-    """Draw rows at thresholds, and anywhere between the least and the largest."""
+    """Draw rows: half of the values at thresholds, half around and between them."""
     nodes = trees.nodes
     inner = nodes["column"] >= 0
     column, category = nodes["column"][inner], nodes["category"][inner]
@@ -244,7 +246,7 @@ def draw_at_thresholds(
 
 
 def inner_by_level(trees: TreeArrays) -> Iterator[NDArray[np.int64]]:
-    """Give the inner nodes of all trees, level by level, beginning with the roots."""
+    """Yield the inner nodes of all trees, level by level from the roots on."""
     inner, child = trees.inner, trees.nodes["child"].astype(np.int64)
     split = trees.roots[:-1][inner[trees.roots[:-1]]]
     while split.size:
@@ -254,5 +256,5 @@ def inner_by_level(trees: TreeArrays) -> Iterator[NDArray[np.int64]]:
 
 
 def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum of the sizes before each."""
+    """Sum up the sizes before each position."""
     return np.cumsum(sizes) - sizes

@@ -1,4 +1,4 @@
-"""Trees packed for single rows: 64 bits per node, addresses at hand."""
+"""Trees packed for one row at a time, on any processor: 64 bits a node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,21 +33,21 @@ MOST_NODES = 65536
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTrees(PackedTerms):
-    """Trees packed for one rule, for float32 rows.
+    """Trees packed for float32 rows and one stopping rule.
 
     Attributes
     ----------
     vector
-        Do the kernels of single rows need the processor's vectors?
+        True if the kernels of single rows use AVX-512.
     batch
-        The same trees for many rows at once, where that is faster.
+        The same trees packed for many rows at once; None if that would be slower.
     """
 
     vector: bool
     batch: BatchTrees | None = None
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
+        """Evaluate checked rows: totals (N, R) and codes (N,) of the stopping rule."""
         fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
         if self.batch is None or len(X) < fewest:
             return PackedTerms.follow(self, X)
@@ -63,7 +63,7 @@ KERNELS = {
 
 
 def kernels_for(stops: Stops, outputs: int) -> str:
-    """Name the kernels that follow a rule: a key of `KERNELS`."""
+    """Name the kernels for a rule and R raw scores: a key of `KERNELS`."""
     if stops.rule != "never":
         return stops.rule
     return "margin" if outputs == 1 else "scores"
@@ -76,9 +76,9 @@ def pack_one_row(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order, or None if a tree or a row has too much of it.
+    """Pack trees in the given order; None beyond `MOST_NODES` or `MOST_SLOTS`.
 
-    `depths` (T,) are those of the trees, in their own order.
+    `depths` (T,) has the depth of each tree, in the trees' own order.
     """
     nodes, inner, sizes = trees.nodes, slots.inner, np.diff(trees.roots)
     if sizes.max() > MOST_NODES or len(slots.columns) > MOST_SLOTS:
@@ -88,7 +88,7 @@ def pack_one_row(
     packed = slots.keys.view(np.uint32).astype(np.uint64) << np.uint64(32)
     packed |= np.where(inner, slots.of, 0).astype(np.uint64) << np.uint64(16)
     packed |= child.astype(np.uint64)
-    # One node more, for the trees that are missing in the last six: a leaf of -0.
+    # One more node fills up the last six trees: a leaf of -0, which changes no sum.
     leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
     if trees.outputs == 1:
         values = np.append(np.where(inner, 0.0, trees.leaves[leaves, 0]), -0.0)
@@ -132,10 +132,10 @@ def pack_one_row(
 def find_floors(
     lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
 ) -> dict[str, Floats]:
-    """Floors and ceilings of so many trees each, of limits for all, padded.
+    """Find a floor and a ceiling for each `abreast` trees from the limits of each.
 
-    A sum not below the floor, before these trees, is not below a lower limit after any
-    of them, whatever leaves it reaches.
+    If a sum before these trees lies between the floor and the ceiling, it stays between
+    the limits after each of them, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]
@@ -148,16 +148,16 @@ def find_floors(
         after[: len(order)] = least[order]
         after = np.cumsum(after.reshape(-1, abreast), axis=1)
         limit = sign * limits
-        limit[np.isnan(limit)] = -np.inf  # it is never passed
+        limit[np.isnan(limit)] = -np.inf  # a limit of NaN is never passed
         near = limit.reshape(-1, abreast)
         finite = np.where(np.isfinite(near), np.abs(near), 0.0)
-        # Far more than so few additions can round.
+        # Far more than the rounding error of so few additions.
         slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
         made[name] = sign * (near - after + slack).max(axis=1)
     return made
 
 
-HIGHEST_LEAF = (2**31 - 1) << 32  # no key is above it, and it leads to its root
+HIGHEST_LEAF = (2**31 - 1) << 32  # no key exceeds it, and its child is its own root
 
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:

@@ -1,9 +1,9 @@
-"""Trees packed for one row: 64 of them in the lanes of a vector.
+"""Trees packed for one row at a time with AVX-512: 64 trees in the lanes of a vector.
 
-Each group of 64 trees is as deep as its deepest, and each tree is embedded in the
-complete binary tree of that depth: a leaf higher up stands for all leaves below it, and
-tests that are missing may answer what they like. Nodes have the indices of a heap: the
-root 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
+Trees come in groups of 64. Each tree is embedded in the complete binary tree that has
+the depth of the deepest tree of its group: a leaf higher up is repeated in all leaves
+below it, and the tests below it do not matter. Nodes have the indices of a heap: the
+root is 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
 
     heap index   node        test: slot, limit   leaves below: place, value
     1            x0 > 1.5    0, 0
@@ -12,10 +12,11 @@ root 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
     6            leaf                            2: 20
     7            leaf                            3: 30
 
-Slot 0 has one cut, 1.5, slot 1 has 0.5; a test's limit is the number of its cut within
-the slot. A row's code of a slot is how many cuts are below its value, so (2.0, 0.1) has
-the codes 1 and 0. Where the code exceeds the limit a row goes right: right at 1, since
-1 > 0, then left at 3: heap index 6, which is place 6 - 4 = 2 of the last level, 20.
+Slot 0 has one threshold, 1.5; slot 1 has 0.5. The limit of a test is the position of
+its threshold among those of the slot. The code of a row for a slot is the number of
+thresholds below its value, so the row (2.0, 0.1) has the codes 1 and 0. A row goes
+right if its code exceeds the limit: right at node 1, since 1 > 0, then left at node 3.
+So it reaches heap index 6, which is place 6 - 4 = 2 of the last level: 20.
 """
 
 from typing import Any
@@ -43,9 +44,10 @@ from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, inner_by_level, sums_before
 from .one_row import PackedTrees, find_floors, kernels_for
 
-# A tree's room for values is that of a whole tree as deep as the deepest in its group.
+# Values of all complete trees together, 16 MB.
 MOST_VALUES = 2**21
-# Every test of a group is made, which takes about as long as three steps of a walk.
+# The kernel makes every test of 64 complete trees. One test of all 64 takes about as
+# long as three steps of walks through single trees.
 STEPS_PER_TEST = 3
 
 KERNELS = {
@@ -63,11 +65,11 @@ def pack_one_row_vectors(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order, or None where walking them is better.
+    """Pack trees in the given order; None if vectors cannot evaluate them, or slower.
 
-    That is so for trees deeper than `MOST_DEPTH`, for more than `LANES` slots of 255
-    thresholds each, for few trees, and without the instructions. `depths` (T,) are
-    those of the trees, in their own order.
+    They cannot without the instructions, if a tree is deeper than `MOST_DEPTH`, or if
+    there are more than `LANES` slots of 255 thresholds each. They are slower than walks
+    for few trees. `depths` (T,) has the depth of each tree, in the trees' own order.
     """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
@@ -82,7 +84,7 @@ def pack_one_row_vectors(
         or len(own_slots) > LANES
     ):
         return None
-    # Sixteen slots are read at once; those beyond the last are the last again.
+    # The kernel reads sixteen slots at once, so the last slot is repeated to fill up.
     spare = 0, -len(own_slots) % STEP
     read = np.pad(own_slots, spare, "edge") if own_slots.size else own_slots
     cuts = np.pad(cuts, (spare, (0, 0)), constant_values=HIGHEST)
@@ -121,12 +123,16 @@ def pack_one_row_vectors(
 def _cut_slots(
     slots: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide slots into slots of at most 255 thresholds each.
+    """Divide each slot into parts of at most 255 thresholds.
 
     Returns
     -------
-    The slots that they stand for, (L,); their keys, (L, MOST_CUTS); and which of them,
-    and which of its keys, each inner node compares with, (M,) each.
+    slots : (L,)
+        Slot of each part.
+    keys : (L, MOST_CUTS)
+        Keys of each part.
+    part, place : (M,), (M,)
+        Part, and position among its keys, that each inner node compares with.
     """
     most = MOST_CUTS - 1
     starts, keys, places = find_cuts(slots)
@@ -148,9 +154,9 @@ def _embed(
     slot: NDArray[np.int64],
     limit: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Embed each tree in a complete one: tests and values, and where groups' begin.
+    """Embed each tree in a complete tree: tests, values, and the start of each group.
 
-    `slot` and `limit` (M,) are what each inner node compares.
+    Each inner node compares the code of its `slot` (M,) with its `limit` (M,).
     """
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)
@@ -161,15 +167,15 @@ def _embed(
     depth_of[order] = deepest[group]
     heap_index, level = _heap_indices(trees)
     tree, inner, leaf = trees.tree_of, trees.inner, ~trees.inner
-    # A node's slot goes to `test`, its limit `LANES` further.
+    # The slot of a node lies at `test`, its limit `LANES` bytes further.
     test = (test_of[tree] + (heap_index - 1) * 2 * LANES)[inner]
     laid_tests = np.zeros(tests.sum(), np.uint8)
     laid_tests[test], laid_tests[test + LANES] = slot[inner], limit[inner]
-    # First leaf of the complete tree below each leaf, and how many there are.
+    # For each leaf: its first leaf in the complete tree, and the number of its leaves.
     width = (1 << (depth_of[tree] - level))[leaf]
     value = value_of[tree][leaf] + (heap_index - (1 << level))[leaf] * width
     place = np.repeat(value - sums_before(width), width) + np.arange(width.sum())
-    # Values of lanes without a tree change no sum.
+    # Lanes without a tree keep -0, which changes no sum.
     laid_values = np.full((values.sum(), trees.leaves.shape[1]), -0.0)
     laid_values[place] = trees.leaves[np.repeat(trees.nodes["child"][leaf], width)]
     return {
@@ -181,10 +187,7 @@ def _embed(
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Index of each node in the heap of its tree, and its level, which is 0 of a root.
-
-    The root's index is 1; of h, 2 h is the left child's and 2 h + 1 the right child's.
-    """
+    """Find the heap index of each node in its tree, and its level; a root has 0."""
     child = trees.nodes["child"].astype(np.int64)
     index, level = np.zeros((2, len(child)), np.int64)
     index[trees.roots[:-1]] = 1
@@ -196,5 +199,5 @@ def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _up_to(step: int, sizes: Any) -> Any:
-    """Sizes rounded up to whole steps."""
+    """Round sizes up to multiples of `step`."""
     return -(-sizes // step) * step

@@ -1,8 +1,9 @@
-"""The self-test of vector kernels: used until they once differ from the portable ones.
+"""The self-test of vector kernels, each time that a model's trees are packed.
 
-A model's trees are packed for both when it is loaded. Both then answer the same rows,
-drawn from what kernels get wrong if they do: values at thresholds and next to them,
-missing and infinite ones, zeros, and the smallest numbers there are.
+Vector and portable kernels evaluate the same drawn rows. The values are those at which
+a wrong kernel shows: thresholds and their neighbours, missing and infinite values,
+zeros, and the smallest numbers. After one difference this process uses no vector
+kernels any more.
 """
 
 import logging
@@ -32,17 +33,17 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """Whether vector kernels are used in this process."""
+    """The decision of this process whether to use vector kernels."""
 
     held: bool = VECTORS
 
     @property
     def kernels(self) -> Kind:
-        """The kind that evaluates single rows of trees."""
+        """Kind of the kernels that evaluate single rows of trees."""
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:
-        """Use none of them any more; said once."""
+        """Stop using vector kernels; the first call logs an error."""
         if self.held:
             self.held = False
             log.error(
@@ -62,23 +63,23 @@ def agree(
     order: NDArray[np.int64],
     stops: Stops,
 ) -> bool:
-    """Say if kernels for vectors answer drawn rows as the portable ones, to the bit.
+    """Say whether vector kernels answer drawn rows as the portable ones, to the bit.
 
-    They are asked row by row, and if they take batches all at once, too.
-    Where they do not, they are not trusted any more: the processor is to blame, if the
-    portable kernels answer as the trees themselves do.
+    Rows are evaluated one by one, then as a batch if there is a layout for many rows.
+    If an answer differs, `TRUST` is lost.
 
     Parameters
     ----------
     vector, portable
         The same trees, packed for each kind of kernel.
     trees, slots, order, stops
-        What they were packed from.
+        Arguments of the packing.
 
     Raises
     ------
     BadModel
-        If the portable kernels differ from the trees, too.
+        If the portable kernels differ from a plain walk through the trees: then the
+        packing is wrong, not the processor.
     """
     X = edge_rows(slots, slots.width)
     expected = _bytes(PackedTerms.follow(portable, X))
@@ -96,7 +97,7 @@ def agree(
 
 
 def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
-    """Give each row's totals and code; 0 and -0 differ, two missing values do not."""
+    """Give the bytes of each row's totals and code, in which 0 and -0 differ."""
     pairs = zip(*answers, strict=True)
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 
@@ -104,7 +105,7 @@ def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
 def walk_nodes(
     trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
 ) -> tuple[Floats, Codes]:
-    """Totals (N, R) and codes (N,) of rows X (N, width), node by node as trees are."""
+    """Evaluate rows X (N, width) node by node: totals (N, R) and codes (N,)."""
     found = np.empty((len(X), trees.size), np.int32)
     sets = trees.set_starts, trees.set_bits
     find_leaves(X, trees.nodes, trees.roots, *sets, found)
@@ -118,7 +119,7 @@ def walk_nodes(
 
 
 def edge_rows(slots: Slots, width: int) -> NDArray[np.float32]:
-    """Rows (ROWS, width) at and next to thresholds, some with what is no number."""
+    """Draw rows (ROWS, width) at and next to thresholds, some values NaN or extreme."""
     draw = np.random.default_rng(0)
     X = np.zeros((ROWS, width), np.float32)
     inner = slots.inner

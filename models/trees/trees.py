@@ -30,28 +30,28 @@ from .nodes import (
 )
 from .one_row import PackedTrees
 
-EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
+EPSILON = 2.0**-53  # largest rounding error of an addition, as a share of the sum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trees(TreeArrays, SumOfTerms):
     """A sum of trees: decision tree, forest or boosting.
 
-    Leaf values are added to `bias` in float64 in the order of the trees, as
-    scikit-learn and LightGBM do, then divided by `divisor`: raw scores are bit-equal
-    to theirs.
+    Leaf values are added to `bias` in float64 in the order of the trees, then divided
+    by `divisor`. scikit-learn and LightGBM do the same, so raw scores equal theirs to
+    the bit.
 
     Attributes
     ----------
     preparation
-        Takes the inputs out of the full row. Without operations the trees read the
-        full row itself, else the prepared one.
+        Makes the inputs from a full row. Without operations the trees read the full
+        row itself.
     divisor : float
     single : bool
-        Inputs are rounded to float32 before they are compared, as scikit-learn's
-        trees, forests and GradientBoosting do.
+        True if inputs are rounded to float32 before they are compared, as in
+        scikit-learn's trees, forests and GradientBoosting.
     packed
-        The trees packed for whole sums, where they can be.
+        The trees packed for sums of all trees; None if only plain nodes represent them.
     """
 
     preparation: Preparation
@@ -69,11 +69,11 @@ class Trees(TreeArrays, SumOfTerms):
 
     @property
     def prepared(self) -> bool:
-        """Whether full rows are changed before trees read them."""
+        """True if full rows are prepared before the trees read them."""
         return len(self.preparation.operations) > 0
 
     def rows(self, X: Rows) -> Rows:
-        """Make the rows that the nodes' columns refer to."""
+        """Make the rows that the trees read: prepared, rounded, contiguous."""
         self.preparation.check(X)
         if self.prepared:
             X = self.preparation.apply(X)
@@ -95,7 +95,7 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and kernels take the row."""
+        """Return the raw score of a full row; None if R > 1 or no kernel takes it."""
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
@@ -103,17 +103,16 @@ class Trees(TreeArrays, SumOfTerms):
         return margin
 
     def with_packed(self) -> "Trees":
-        """Give the same trees packed for whole sums, where they can be."""
+        """Return the same trees, packed for sums of all trees if possible."""
         packed = pack(self)
         if packed is not None and self.prepared:
-            packed = replace(packed, enter=None)  # a full row is not what it reads
+            packed = replace(packed, enter=None)  # callers have full rows only
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
-        """Give the same trees as one raw score per row, with base scores divided.
+        """Return trees with one raw score, which need no divisor.
 
-        Of two raw scores it is the difference, of one raw score the score itself.
-        There are at most two raw scores.
+        The raw score is the difference of two raw scores, or the only one.
         """
         values = self.leaves
         if self.leaves.shape[1] == 2:
@@ -131,10 +130,9 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def rounds(self) -> "tuple[Trees, int]":
-        """Give the same sums for classes, and how many trees make a base model.
+        """Return trees that need no divisor, and the number of trees of a base model.
 
-        The divisor goes into leaves and bias. Boosting has a tree for each class in a
-        round, which is one base model.
+        A round of boosting, which has a tree for each class, is one base model.
         """
         trees = self
         if self.divisor != 1.0:
@@ -144,11 +142,11 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees for kernels that stop, where their order may not matter.
+        """Pack trees in this order for kernels that stop; None if they cannot.
 
-        That is where leaves are not so large that adding trees in another order rounds
-        by more than what is near to a tie. There the library's own order decides.
-        Kernels read full rows: see `nodes_of_full_rows` for those that are prepared.
+        They cannot if leaves are so large that another order of adding could round by
+        more than `stops.near`: then only the library's own order decides a tie right.
+        Kernels read full rows, so trees behind a preparation are rewritten first.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -168,8 +166,8 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest leaf (T, R); 0 where a tree adds to another score."""
-        # Nodes lie tree by tree, so a tree's leaves do too.
+        """Find the smallest and largest leaf (T, R); 0 for other trees' raw scores."""
+        # Nodes lie tree by tree, and so do leaves.
         leaf = ~self.inner
         values = self.leaves[self.nodes["child"][leaf]] / self.divisor
         starts = sums_before(np.add.reduceat(leaf, self.roots[:-1]))
@@ -180,10 +178,7 @@ class Trees(TreeArrays, SumOfTerms):
         return least, most
 
     def gives_shares(self) -> bool:
-        """Say whether raw scores are shares of each class, which add up to 1.
-
-        So they are in trees and forests of scikit-learn.
-        """
+        """Say whether raw scores are class shares, as in scikit-learn's forests."""
         leaves, rounding = self.leaves, 4 * self.outputs * EPSILON
         return bool(
             leaves.shape[1] == self.outputs > 1
@@ -197,14 +192,14 @@ class Trees(TreeArrays, SumOfTerms):
         """Mark which columns of full rows each tree's splits read: (T, width)."""
         used = np.zeros((self.size, width), np.bool_)
         inner, read = self.inner, self.nodes["column"][self.inner]
-        # Prepared rows have a column for each input, others are the full row itself.
+        # Behind a preparation a node's column counts inputs, else columns of the row.
         used[self.tree_of[inner], self.columns[read] if self.prepared else read] = True
         return used
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Trees":
-        """Sum only the trees at the positions `which`, in that order, plus `rest`.
+        """Return the sum of the trees at positions `which`, in that order, plus `rest`.
 
-        BadInput if there is none, or one does not exist.
+        BadInput if `which` is empty or a position does not exist.
         """
         which = np.asarray(which, np.int64)
         if not which.size or which.min() < 0 or which.max() >= self.size:
@@ -229,14 +224,14 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
+        """Sign of each leaf (L, 1): -1 in trees that add to the first of two scores."""
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
         signs[self.nodes["child"][~self.inner & first]] = -1.0
         return signs
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each tree adds to the raw scores: (N, T, R)."""
+        """Evaluate each tree by itself: summands of the raw scores, (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
         sets = self.set_starts, self.set_bits
         find_leaves(self.rows(X), self.nodes, self.roots, *sets, found)
@@ -249,11 +244,11 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def base_bias(self) -> Floats:
-        """Give what the raw scores start from: (R,)."""
+        """Return the raw scores before the first tree: (R,)."""
         return self.bias / self.divisor
 
     def reach(self) -> float:
-        """Give what no raw score exceeds."""
+        """Return a bound of the absolute raw scores."""
         most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
         return float(most / self.divisor)
 
@@ -268,7 +263,7 @@ class Trees(TreeArrays, SumOfTerms):
         return rows[:, self.columns]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
+        """Return the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
         return {
             **self.preparation.arrays(),
             "nodes": self.nodes.view(np.uint8).reshape(-1, NODE.itemsize),
@@ -314,13 +309,13 @@ class Trees(TreeArrays, SumOfTerms):
 
 
 def _to_single(X: Rows) -> Rows:
-    # Values beyond float32 become infinite, as they do in scikit-learn's own cast.
+    # Values beyond float32 become infinite, as in scikit-learn's own cast.
     with np.errstate(over="ignore"):
         return X.astype(np.float32)
 
 
 def _singles(X: Rows) -> NDArray[np.float32] | None:
-    """X as float32, or None if that would change a value."""
+    """Convert X to float32; None if that would change a value."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     cast = np.ascontiguousarray(_to_single(X), np.float32)
@@ -338,8 +333,19 @@ def join(
 ) -> Trees:
     """Lay trees out one after the other, in the order in which they are summed.
 
-    `Tree.column` counts the preparation's inputs; without operations it is replaced
-    by the position in the full row.
+    Parameters
+    ----------
+    trees
+        Trees whose columns count the inputs of the preparation.
+    targets
+        First raw score that each tree's values are added to.
+    preparation
+    bias : (R,)
+        Raw scores before the first tree.
+    divisor
+        Number that sums are divided by.
+    single
+        True if inputs are rounded to float32 before they are compared.
     """
     if not trees:
         raise BadModel("an ensemble without trees")
