@@ -1,1 +1,1 @@
-"""Compiled walks through trees: plain, packed, with vectors, in batches."""
+"""Compiled evaluation of trees: one module for each layout."""

@@ -1,8 +1,8 @@
 """Instructions of AVX-512 with VBMI, as steps of the kernels that use vectors.
 
-Intel has them from Ice Lake on, AMD from Zen 4 on. Where a processor lacks them, or
+Intel has them from Ice Lake on, AMD from Zen 4 on. If the processor lacks them, or
 numba may not use them, `VECTORS` is false and nothing here may be compiled. Addresses
-are trusted, and are multiples of 64 unless something else is said.
+are not checked. They are multiples of 64 unless a docstring says otherwise.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ _EIGHT = ir.VectorType(_I8, 8)
 
 @in_llvm(types.uint64(types.int64))
 def room(builder: Any, count: Any) -> Any:
-    """Reserve `count` vectors of 64 bytes until the calling kernel returns: address."""
+    """Reserve `count` vectors on the stack of the calling kernel: their address."""
     vectors = builder.alloca(_BYTES, size=count)
     vectors.align = 64
     return builder.ptrtoint(vectors, _I64)
@@ -59,10 +59,10 @@ def room(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write the keys of 16 slots: `one_row.read_keys`, all at once.
+    """Write the keys of 16 slots, as `one_row.read_keys` does for each slot.
 
-    `row` is the address of a row of float32, wherever; the others are those of 16 int32
-    each.
+    `row` is the address of a row of float32, aligned or not; each other address is the
+    first of 16 int32.
     """
     some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
     name = "llvm.x86.avx512.mask.gather.dpi.512"
@@ -87,7 +87,7 @@ def write_keys(
 
 @in_llvm(types.int64(types.int32, ADDRESS))
 def count_below(builder: Any, key: Any, address: Any) -> Any:
-    """How many of the 16 int32 at an address are less than a key."""
+    """Count those of the 16 int32 at an address that are less than a key."""
     cuts = load(builder, address, _WORDS, LANES)
     below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
     count = builder.ctpop(builder.bitcast(below, _I16))
@@ -98,25 +98,25 @@ def count_below(builder: Any, key: Any, address: Any) -> Any:
 def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
     """Write 16 bytes, and 48 zeros beyond them.
 
-    A vector that is read where parts of it have just been written waits until they
-    are in the cache; one that was written as a whole is handed on.
+    A processor forwards a vector that was written as a whole to the next read. If only
+    parts of it had been written, the read would wait until they are in the cache.
     """
     vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
     store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
 
 
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
-    """Places (64 bytes) of the leaves reached, for trees of this depth.
+    """Find the places (64 bytes) of the leaves that 64 trees of one depth reach.
 
-    Each answer halves the tests that may come next, of all levels below it: to choose
-    between two takes no more than to make one, and need not wait for the latest answer
-    but for the last choice.
+    Each answer halves the candidates for the next test, on all levels below. To select
+    one of two candidates takes no longer than a test, and only the last selection needs
+    the latest answer.
     """
     name = "llvm.x86.avx512.permvar.qi.512"
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 
     def choose(level: int, part: int) -> Any:
-        """Slots, or limits, of the tests that the trees have come to."""
+        """Select the slot, or the limit, of each tree's test on a level."""
         at = [2 * (test - 1) + part for test in range(1 << level, 2 << level)]
         left = [
             load(builder, builder.add(tests, _I64(LANES * i)), _BYTES, LANES)
@@ -143,10 +143,10 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 
 @in_llvm(types.void(types.int64, ADDRESS, ADDRESS, ADDRESS))
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
-    """Write the place (64 bytes) of the leaf that each tree of a group reaches.
+    """Write the places (64 bytes) of the leaves that the trees of a group reach.
 
-    `codes` is the address of the row's 64 codes; `tests` that of the group's tests,
-    for each 64 slots and 64 limits, root first, then level by level.
+    `codes` is the address of the row's 64 codes. `tests` is the address of the group's
+    tests, level by level from the root on: for each test 64 slots, then 64 limits.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
@@ -161,16 +161,16 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
 
 
 def _adder(size: int) -> Any:
-    """Make a step that looks up among `size` values in registers."""
+    """Make a function that looks up `size` values in registers."""
 
     @in_llvm(types.void(*[ADDRESS] * 3))
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
-        """Add values (float64), one of them for each of 64 bytes, to 64 totals.
+        """Add to each of 64 totals the value (float64) at its place, a byte.
 
-        An instruction picks from two registers, of 8 values each, by four bits of a
-        place. Of what it finds in each two of them, the bits above choose.
+        An instruction picks one of the 16 values of two registers, by four bits of the
+        place. The bits above select among the results of all pairs of registers.
         """
-        if not VECTORS:  # and nothing calls it
+        if not VECTORS:  # nothing calls it then
             return
         name = "llvm.x86.avx512.vpermi2var.pd.512"
         kinds = _DOUBLES, _LONGS, _DOUBLES

@@ -1,16 +1,17 @@
-"""Compiled evaluation of many rows by packed trees, a block of rows per test.
+"""Compiled evaluation of many rows by packed trees: each test for a block of rows.
 
-A row's inputs become codes, a byte each: how many of a slot's cuts are below its key.
-Slots of more than `MOST_CUTS` cuts have several codes, each of a part of them. Then a
-tree's tests are made from its last to its root, each for all rows of the block: its
-answer is the number of the leaf in which a row that came to it would end, taken from
-the left or the right child's. No row waits for its path, what a test reads is in the
-first cache, and the tests' loop is one compare and one choice for each vector of rows.
-Last, one leaf's value is added per row and tree, in the trees' order.
+First each input of a row becomes a code, a byte: the number of thresholds of its slot
+that are below its key. A slot of more than `MOST_CUTS` thresholds has several codes,
+one for each part of them. Then the kernel evaluates the tests of a tree, from the last
+to the root, each for all rows of the block. The answer of a test is the number of the
+leaf in which a row would end, copied from the left or the right child's answer. So no
+row waits for its path, all that a test reads is in the first-level cache, and the loop
+is one comparison and one selection for each vector of rows. Last, the kernel adds one
+leaf value for each row and tree, in the order of the trees.
 
-The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
-Where there is AVX-512 the values of small trees are looked up in registers. How trees
-are laid out is said, with an example, in `trees/many_rows.py`, which is trusted.
+The vectors are LLVM's, which it divides into those that the processor has. With
+AVX-512, the values of small trees are looked up in registers. `trees/many_rows.py` lays
+out the trees and has an example. Nothing is checked here.
 """
 
 from typing import Any, NamedTuple
@@ -26,9 +27,9 @@ from ...scoring.model import Floats
 from .avx512 import IN_REGISTERS, LANES, add_of_all, add_of_half
 from .one_row import key_of
 
-BLOCK = 512  # rows whose codes and answers are at hand at once, in the first cache
-MOST_CUTS = 255  # that a code counts
-PIVOTS = 32  # of a slot's cuts, that each row is compared with
+BLOCK = 512  # rows whose codes and answers fit into the first-level cache
+MOST_CUTS = 255  # thresholds that a code, a byte, can count
+PIVOTS = 32  # thresholds of a slot that every row is compared with
 
 
 class Forest(NamedTuple):
@@ -39,15 +40,15 @@ class Forest(NamedTuple):
     columns, lacking, zeros : (S,) int32
         Slots as in `keys.py`.
     cuts, starts : (C,), (S + 1,) int32
-        Ascending keys that the slots' inputs are compared with, slot after slot.
+        Ascending keys of thresholds, slot after slot, and the start of each slot.
     codes : (S + 1,) int32
-        First code of each slot, and how many there are of all.
+        First code of each slot, then the number of all codes.
     heads : (T, HEAD_SIZE) int64
     tests : (M, 4) uint16
         Inner nodes, tree after tree, parents before their children.
     values : (L,) float64
-        Leaf values, in each tree V times all its leaves; then so many zeros that
-        `IN_REGISTERS` can be read from each on.
+        Leaf values, tree after tree: V times those of all leaves. `IN_REGISTERS` zeros
+        at the end let the kernel read past the last tree.
     """
 
     columns: NDArray[np.int32]
@@ -62,14 +63,14 @@ class Forest(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What the kernels write on.
+    """Memory that the kernels write on.
 
     Attributes
     ----------
     keys : (2, BLOCK) int32
     codes : (number of codes, BLOCK) uint8
     answers : (most leaves and tests of a tree, BLOCK) uint8
-        Those of leaves, which are their numbers, then those of a tree's tests.
+        Answers of leaves, which are their numbers, then answers of a tree's tests.
     totals : (R, BLOCK) float64
     """
 
@@ -84,12 +85,11 @@ HEADS = int64[:, ::1]
 FOREST = types.NamedTuple([INTS] * 6 + [HEADS, uint16[:, ::1], float64[::1]], Forest)
 ROOM = types.NamedTuple([int32[:, ::1], BYTES, BYTES, TOTALS], Room)
 
-# Columns of a tree's head: where its tests begin, and how many there are; the row of
-# answers of its root; where its leaf values begin, and how many leaves there are; and
-# its first raw score.
+# Columns of a tree's head: first test and number of tests; answers of the root; first
+# leaf value and number of leaves; first raw score.
 FIRST, TESTS, ROOT, VALUE, LEAVES, TARGET, HEAD_SIZE = range(7)
-# Columns of a test: the code that it asks, the limit above which a row goes right, and
-# the rows of its children's answers.
+# Columns of a test: the code that it compares, the limit above which a row goes right,
+# and the answers of both children.
 CODE, LIMIT, LEFT, RIGHT = range(4)
 
 _ROWS = ir.VectorType(ir.IntType(8), LANES)
@@ -99,9 +99,9 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write what is at `right` where a code exceeds the limit, else what is at `left`.
+    """Write the bytes at `right` where a code exceeds the limit, else those at `left`.
 
-    Each address is that of `LANES` bytes, one a row.
+    Each address is the first of `LANES` bytes, one for each row.
     """
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
@@ -111,11 +111,11 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
-    """Turn the keys of slot s in `room` to its codes, for `count` rows.
+    """Turn the keys of slot s in `room` into codes, for `count` rows.
 
-    All rows take the steps of one search together: first they are compared with cuts
-    at even distances, which is far less than to look up another cut for each; then
-    each row halves what lies between two of them.
+    All rows take the steps of one search together. First every row is compared with
+    the same few thresholds at even distances, which needs no look-up for each row. Then
+    each row halves the interval between two of these.
     """
     keys, ranks = room.keys[0], room.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
@@ -145,7 +145,7 @@ def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
 def code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
 ) -> None:
-    """Codes of `count` rows from `first` on."""
+    """Write the codes of `count` rows from `first` on."""
     keys, bits = room.keys[0], X.view(np.int32)
     for s in range(forest.columns.shape[0]):
         column = uint64(forest.columns[s])
@@ -157,7 +157,7 @@ def code_rows(
 
 @njit(inline="always")
 def find_ends(head: Any, count: int, forest: Forest, room: Room) -> Any:
-    """Find the leaf, by its number, in which each of `count` rows ends: (BLOCK,)."""
+    """Find the number of the leaf in which each of `count` rows ends: (BLOCK,)."""
     first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), room.answers
     for k in range(head[TESTS] - 1, -1, -1):
         test = forest.tests[first + uint64(k)]
@@ -179,7 +179,7 @@ def add_leaves(
     totals: Floats,
     vector: bool,
 ) -> None:
-    """Add a tree's `values`, those of its leaves and more, to the totals of rows."""
+    """Add the leaf value of each row, out of a tree's `values`, to its total."""
     if vector and leaves <= IN_REGISTERS:
         at, own, to = (
             uint64(ends.ctypes.data),
@@ -205,7 +205,7 @@ def add_batch(
     vector: bool,
     out: Floats,
 ) -> None:
-    """Add the trees' leaf values, `terms` each, to the raw scores `out` (N, R)."""
+    """Add leaf values of all trees, `terms` a leaf, to the raw scores `out` (N, R)."""
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)
         code_rows(X, first, count, forest, room)

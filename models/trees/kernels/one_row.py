@@ -1,11 +1,11 @@
-"""Compiled evaluation of single rows by packed trees, several trees in flight.
+"""Compiled evaluation of one row by packed trees, six trees at a time.
 
 A node is 64 bits: the key of its threshold, the slot of its input and its left child.
-A leaf leads to itself, so six trees of different depths walk side by side without a
-branch, and their cache misses overlap. Trees come in sixes: those that are missing in
-the last are a single leaf of -0, which changes no sum.
+A leaf is its own child, so six trees of different depths walk side by side without a
+branch, and their cache misses overlap. Trees come in groups of six. The last group is
+filled up with trees that are a single leaf of -0, which changes no sum.
 
-`trees/one_row.py` makes what lies at the addresses, of checked nodes.
+`trees/one_row.py` lays out the arrays at the addresses, from checked nodes.
 """
 
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6
 
-# What the address of packed trees is that of, whichever kernels they are packed for: S
-# slots, R raw scores, V values of a leaf.
+# The record at the address of packed trees, first the fields of both layouts for one
+# row: S slots, R raw scores, V values of a leaf.
 COMMON = [
     ("columns", "<u8"),  # (S,) int32, as are `lacking` and `zeros`: see `Slots`
     ("lacking", "<u8"),
@@ -34,7 +34,7 @@ COMMON = [
     ("bias", "<u8"),  # (R,) float64
     ("lower", "<u8"),  # (T,) float64
     ("upper", "<u8"),  # (T,) float64, or margins
-    ("floors", "<u8"),  # float64, of so many trees as are looked at together
+    ("floors", "<u8"),  # float64, one for each group of trees that walk together
     ("ceilings", "<u8"),
     ("threshold", "<f8"),
     ("slots", "<i8"),  # S
@@ -43,8 +43,8 @@ COMMON = [
     ("models", "<i8"),  # base models, each of so many trees:
     ("group", "<i8"),
 ]
-# Here `values` are those of nodes (M,), or (L, V) if there are several raw scores; the
-# T trees come in sixes.
+# In this layout `values` has one value for each node, (M,), or with several raw scores
+# (L, V); T is a multiple of six.
 TABLE = np.dtype(
     [
         *COMMON,
@@ -71,7 +71,7 @@ class Walks(NamedTuple):
 
 @njit(inline="always")
 def walks_of(table: Any) -> Walks:
-    """Find a table's arrays."""
+    """Find the arrays of a table."""
     return Walks(
         carray(pointer(table.nodes), (table.node_count,), np.uint64),
         carray(pointer(table.roots), (table.padded,), np.int64),
@@ -84,7 +84,7 @@ def walks_of(table: Any) -> Walks:
 
 @njit(inline="always")
 def key_of(bits: int, lacking: int, zero: int) -> int:
-    """Key of an input with these bits: see `keys.py`."""
+    """Make the key of an input from its bits: see `keys.py`."""
     magnitude = bits & int32(HIGHEST)
     key = bits ^ ((bits >> int32(31)) & int32(HIGHEST))
     if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
@@ -96,7 +96,7 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
 
 @njit(void(ROW, uint64, int32[::1]), **OPTIONS)
 def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -> None:
-    """Key of each slot's input: `keys` (S,)."""
+    """Write the key of each slot's input: `keys` (S,)."""
     table = table_at(address, TABLE)
     columns = carray(pointer(table.columns), (table.slots,), np.int32)
     lacking = carray(pointer(table.lacking), (table.slots,), np.int32)
@@ -108,7 +108,7 @@ def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -
 
 @njit(inline="always")
 def step(node: int, keys: NDArray[np.int32]) -> int:
-    """Child, counted from the root, to which a row with these keys goes."""
+    """Find the child, counted from the root, to which a row with these keys goes."""
     slot = (node >> uint64(16)) & uint64(0xFFFF)
     right = keys[slot] > int32(node >> uint64(32))
     child: int = (node & uint64(0xFFFF)) + uint64(right)
@@ -119,7 +119,7 @@ def step(node: int, keys: NDArray[np.int32]) -> int:
 def walk_abreast(
     trees: Walks, t: int, keys: NDArray[np.int32]
 ) -> tuple[int, int, int, int, int, int]:
-    """Nodes in which six trees from t on end."""
+    """Find the nodes in which a row ends in six trees, from tree t on."""
     nodes, roots = trees.nodes, trees.roots
     ra, rb, rc = uint64(roots[t]), uint64(roots[t + 1]), uint64(roots[t + 2])
     rd, re, rf = uint64(roots[t + 3]), uint64(roots[t + 4]), uint64(roots[t + 5])
@@ -136,7 +136,7 @@ def walk_abreast(
 
 @njit(inline="always")
 def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) -> None:
-    """Add the values of a leaf, the node in which a tree ended, to the totals (R,)."""
+    """Add the values of the leaf `end` to the totals (R,)."""
     first = int64(trees.leaves[end]) * terms
     for v in range(terms):
         totals[target + v] += trees.values[uint64(first + v)]
@@ -144,7 +144,7 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
-    """Raw score of one row, trees added in their order; for one raw score per row."""
+    """Return the raw score of one row, if R = 1; trees are added in their order."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
@@ -160,10 +160,10 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Code of one row, found as soon as a limit says so.
+    """Add trees until the sum passes a limit: the code; the sum goes to `out[0]`.
 
-    The sum so far goes to `out[0]`. Between a floor and a ceiling no leaf of the next
-    six trees leads past a limit; else their six sums are looked at, one by one.
+    If the sum before six trees lies between their floor and their ceiling, no leaf of
+    these trees leads past a limit. Otherwise the six sums are compared one by one.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -195,23 +195,23 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer of one row: that of `early`, or on which side the whole sum is."""
+    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Code and sum of one row: those of `early`, or on which side the whole sum is."""
+    """Return code and sum of one row; the answer is that of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Code of one row: base models are added to `totals` (R,) until one leads enough.
+    """Add base models to `totals` (R,) until the best leads by its margin: the code.
 
-    A base model is a group of trees one after the other. `upper` has its margin at the
-    last of them, and inf, which is never exceeded, at the others.
+    A base model is a group of consecutive trees. `upper` has its margin at the last
+    tree, and inf, which is never exceeded, at the others.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -227,13 +227,14 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     return int(4 * table.models + UNDECIDED)
 
 
-# For many rows: totals (N, R) begin as what the sums start from; codes are (N,).
+# Kernels of many rows take totals (N, R), which hold the starts of the sums, and write
+# codes (N,).
 MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 
 @njit(MANY, **OPTIONS)
 def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Raw score of each row, where there is one."""
+    """Write the raw score of each row, if R = 1."""
     for i in range(X.shape[0]):
         totals[i, 0] = margin(X[i], address)
 
@@ -255,13 +256,13 @@ def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @njit(MANY, **OPTIONS)
 def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Sum and code of `early` for each row."""
+    """Write the sum and the code of `early` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
 def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of `early_by_margin` for each row."""
+    """Write the totals and the code of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

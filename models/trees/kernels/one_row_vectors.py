@@ -1,16 +1,17 @@
-"""Compiled evaluation of single rows with 512-bit vectors, 64 trees at once.
+"""Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
-Every tree of a group of 64 has a lane, a byte of each vector. The row's values are
-bytes too: how many of the thresholds of their slot are below them, so that one vector
-register holds 64 slots. Level by level, what each tree tests next is chosen by its
-answers so far; a test picks the tree's slot out of the register (`vpermb`) and compares
-with the tree's threshold. There is nothing to be mispredicted, and what is left to wait
-for is the sum, which keeps the trees' order.
+Each tree of a group of 64 has a lane, a byte of each vector. The values of a row are
+bytes, too: the number of thresholds of their slot that are below them. So one vector
+register holds 64 slots. Level by level, the answers of a tree so far select its next
+test. The test picks the code of its slot out of the register (`vpermb`) and compares it
+with its limit. The processor predicts no branches; only the sum, which is added in the
+order of the trees, makes it wait.
 
-Thresholds below a value are counted in two steps of 16: pivots, then those between two
-of them. Where `avx512.VECTORS` is false nothing here is compiled and nothing
-may be called. Each kernel answers as the kernel of `one_row.py` that it names, to the
-same bit. `trees/one_row_vectors.py`, which has an example, lays out the arrays.
+The kernel counts the thresholds below a value in two steps of 16: pivots first, then
+the thresholds between two pivots. If `avx512.VECTORS` is false, nothing here is
+compiled and nothing may be called. Each kernel gives the same bits as the kernel of
+`one_row.py` that its docstring names. `trees/one_row_vectors.py` lays out the arrays
+and has an example.
 """
 
 from typing import Any, NamedTuple
@@ -36,12 +37,12 @@ from .avx512 import (
 )
 from .one_row import COMMON, MANY
 
-MOST_CUTS = 256  # of a slot; the last is above every value
-ABREAST = 8  # trees whose sums are kept between limits at once
-SPAN = 16  # groups whose places are found before they are used
+MOST_CUTS = 256  # thresholds of a slot; the last one exceeds every value
+ABREAST = 8  # trees that one floor and one ceiling serve
+SPAN = 16  # groups whose leaves are found before their values are added
 
-# L slots of 16 each, G groups. `values` are those of all leaves; `lower` and `upper`
-# are (64 G,).
+# L slots, G groups. `values` has the values of all leaves; `lower` and `upper` are
+# (64 G,).
 TABLE = np.dtype(
     [
         *COMMON,
@@ -59,7 +60,7 @@ TABLE = np.dtype(
 
 
 class Groups(NamedTuple):
-    """The arrays of a table that say which leaves trees reach, and their values."""
+    """The arrays of a table that lead to leaves and their values."""
 
     depths: NDArray[np.int64]
     first_tests: NDArray[np.uint64]
@@ -71,7 +72,7 @@ class Groups(NamedTuple):
 
 @njit(inline="always")
 def groups_of(table: Any) -> Groups:
-    """Find a table's arrays."""
+    """Find the arrays of a table."""
     return Groups(
         carray(pointer(table.depths), (table.groups,), np.int64),
         carray(pointer(table.first_tests), (table.groups,), np.uint64),
@@ -83,13 +84,13 @@ def groups_of(table: Any) -> Groups:
 
 
 def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
-    """Compile a function, where there are the instructions for it."""
+    """Declare a kernel; without AVX-512, return a decorator that compiles nothing."""
     return njit(signature, **options) if VECTORS else lambda function: function
 
 
 @kernel(uint64(uint64, uint64, int64))
 def count_cuts(address: int, keys_at: int, first: int) -> int:
-    """How many cuts of each of 8 slots are below its key: a byte each."""
+    """Count the thresholds of 8 slots that are below their keys: a byte each."""
     table = table_at(address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
     codes = uint64(0)
@@ -104,7 +105,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 
 @kernel(void(uint64, uint64, uint64))
 def read_codes(row: int, address: int, out: int) -> None:
-    """Write how many cuts of each slot are below the row's value: 64 bytes."""
+    """Write the code of each slot for the row at an address: 64 bytes."""
     table = table_at(address, TABLE)
     keys = room(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
@@ -121,7 +122,7 @@ def read_codes(row: int, address: int, out: int) -> None:
 
 @kernel(void(uint64, int64, int64, uint64, uint64))
 def fill_places(address: int, first: int, end: int, codes: int, out: int) -> None:
-    """Write the places of the leaves that the trees of some groups reach."""
+    """Write the places of the leaves that a row reaches in groups `first` to `end`."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     for g in range(first, end):
@@ -148,10 +149,10 @@ def add_leaf(
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, address: int) -> float:
-    """Raw score of the row at an address: `margin`.
+    """Return the raw score of the row at an address, as `margin` does.
 
-    The places of many groups are found before their values are added: each sum
-    waits for the one before it, and would keep what comes after it waiting too.
+    The leaves of many groups are found before their values are added. Each addition
+    waits for the one before it, and would otherwise delay the search for leaves.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -178,12 +179,12 @@ def simd_margin(row: NDArray[np.float32], address: int) -> float:
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, address: int, out: Any) -> int:
-    """Code of the row at an address, found once a limit says so: `early`.
+    """Add trees until the sum passes a limit, as `early` does: the code.
 
-    Most rows stop in the first group, so its sums are looked at before the next
-    are found, then those of one more, of two, of four. Between a floor and a
-    ceiling no leaf of the next eight trees leads past a limit; else their sums are
-    made again one by one, beside those which the trees after them wait for.
+    Most rows stop in the first group, so its sums are compared before the leaves of the
+    next groups are found: one more, then two, then four. If a sum lies between the
+    floor and the ceiling of the next eight trees, it passes no limit there. Otherwise
+    these eight sums are added again, one by one.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -233,7 +234,7 @@ def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Code of one row, found once the best leads by its margin: `early_by_margin`."""
+    """Add base models until the best leads, as `early_by_margin` does: the code."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)

@@ -1,6 +1,6 @@
-"""Compiled evaluation of tree ensembles, node by node.
+"""Compiled evaluation of any trees and rows, node by node.
 
-Nothing is checked here; `nodes.py` does, when an ensemble is loaded.
+Nothing is checked here; `nodes.check_trees` checks trees when they are loaded.
 """
 
 import math
@@ -32,9 +32,9 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """1 if the value, cut to a whole number, is in a category set, else 0.
+    """Return 1 if the value, cut to a whole number, is in a category set, else 0.
 
-    Set s holds `bits[starts[s]:starts[s + 1]]`, 32 categories per word.
+    Set s is `bits[starts[s]:starts[s + 1]]`, 32 categories to a word.
     """
     if not (value > -1.0 and value < 2147483648.0):
         return 0
@@ -54,7 +54,7 @@ def goes_left(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """1 if a row with this value goes to the left child of a node, else 0."""
+    """Return 1 if a row with this value goes to the left child of a node, else 0."""
     if math.isnan(value):
         if not flags & NAN_IS_ZERO:
             return flags & MISSING_LEFT
@@ -85,7 +85,7 @@ def leaf_of(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """Row of `leaves` in which the walk from `root` ends."""
+    """Walk from `root` to a leaf: its row of `leaves`."""
     n = root
     column = nodes[n]["column"]
     while column >= 0:
@@ -119,10 +119,9 @@ def add_trees(
     bits: NDArray[np.uint32],
     out: Floats,
 ) -> None:
-    """Add every tree's leaf values to the raw scores `out` (N, R), tree by tree.
+    """Add the leaf values of all trees to the raw scores `out` (N, R), tree by tree.
 
-    `leaves` is (L, V); the values of tree t go to columns `targets[t]` and following.
-    `roots` is (T + 1,), the last one the number of nodes.
+    The V values of a leaf of tree t go to `targets[t]` and the columns after it.
     """
     for i in range(X.shape[0]):
         for t in range(targets.shape[0]):
@@ -146,7 +145,7 @@ def find_leaves(
     bits: NDArray[np.uint32],
     out: NDArray[np.int32],
 ) -> None:
-    """Leaf row of each tree for each row of X: `out` (N, T)."""
+    """Write the row of `leaves` that each row of X reaches in each tree: (N, T)."""
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
             out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
