@@ -1,1 +1,1 @@
-"""What every compiled model is: inputs prepared, raw scores, a link, a choice."""
+"""The parts of every compiled model: preparation, raw scores, link, choice."""

@@ -1,4 +1,4 @@
-"""What is packed for kernels, and stays where it is."""
+"""Arrays packed for kernels, which find them by their addresses."""
 
 import math
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ LINE = 64  # bytes, the width of a cache line and of the widest vectors
 
 
 class NotCopied:
-    """Arrays that kernels find by their addresses, or read without checking them.
+    """Base of objects that hold addresses of arrays, and so must not be copied.
 
-    A copy would hold the addresses of the original, which may be gone. So models copy
-    and pickle the arrays they are made of, check them, and pack them anew.
+    A copy would hold the addresses of the original, which may be gone. Copies and
+    pickles of a model have its arrays, which are checked and packed again.
     """
 
     __slots__ = ()
@@ -34,16 +34,16 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressTable(NotCopied):
-    """Where a kernel finds its arrays, by one address.
+    """A record of addresses and numbers, which a kernel finds by one address.
 
     Attributes
     ----------
     record : (1,) structured
-        What the kernel reads: addresses of arrays, and numbers.
+        Addresses of arrays, and numbers.
     arrays
-        What the addresses point at, by field.
+        Arrays at these addresses, by field of the record.
     address
-        Of the record.
+        Address of the record.
     """
 
     record: NDArray[np.void]
@@ -54,9 +54,9 @@ class AddressTable(NotCopied):
 def lay_table(
     kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
 ) -> AddressTable:
-    """Fill a record of a kind with the addresses of `arrays`, and with `numbers`.
+    """Fill a record with `numbers` and the addresses of copies of `arrays`.
 
-    Arrays are copied; each begins a cache line.
+    Each copy begins a cache line.
     """
     record = np.zeros(1, kind)
     kept = {name: aligned(array) for name, array in arrays.items()}
@@ -68,14 +68,14 @@ def lay_table(
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Copy to the beginning of a cache line, so that no vector lies across two."""
+    """Copy an array to the start of a cache line, so that no vector crosses two."""
     made = aligned_room(array.shape, array.dtype)
     made[...] = array
     return made
 
 
 def aligned_room(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
-    """Make an array that is not filled and begins a cache line."""
+    """Make an uninitialised array that begins a cache line."""
     size = math.prod(shape) * np.dtype(kind).itemsize
     room = np.empty(size + LINE, np.uint8)
     first = -room.ctypes.data % LINE

@@ -1,4 +1,4 @@
-"""A compiled classifier: something that gives raw scores, and a head."""
+"""A compiled classifier: a scorer for raw scores, and a head that chooses a class."""
 
 from dataclasses import dataclass, field
 from math import exp
@@ -31,21 +31,21 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """What a library does after its raw scores: link function and decision rule.
+    """The last step of a library's prediction: link function and decision rule.
 
     Attributes
     ----------
     classes : (K,)
-        Labels, ascending; the estimator's `classes_`.
+        Labels, ascending: the estimator's `classes_`.
     link
-        How raw scores become class scores; one of the codes in `kernels/link.py`.
+        Code of the function from raw scores to class scores; see `kernels/link.py`.
     rule
-        How the class is chosen. Libraries differ at exact ties: scikit-learn's
-        GradientBoosting takes the positive class at a raw score of 0, the others not.
+        Code of the rule that chooses the class. Libraries differ at exact ties: at a
+        raw score of 0, only scikit-learn's GradientBoosting takes the positive class.
     inputs
         R, the number of raw scores: 1 for a binary margin, else K.
     gain
-        What raw scores are multiplied by before the link function.
+        Factor of raw scores before the link function.
     enter
         The kernel `answer_one`, compiled.
     """
@@ -75,26 +75,26 @@ class Head:
         return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
 
     def scores(self, raw: Floats) -> Floats:
-        """Class scores (N, K) of raw scores (N, R)."""
+        """Turn raw scores (N, R) into class scores (N, K)."""
         out = np.empty((raw.shape[0], len(self.classes)))
         class_scores(raw, self.link, self.gain, out)
         return out
 
     def choose(self, raw: Floats) -> NDArray[np.int64]:
-        """Positions (N,) of the chosen classes, the library's own choice."""
+        """Choose a class by raw scores (N, R), as the library does: positions (N,)."""
         scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Position of the chosen class, and (K,) class scores, of raw scores (R,)."""
+        """Answer raw scores (R,): position of the class, and class scores (K,)."""
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
         return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
-        """Class scores (2,) of one row with one raw score."""
+        """Turn the margin of one row into class scores (2,)."""
         if self.link == MARGIN:
             return [-margin, margin]
         margin *= self.gain
@@ -105,7 +105,7 @@ class Head:
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
-        """Position of the chosen class of one row with one raw score."""
+        """Choose a class by the margin of one row: its position, 0 or 1."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
@@ -113,20 +113,20 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Position of the chosen class, and (2,) class scores, of one raw score."""
+        """Answer the margin of one row: position of the class, class scores (2,)."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
         return int(margin > 0.0 if self.rule == POSITIVE else high > low), scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load_head` reads."""
+        """Return the arrays that `load_head` reads."""
         numbers = [self.link, self.rule, self.inputs, self.gain]
         return {"classes": self.classes, "head": np.array(numbers, np.float64)}
 
 
 def logistic(margin: float) -> float:
-    """Logistic function, as in `kernels/link.py`; to enter that takes twice as long."""
+    """Compute the logistic function; to call the kernel would take twice as long."""
     if margin >= 0.0:
         return 1.0 / (1.0 + exp(-margin))
     power = exp(margin)
@@ -134,7 +134,7 @@ def logistic(margin: float) -> float:
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
-    """Labels (K,), by default 0 to K - 1; BadModel if there are not `count`."""
+    """Return labels (K,), by default 0 to K - 1; BadModel unless K is `count`."""
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
@@ -142,7 +142,7 @@ def labels_of(classes: Any, count: int) -> NDArray[Any]:
 
 
 def load_head(stored: Stored) -> Head:
-    """Read a head; BadModel unless link, rule and classes fit together."""
+    """Read a head; BadModel unless its link, rule and classes fit together."""
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
     classes = stored.classes()
     flaw = find_flaw(classes, link, rule, inputs, gain)
@@ -156,7 +156,7 @@ def load_head(stored: Stored) -> Head:
 def find_flaw(
     classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
 ) -> str | None:
-    """Say why kernels could not choose by such a head; None where they can."""
+    """Say why kernels cannot choose a class by these settings; None if they can."""
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         return f"unknown link {link:g} or rule {rule:g}"
     if not gain > 0:
@@ -173,9 +173,16 @@ def find_flaw(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classifier(ReadsFrames):
-    """A compiled classifier: what gives raw scores, and a head that chooses by them.
+    """A compiled classifier.
 
-    `fitted` are the columns of the original, where its rows may be data frames.
+    Attributes
+    ----------
+    scorer
+        Computes raw scores.
+    head
+        Turns raw scores into class scores, and chooses a class.
+    fitted
+        Columns that the original was fitted on; None if rows are arrays only.
     """
 
     scorer: Scorer
@@ -197,35 +204,32 @@ class Classifier(ReadsFrames):
 
     @property
     def kind(self) -> str:
-        """Kind of the scorer."""
+        """Kind of the scorer, such as "trees"."""
         return self.scorer.kind
 
     @property
     def classes(self) -> NDArray[Any]:
-        """(K,) labels."""
+        """Labels (K,), ascending."""
         return self.head.classes
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
+        """Positions (d,) of the inputs in the full row."""
         return self.scorer.columns
 
     def scores(self, row: Rows) -> Floats:
-        """(K,) class scores of one full row."""
-        margin = self.scorer.margin_one(row)
-        if margin is not None:
-            return np.array(self.head.scores_by(margin))
-        return np.array(self.head.answer(self._raw_one(row))[1])
+        """Class scores of one full row: (K,)."""
+        return np.array(self.answer(row)[1])
 
     def choose(self, row: Rows) -> int:
-        """Position of the chosen class of one full row."""
+        """Choose the class of one full row: its position."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
         return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Position of the chosen class, and (K,) class scores, of one full row."""
+        """Answer one full row: position of the chosen class, and class scores (K,)."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)
@@ -235,23 +239,23 @@ class Classifier(ReadsFrames):
         return self.scorer.raw_one(row if self.fitted is None else self.row(row))
 
     def predict_scores(self, X: Rows) -> Floats:
-        """(N, K) class scores."""
+        """Compute the class scores (N, K) of rows X."""
         return self.head.scores(self.scorer.raw(self.rows(X)))
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """(N,) labels."""
+        """Predict the labels (N,) of rows X."""
         return self.classes[self.head.choose(self.scorer.raw(self.rows(X)))]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_model` makes this classifier again."""
+        """Return the arrays from which `load_model` makes this classifier again."""
         return {**self.head.arrays(), **self.scorer.arrays()}
 
 
 def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
-    """Give a loaded scorer its head; BadModel unless they fit together."""
+    """Join a loaded scorer and its stored head; BadModel unless they fit together."""
     head = load_head(stored)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Scores are taken from each other before they are multiplied.
+        # Softmax subtracts scores from each other before it multiplies them.
         widest = 2.0 * scorer.reach() * max(head.gain, 1.0)
     if not widest < np.inf:
         raise stored.fail("its scores leave the range of float64")

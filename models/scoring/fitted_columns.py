@@ -1,4 +1,4 @@
-"""The columns that a model was fitted on, and data frames made into its rows."""
+"""The columns that a model was fitted on, by which data frames become its rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,33 +20,34 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedColumns:
-    """The columns of a fitted model, by which data frames become rows of numbers.
+    """The columns that a model was fitted on.
 
-    Trees that were fitted on categories know them by number: a category's code is its
-    position in the list that the model keeps. Frames hold the categories themselves,
-    and are read as the library reads them:
+    Trees that were fitted on categories know them by codes: the code of a category is
+    its position in a list that the model keeps. A data frame holds the categories
+    themselves. It is read as the model's library reads it:
 
-    * LightGBM takes the frame's columns of categories in turn, and an unseen category
-      as a gap. XGBoost knows which columns they are, and refuses an unseen category.
-      To both, numbers in an array are codes.
-    * scikit-learn reads categories by their values. Those that are texts have codes
-      here, and only a frame has them.
+    * LightGBM reads the category columns of a frame in their order, whatever their
+      names, and takes an unseen category for a gap. XGBoost knows which columns have
+      categories, and refuses an unseen category. Both take the numbers of an array for
+      codes.
+    * scikit-learn reads categories by their values. Categories that are texts have
+      codes here, and can come in a frame only.
 
     Attributes
     ----------
     rules
-        The library whose rules a frame is read by.
+        Library whose rules apply to frames.
     count
-        How many columns there are.
+        Number of columns.
     names
-        What they are called; None where the model was fitted on an array.
+        Names of the columns; None if the model was fitted on an array.
     categories
-        Known categories of each column that has codes, in the order of their codes.
+        Known categories of each column with codes, in the order of the codes.
     places
-        Positions of these columns. LightGBM does not keep them: None where they are
-        not certain.
+        Positions of the columns with codes; None if they are uncertain, as LightGBM
+        does not keep them.
     by_name
-        Whether a frame's columns may come in another order, and among others.
+        True if the columns of a frame are found by name, in any order.
     """
 
     rules: Library
@@ -57,13 +58,13 @@ class FittedColumns:
     by_name: bool = False
 
     def rows_of(self, X: Any) -> Rows:
-        """Rows (N, width) of numbers, categories as their codes.
+        """Make rows (N, width) of numbers, with codes for categories.
 
         Raises
         ------
         BadInput
-            If columns are others than the model was fitted on, or a category has no
-            code; the message names the column.
+            If the columns are not those that the model was fitted on, or a category
+            has no code; the message names the column.
         """
         frame = open_frame(X)
         if frame is None:
@@ -80,9 +81,9 @@ class FittedColumns:
         return np.column_stack(columns)
 
     def row_of(self, row: Any) -> Rows:
-        """One row (width,) of numbers, categories as their codes.
+        """Make one row (width,) of numbers.
 
-        BadInput if it is none, or one of a frame of which codes are not certain.
+        BadInput if `row` is not one row, or comes from a frame with categories.
         """
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
@@ -99,7 +100,7 @@ class FittedColumns:
             )
 
     def _in_order(self, frame: Frame) -> Frame:
-        """Give the columns in the order of the fitting; BadInput if they are others."""
+        """Order the columns as in the fitting; BadInput if they are others."""
         own = self.names
         if own and self.by_name and {*own} <= {*frame.names}:
             return frame.take([frame.names.index(name) for name in own])
@@ -112,7 +113,7 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Whether these are the names of the fitting, or one side has none."""
+        """Say whether names fit those of the fitting, or one side has no names."""
         if self.names is None:
             return True
         given, own = _spaceless(names), _spaceless(self.names)
@@ -121,7 +122,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Categories by the position of their column in the frame."""
+        """Map the positions of a frame's category columns to known categories."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -151,7 +152,7 @@ class FittedColumns:
     def _codes(
         self, frame: Frame, j: int, categories: Sequence[Any]
     ) -> NDArray[np.float32]:
-        """(N,) positions of a column's cells among the categories; NaN for others."""
+        """Find the code of each cell of a column: (N,), NaN if it has none."""
         values: Sequence[Any]
         values, places = frame.distinct(j)
         if categories and isinstance(categories[0], bytes):
@@ -171,29 +172,29 @@ class FittedColumns:
 
 
 class ReadsFrames:
-    """A model that reads rows: arrays, and data frames by its fitted columns."""
+    """Base of models that read arrays, and data frames by their fitted columns."""
 
     __slots__ = ()
     fitted: FittedColumns | None
 
     def rows(self, X: Any) -> Rows:
-        """Rows (N, width) as kernels read them, categories of a frame by their codes.
+        """Make rows (N, width) for kernels, with codes for the categories of a frame.
 
         Raises
         ------
         BadInput
-            If it is no table of numbers, or a frame that the original was not fitted
-            on; the message names the column.
+            If X is not a table of numbers, or a frame with other columns than the
+            original was fitted on; the message names the column.
         """
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:
-        """One row (width,) as kernels read it; BadInput if it is none."""
+        """Make one row (width,) for kernels; BadInput if `row` is not one row."""
         return take_row(row) if self.fitted is None else self.fitted.row_of(row)
 
 
 def _check_cut(values: Sequence[Any], categories: Sequence[Any], name: str) -> None:
-    """Check that XGBoost would cut these texts into what it kept of the categories."""
+    """Raise BadInput unless XGBoost would have cut these texts into its categories."""
     texts = [str(value) for value in values]
     ends = np.cumsum([0, *map(len, texts)]).tolist()
     joined = "".join(texts).encode()[: ends[-1]]
@@ -216,12 +217,12 @@ def _numbers(frame: Frame, j: int) -> NDArray[Any]:
 
 
 def _spaceless(names: Sequence[str]) -> list[str]:
-    """Names as LightGBM keeps them, which has underscores for spaces."""
+    """Write names as LightGBM does, which replaces spaces by underscores."""
     return [name.replace(" ", "_") for name in names]
 
 
 def _unnamed(names: Sequence[str]) -> bool:
-    """Say whether names only number the columns, as those of arrays do."""
+    """Say whether names only number the columns, as the names of arrays do."""
     return any(
         list(names) == [f"{prefix}{j}" for j in range(len(names))]
         for prefix in ("", "Column_")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["numbers", "categories", "texts"]
-# How the types of such columns begin, as the three libraries write them.
+# Beginnings of the names of types of such columns in the three libraries.
 CATEGORIES = ("category", "Categorical", "Enum", "dictionary<")
 TEXTS = ("string", "String", "large_string", "Utf8")
 
@@ -20,11 +20,11 @@ class Frame:
     Attributes
     ----------
     names
-        As texts.
+        Names of the columns, as texts.
     kinds
-        What each column holds; what is neither categories nor texts is "numbers".
+        Kind of each column; "numbers" if its cells are neither categories nor texts.
     column
-        Gives the column at a position, in its library's own form.
+        Function from a position to the column, in the form of its library.
     """
 
     names: Sequence[str]
@@ -32,7 +32,7 @@ class Frame:
     column: Callable[[int], Any]
 
     def take(self, places: Sequence[int]) -> "Frame":
-        """Give the columns at these positions, in this order."""
+        """Return a frame of the columns at these positions, in this order."""
         return replace(
             self,
             names=[self.names[j] for j in places],
@@ -41,7 +41,10 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Different values of column j, and where each cell's is; -1 is a gap."""
+        """Find the different values of column j, and each cell's position among them.
+
+        A gap has the position -1.
+        """
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
             return list(column.cat.categories), column.cat.codes.to_numpy(np.intp)
@@ -56,7 +59,7 @@ class Frame:
 
 
 def open_frame(X: Any) -> Frame | None:
-    """See a data frame as its columns; None if it is none."""
+    """View a data frame as a `Frame`; None if X is not a data frame."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
         names, types = list(X.columns), list(X.dtypes)
         return _frame(names, types, lambda j: X.iloc[:, j])
@@ -86,7 +89,7 @@ def _kind(dtype: Any, column: Callable[[int], Any], j: int) -> Kind:
 
 
 def _cells(column: Any) -> list[Any]:
-    """Python's own values, None for a gap."""
+    """List the values of a column's cells; None for a gap."""
     if hasattr(column, "isna"):  # pandas
         gaps = column.isna().tolist()
         cells = zip(column.tolist(), gaps, strict=True)

@@ -1,4 +1,4 @@
-"""What every model offers."""
+"""The protocol of all compiled models."""
 
 from typing import Any, Protocol
 
@@ -10,46 +10,47 @@ Rows = NDArray[np.float32] | Floats
 
 
 class Model(Protocol):
-    """A fitted classifier or regressor as flat arrays; immutable, safe among threads.
+    """A fitted classifier or regressor as flat arrays. Threads may share it.
 
-    It reads *full* rows: `columns` says where its inputs lie in them. Online rows are
-    float32; `predict` and `predict_scores` also take float64 and then do what the
-    original library does with it.
+    A model reads *full* rows, and `columns` has the positions of its inputs in them. A
+    server's rows are float32. `predict` and `predict_scores` also take float64 and give
+    what the original library gives for float64.
 
-    A regressor has one class, 0, which is always chosen: its score is the value.
+    A regressor has one class, 0, which it always chooses. The score of the class is the
+    predicted value.
     """
 
     @property
     def kind(self) -> str:
-        """Name of its form, for `load_model`."""
+        """Name of the kind of model, for `load_model`."""
 
     @property
     def classes(self) -> NDArray[Any]:
-        """(K,) labels, ascending: the estimator's `classes_`; (1,) 0 of a regressor."""
+        """Labels (K,), ascending: the estimator's `classes_`; [0] of a regressor."""
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """(d,) positions in the full row of the model's inputs."""
+        """Positions (d,) of the model's inputs in the full row."""
 
     def scores(self, row: Rows) -> Floats:
-        """(K,) class scores of one full row (width,).
+        """Return the class scores (K,) of one full row (width,).
 
-        The estimator's `predict_proba` where it has one, else its
-        `decision_function`; a binary margin m is given as (-m, m). Of a regressor
-        (1,), its `predict`.
+        Scores are the estimator's `predict_proba` if it has one, else its
+        `decision_function`, where a binary margin m becomes (-m, m). The score (1,) of
+        a regressor is its `predict`.
         """
 
     def choose(self, row: Rows) -> int:
-        """Position in `classes` of the estimator's own `predict` for one full row."""
+        """Return the position of the class that the estimator predicts for one row."""
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Evaluate one full row once: what `choose` and what `scores` give for it."""
+        """Return the results of `choose` and of `scores`, from one evaluation."""
 
     def predict_scores(self, X: Rows) -> Floats:
-        """(N, K) class scores of the rows X (N, width)."""
+        """Return the class scores (N, K) of rows X (N, width)."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """(N,) labels, or values float64: those of the estimator's `predict`."""
+        """Return the estimator's `predict` of rows X: (N,) labels, or float64 values."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_model` makes this model again."""
+        """Return the arrays from which `load_model` makes this model again."""

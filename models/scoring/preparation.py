@@ -1,4 +1,4 @@
-"""What stands between a row and a model: its inputs taken out, filled and scaled."""
+"""The preparation of rows: a model's inputs taken out, filled and scaled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,28 +26,29 @@ from .kernels.preparation import (
 from .model import Floats, Rows
 from .stored_arrays import Stored
 
-# A column of the table of an affine operation that leaves its input as it is.
+# Column of the table of an affine operation that does not change its input.
 UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preparation:
-    """Columns of the full row, put through simple scikit-learn transformers.
+    """Some columns of the full row, put through simple scikit-learn transformers.
 
     The arithmetic is scikit-learn's, operation by operation, so that prepared values
-    are the same bits (Normalizer: within rounding of the norm).
+    have the same bits (of a Normalizer, the norm may round differently).
 
     Attributes
     ----------
     columns : (d,) int32
-        Positions in the full row of the model's inputs.
+        Positions of the model's inputs in the full row.
     operations : (S,) int64
-        Codes in `kernels/preparation.py`.
+        Codes of the operations; see `kernels/preparation.py`.
     table : (S, 7, d) float64
-        Of an affine operation: what fills a gap (NaN: the gap stays), center, scale,
-        gain, offset, low, high. Of a binarising one: the threshold, as its center.
+        Numbers of each operation. For an affine one: filling (NaN leaves a gap as it
+        is), center, scale, gain, offset, low, high. For a binarising one: the
+        threshold, in the row of the center.
     width
-        Columns that a full row must have.
+        Least number of columns of a full row.
     """
 
     columns: NDArray[np.int32]
@@ -68,14 +69,14 @@ class Preparation:
         return load_preparation, (Stored("preparation", self.arrays()), self.width)
 
     def apply(self, X: Rows) -> Floats:
-        """Make the inputs (N, d) of the full rows X (N, width)."""
+        """Make the inputs (N, d) from full rows X (N, width)."""
         self.check(X)
         out = np.empty((X.shape[0], len(self.columns)))
         prepare(as_rows(X), self.columns, self.operations, self.table, out)
         return out
 
     def reach(self) -> Floats:
-        """Give what no input (d,) of a finite float32 row exceeds; else infinity."""
+        """Return a bound (d,) of the absolute inputs of finite float32 rows."""
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
             if operation in AFFINES:
@@ -84,7 +85,7 @@ class Preparation:
                 most = most * np.abs(row[GAIN]) + np.abs(row[OFFSET])
                 ends = np.clip([most, -most], row[LOW], row[HIGH])
                 most = np.where(np.isfinite(most), np.abs(ends).max(axis=0), np.inf)
-            else:  # a flag, or a share of a norm, whose rounding may exceed it
+            else:  # a flag, or a share of a norm, which may round to more than 1
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
 
@@ -96,7 +97,7 @@ class Preparation:
         return bool(known.all() and (slopes > 0).all())
 
     def undo(self, Z: Floats) -> Floats:
-        """Give inputs (N, d) of which affine operations make about Z; no clipping."""
+        """Find inputs (N, d) that affine operations turn into about Z."""
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
         ):
@@ -109,10 +110,16 @@ class Preparation:
         return np.nan_to_num(Z, nan=0.0, posinf=1e30, neginf=-1e30)
 
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
-        """Raise BadRow for the first row whose inputs or raw scores are no numbers.
+        """Raise BadRow for the first row with an input or raw score that is no number.
 
-        `Z` (N, d) are what `apply` made of X (N, width), `raw` (N, R) the scores. Where
-        finite inputs overflow to infinite scores, those decide.
+        Infinite scores of finite inputs raise nothing.
+
+        Parameters
+        ----------
+        X, Z
+            Rows (N, width), and the inputs (N, d) that `apply` made from them.
+        raw
+            Raw scores (N, R).
         """
         known = np.isfinite(Z)
         bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
@@ -130,7 +137,7 @@ class Preparation:
         )
 
     def check(self, X: Rows) -> None:
-        """Raise BadInput unless X is rows (N, width) wide enough for the columns."""
+        """Raise BadInput unless X is (N, width) and wide enough for the columns."""
         width = self.width
         if X.ndim != 2 or X.shape[1] < width:
             raise BadInput(
@@ -139,18 +146,18 @@ class Preparation:
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
-        """Also turn every value above `threshold` into 1 and every other into 0."""
+        """Append an operation: 1 for values above `threshold`, 0 for others."""
         return self.then(BINARISE, affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
-        """Also put `value` where one is missing."""
+        """Append an operation that fills gaps with `value`."""
         return self.then(AFFINE, affine(len(self.columns), {FILL: value}))
 
     def then(self, operation: int, row: Floats) -> "Preparation":
         """Append an operation with its rows (7, d) of the table."""
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
-            # A gap filled and the result scaled is one affine operation.
+            # To fill gaps and to scale the result is one affine operation.
             merged = row.copy()
             merged[FILL] = np.where(
                 np.isnan(self.table[-1, FILL]), row[FILL], self.table[-1, FILL]
@@ -164,7 +171,7 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Give what prepares values (m,) of these inputs, each a column of its own."""
+        """Return the same operations for rows that have these inputs as columns."""
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)
@@ -178,7 +185,7 @@ class Preparation:
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load_preparation` reads."""
+        """Return the arrays that `load_preparation` reads."""
         return {
             "columns": self.columns,
             "operations": self.operations,
@@ -187,14 +194,14 @@ class Preparation:
 
 
 def as_rows(X: Rows) -> Rows:
-    """Rows as the kernels take them: C-contiguous float32, else float64."""
+    """Make rows contiguous for the kernels: float32 as they are, others float64."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     return np.ascontiguousarray(X, np.float64)
 
 
 def plain(columns: NDArray[Any]) -> Preparation:
-    """Take the columns (d,) as they are."""
+    """Return the preparation that takes the columns (d,) without operations."""
     return Preparation(
         np.ascontiguousarray(columns, np.int32),
         np.empty(0, np.int64),
@@ -203,7 +210,7 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Give the preparation of a file's `width` inputs, by default the first columns."""
+    """Return the preparation of `width` inputs; by default the first columns."""
     if preparation is None:
         return plain(np.arange(width))
     if len(preparation.columns) != width:
@@ -214,7 +221,7 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 
 
 def affine(d: int, given: Mapping[int, Any]) -> Floats:
-    """Rows (7, d) of the table: what is not given, or None, changes nothing."""
+    """Make rows (7, d) of the table; a row that is missing or None has no effect."""
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
         if value is not None:
@@ -227,7 +234,7 @@ def _only_fills(row: Floats) -> bool:
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
-    """Read a preparation; BadModel unless every value it makes can be finite."""
+    """Read a preparation; BadModel unless every input that it makes can be finite."""
     columns = stored.columns(width)
     operations = stored.array("operations", np.int64, (None,))
     table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))

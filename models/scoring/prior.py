@@ -14,7 +14,7 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Answers with the class shares of the training labels, whatever the row.
+    """The model that answers every row with the class shares of the training labels.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Prior:
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
-        """Count the labels (N,), N > 0, or add up their weights (N,), each above 0."""
+        """Compute the shares of labels (N,), N > 0, by count or by positive weights."""
         if not len(labels):
             raise BadModel("class shares need at least one label")
         classes, own = np.unique(labels, return_inverse=True)
@@ -53,43 +53,43 @@ class Prior:
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """None: an empty array."""
+        """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
     def scores(self, row: Rows) -> Floats:
-        """Give the class shares (K,)."""
+        """Return the class shares (K,)."""
         return self.shares
 
     def choose(self, row: Rows) -> int:
-        """Position of the most frequent class, the first of ties."""
+        """Return the position of the most frequent class, the first of ties."""
         return int(self.shares.argmax())
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Position of the most frequent class, and the class shares."""
+        """Return the position of the most frequent class, and the class shares."""
         return self.choose(row), self.shares.tolist()
 
     def predict_scores(self, X: Rows) -> Floats:
-        """Give the class shares for each row: (N, K)."""
+        """Return the class shares for each row: (N, K)."""
         return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Give the most frequent class for each row: (N,)."""
+        """Return the most frequent class for each row: (N,)."""
         return np.repeat(self.classes[self.shares.argmax()], len(X))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
         return {"classes": self.classes, "shares": self.shares}
 
     @classmethod
     def load(cls, stored: Stored) -> "Prior":
-        """Read a prior; BadModel if the arrays are none."""
+        """Read class shares; BadModel if the arrays do not hold any."""
         classes = stored.classes()
         return cls(classes, stored.finite("shares", (len(classes),)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mean:
-    """Answers with the mean of the training labels, whatever the row.
+    """The model that answers every row with the mean of the training labels.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Mean:
 
     @classmethod
     def fit(cls, labels: ArrayLike, weights: Floats | None = None) -> "Mean":
-        """Average the labels (N,), N > 0, each times its weight (N,), above 0."""
+        """Average the labels (N,), N > 0, with positive weights (N,)."""
         numbers = np.asarray(labels, np.float64)
         if not len(numbers):
             raise BadModel("a mean needs at least one label")
@@ -115,39 +115,39 @@ class Mean:
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """(1,) zero: there is nothing to choose from."""
+        """The one class of a regressor: [0]."""
         return np.zeros(1, np.int64)
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """None: an empty array."""
+        """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
     def scores(self, row: Rows) -> Floats:
-        """Give the mean: (1,)."""
+        """Return the mean: (1,)."""
         return np.array([self.value])
 
     def choose(self, row: Rows) -> int:
-        """Give 0, whatever the row."""
+        """Return 0."""
         return 0
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """0, and the mean."""
+        """Return 0, and the mean."""
         return 0, [self.value]
 
     def predict_scores(self, X: Rows) -> Floats:
-        """Give the mean for each row: (N, 1)."""
+        """Return the mean for each row: (N, 1)."""
         return np.full((len(X), 1), self.value)
 
     def predict(self, X: Rows) -> Floats:
-        """Give the mean for each row: (N,)."""
+        """Return the mean for each row: (N,)."""
         return np.full(len(X), self.value)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
         return {"mean": np.array([self.value])}
 
     @classmethod
     def load(cls, stored: Stored) -> "Mean":
-        """Read a mean; BadModel if the arrays are none."""
+        """Read a mean; BadModel if the arrays do not hold one."""
         return cls(float(stored.finite("mean", (1,))[0]))

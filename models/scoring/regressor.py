@@ -1,4 +1,4 @@
-"""A compiled regressor or ranker: a sum of terms, and what is made of it."""
+"""A compiled regressor or ranker: a sum of terms, and a link function."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -14,25 +14,25 @@ from .remaining_bounds import bound_remaining
 from .scorer import SumOfTerms
 from .stored_arrays import Stored
 
-# What a library makes of a regressor's sum when it predicts.
+# Function from the sum to the prediction.
 Link = Literal["identity", "exp", "logistic", "signed square"]
-LINKS: tuple[Link, ...] = get_args(Link)  # a file holds the position
+LINKS: tuple[Link, ...] = get_args(Link)  # a model file has the position
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regressor(ReadsFrames):
-    """A compiled regressor: a number made of a sum of trees or linear terms.
+    """A compiled regressor: a sum of trees or linear terms, and a link function.
 
-    Immutable; safe to share between threads.
+    A regressor is immutable, and threads may share it.
 
     Attributes
     ----------
     scorer
-        Trees or linear terms that give one raw score per row.
+        Trees or linear terms with one raw score.
     link
-        What the library makes of that sum when it predicts.
+        Function from the sum to the prediction, as in the library's `predict`.
     fitted
-        The columns of the original, where its rows may be data frames.
+        Columns that the original was fitted on; None if rows are arrays only.
     """
 
     scorer: SumOfTerms
@@ -56,17 +56,17 @@ class Regressor(ReadsFrames):
 
     @property
     def kind(self) -> str:
-        """Kind of the scorer."""
+        """Kind of the scorer, such as "trees"."""
         return self.scorer.kind
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """(1,) zero: there is nothing to choose from."""
+        """The one class of a regressor: [0]."""
         return np.zeros(1, np.int64)
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
+        """Positions (d,) of the inputs in the full row."""
         return self.scorer.columns
 
     @property
@@ -75,26 +75,29 @@ class Regressor(ReadsFrames):
         return self.scorer.size
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each term adds to the sum for the rows X (N, width): (N, T)."""
+        """Evaluate each term for rows X (N, width): summands of the sums, (N, T)."""
         scores: Floats = self.scorer.base_scores(self.rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
-        """(N,) sums; of trees bit-equal to those of a library that adds in float64."""
+        """Return the sums (N,) before the link function.
+
+        Sums of trees equal those of a library that adds in float64, to the bit.
+        """
         return self.scorer.raw(self.rows(X))[:, 0]
 
     def predict(self, X: Rows) -> Floats:
-        """(N,) what the original's `predict` gives.
+        """Return the predictions (N,) of the original's `predict`.
 
         Raises
         ------
         BadRow
-            If a value lies beyond float64, or the original refuses such a row.
+            If a prediction exceeds float64, or the original refuses the row.
         """
         return _linked(self.decision_function(X), self.link)
 
     def predict_one(self, row: Rows) -> float:
-        """Prediction for one full row (width,)."""
+        """Predict one full row (width,)."""
         margin = self.scorer.margin_one(row)
         if margin is None:
             raw = self.scorer.raw(self.row(row)[None])[:, 0]
@@ -105,38 +108,38 @@ class Regressor(ReadsFrames):
         return float(_linked(raw, self.link)[0])
 
     def predict_scores(self, X: Rows) -> Floats:
-        """Give the values as scores of one class: (N, 1)."""
+        """Return the predictions as scores of one class: (N, 1)."""
         return self.predict(X)[:, None]
 
     def scores(self, row: Rows) -> Floats:
-        """Give the value of one full row: (1,)."""
+        """Return the prediction for one full row: (1,)."""
         return np.array([self.predict_one(row)])
 
     def choose(self, row: Rows) -> int:
-        """Give 0, whatever the row."""
+        """Return 0, the position of the one class."""
         return 0
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """0, and the value of one full row."""
+        """Return 0, and the prediction for one full row."""
         return 0, [self.predict_one(row)]
 
     def within(self, tolerance: float) -> "Regressor":
-        """Leave out trees that cannot move any row's sum by more than `tolerance`.
+        """Leave out trees that together move no row's sum by more than `tolerance`.
 
-        Those that remain are the ones whose leaves lie farthest apart, and the middle
-        of what the others could add is added for them. With tolerance 0 a tree that
-        always gives the same is all that can be missing.
+        The trees whose leaves lie farthest apart are kept. The middle of the range of
+        the other trees' sum is added to the bias. With tolerance 0 only trees that give
+        every row the same value are left out.
 
         Parameters
         ----------
         tolerance
-            At least 0, in units of the sum: before `exp` and the like.
+            At least 0, in units of the sum before the link function.
 
         Raises
         ------
         BadInput
-            If the tolerance is negative or NaN, or terms are linear: those have no
-            bounds.
+            If the tolerance is negative or NaN, or terms are linear: linear terms have
+            no bounds.
         """
         remaining = bound_remaining(*(ends[:, 0] for ends in self.scorer.bounds()))
         used, rest = remaining.enough(tolerance)
@@ -145,23 +148,23 @@ class Regressor(ReadsFrames):
         return self.part(np.sort(remaining.order[:used]), rest)
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Regressor":
-        """Sum only the trees at the positions `which`, in that order, and add `rest`.
+        """Return the sum of the trees at positions `which`, in that order, plus `rest`.
 
         Raises
         ------
         BadInput
-            If `which` is empty, or a position does not exist, or terms are no trees.
+            If `which` is empty, a position does not exist, or terms are no trees.
         """
         return replace(self, scorer=self.scorer.part(which, rest))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_model` makes this regressor again."""
+        """Return the arrays from which `load_model` makes this regressor again."""
         link = np.array([LINKS.index(self.link)], np.int64)
         return {"link": link, **self.scorer.arrays()}
 
 
 def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
-    """Give a loaded scorer its link; BadModel unless they fit together."""
+    """Join a loaded scorer and its stored link; BadModel unless they fit together."""
     link = int(stored.array("link", np.int64, (1,))[0])
     if not 0 <= link < len(LINKS):
         raise stored.fail(f"unknown link {link}")
@@ -173,7 +176,7 @@ def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
 
 
 def _linked(raw: Floats, link: Link) -> Floats:
-    """Make predictions (N,) of sums, as the library; BadRow if one is not finite."""
+    """Turn sums into predictions (N,); BadRow if a prediction is not finite."""
     if link == "identity":
         return raw
     with np.errstate(over="ignore"):

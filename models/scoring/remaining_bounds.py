@@ -1,8 +1,8 @@
-"""What the base models that are left can still add, whatever the row.
+"""Bounds of the sum that base models not yet evaluated can add, whatever the row.
 
-Base model t's score lies in [least[t], most[t]]: a tree's smallest and largest leaf, a
-lattice's vertices. Exits from these bounds are exact: no examples are needed and none
-is answered otherwise, fresh or not.
+The score of base model t lies in [least[t], most[t]]: between the smallest and the
+largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact.
+They need no examples and change no decision.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from .model import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingBounds:
-    """What the base models after each position can still add.
+    """Bounds of the sum of the base models after each position of an order.
 
     Attributes
     ----------
     order : (T,) int64
-        Base models, those whose scores spread widest first.
+        Base models; the scores of the first spread most.
     least, most : (T,) float64
-        Bounds of the sum of the base models after position r, rounding included; both
-        are 0 at the last.
+        Bounds of the sum of the base models after each position, rounding included; 0
+        at the last.
     """
 
     order: NDArray[np.int64]
@@ -36,10 +36,11 @@ class RemainingBounds:
         return f"RemainingBounds({len(self.order)} base models)"
 
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
-        """Give (lower, upper), each (T,): sums beyond which `threshold` stays crossed.
+        """Find the limits (lower, upper) of a schedule, (T,) each, for a threshold.
 
-        As in a schedule: after base model `order[r]` a sum below `lower[r]` ends below
-        the threshold and one above `upper[r]` above it; infinite at the last.
+        If the sum after base model `order[r]` is below `lower[r]`, the whole sum ends
+        below the threshold; if it is above `upper[r]`, above. The last limits are
+        infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
@@ -48,10 +49,12 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Give (base models to evaluate, what to add) for a score within `tolerance`.
+        """Find how many base models give the whole sum within a tolerance >= 0.
 
-        For ranking and regression: the sum of so many base models plus the middle of
-        what remains differs from the whole score by at most `tolerance` >= 0.
+        Returns
+        -------
+        Number of base models, and the constant to add to their sum: the middle of the
+        range of the rest.
         """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
@@ -62,10 +65,13 @@ class RemainingBounds:
 
 
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
-    """Order base models by how far their scores can spread, and bound what remains.
+    """Order base models by the range of their scores, and bound the rest of the sum.
 
-    `least` and `most` are the smallest and the largest score of each, (T,); BadInput
-    unless they are finite, least <= most.
+    Parameters
+    ----------
+    least, most : (T,)
+        Smallest and largest score of each base model; BadInput unless they are finite
+        and least <= most.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
@@ -81,7 +87,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
             "the first at most the second"
         )
     order = np.argsort(least - most, kind="stable")
-    # Sums of T terms in any order are off by less than this.
+    # More than the rounding error of a sum of T terms in any order.
     slack = (
         len(order) * np.finfo(np.float64).eps * np.maximum(-least, most).clip(0).sum()
     )
@@ -91,7 +97,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
 
 
 def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Add up what comes after each position of an order; scores are (T, ...)."""
+    """Sum up the scores (T, ...) after each position of an order."""
     sums: Floats = np.zeros_like(scores)
     sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
     return sums

@@ -1,4 +1,4 @@
-"""The door for rows: whatever comes becomes an array that models read, or an error."""
+"""Rows for models, from arrays, lists or frames; an error if they are not numbers."""
 
 from contextlib import suppress
 from typing import Any
@@ -12,22 +12,23 @@ from .frames import open_frame
 from .model import Rows
 
 FLOATS = "fd"  # dtype characters of float32 and float64
-# NumPy keeps one object for it, and `is` is faster than a comparison; a row with
-# another object of the same meaning takes the longer way.
+# NumPy has one object for this type, and `is` is faster than a comparison. A row whose
+# type is an equal object takes the slower path.
 SINGLE = np.dtype(np.float32)
 DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:
-    """Rows (N, width), float32 or float64; arrays of these types go through untouched.
+    """Make rows (N, width) of float32 or float64.
 
-    Lists of rows, other numbers, and data frames of numbers are taken by their values,
-    frames column by column as they stand; `FittedColumns` knows names and categories.
+    Arrays of these types are returned as they are. Other numbers, lists of rows and
+    frames of numbers are converted. Names of columns are ignored; `FittedColumns` reads
+    frames with names and categories.
 
     Raises
     ------
     BadInput
-        If it is no table of numbers, such as a single row.
+        If X is not a table of numbers, such as a single row.
     """
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
         return X
@@ -41,7 +42,7 @@ def take_rows(X: Any) -> Rows:
 
 
 def is_dense(row: Any, width: int) -> bool:
-    """Is this a row that kernels can read, as wide as needed? They do not look."""
+    """Say whether kernels can read this row, which they do not check themselves."""
     return (
         type(row) is np.ndarray
         and row.dtype is SINGLE
@@ -51,7 +52,7 @@ def is_dense(row: Any, width: int) -> bool:
 
 
 def take_row(row: Any) -> Rows:
-    """One row (width,), float32 or float64; BadInput if it is none."""
+    """Make one row (width,) of float32 or float64; BadInput if it is not one row."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.char in FLOATS:
         return row
     made = as_numbers(row, "a row")
@@ -63,7 +64,7 @@ def take_row(row: Any) -> Rows:
 
 
 def as_numbers(values: Any, what: str) -> NDArray[Any]:
-    """Give an array of float32 or float64; BadInput unless all are real numbers."""
+    """Make an array of float32 or float64; BadInput unless all are real numbers."""
     array = _array(values, what)
     if array.dtype.kind not in "fiub":
         raise BadInput(
@@ -91,14 +92,14 @@ def _array(values: Any, what: str) -> NDArray[Any]:
             error
         )
     if array.dtype == object and hasattr(values, "to_numpy"):
-        # pandas has numbers that may be missing, and are no floats before
+        # pandas' nullable numbers become objects unless asked for floats
         with suppress(TypeError, ValueError):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return array
 
 
 def _kind(values: Any, array: NDArray[Any]) -> str:
-    """Name the type of what came; of a data frame, its first column of no numbers."""
+    """Name the type of the values; of a frame, its first column without numbers."""
     kind, frame = type(values).__name__, open_frame(values)
     for j, name in enumerate(frame.names if frame else ()):
         assert frame is not None

@@ -1,4 +1,4 @@
-"""What gives raw scores: the base of linear sums, naive Bayes, trees and lattices."""
+"""Scorers, which compute raw scores: the base of trees, lattices and linear sums."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ from .stored_arrays import Stored
 
 
 class Scorer(ABC):
-    """Raw scores of full rows, before link function and choice.
+    """The part of a model that computes raw scores, before link function and choice.
 
     Attributes
     ----------
     kind
-        Name under which `load_model` finds it.
+        Name of the class, for `load_model`.
     preparation
-        Takes the d inputs out of the full row.
+        Makes the d inputs from a full row.
     """
 
     __slots__ = ()
@@ -36,12 +36,12 @@ class Scorer(ABC):
 
     @property
     def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
+        """Positions (d,) of the inputs in the full row."""
         return self.preparation.columns
 
     @property
     def width(self) -> int:
-        """Columns that a full row must have."""
+        """Least number of columns of a full row."""
         return self.preparation.width
 
     @property
@@ -51,39 +51,39 @@ class Scorer(ABC):
 
     @abstractmethod
     def raw(self, X: Rows) -> Floats:
-        """Raw scores (N, R) of the full rows X (N, width)."""
+        """Compute the raw scores (N, R) of full rows X (N, width)."""
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and it is to be had faster."""
+        """Return the raw score of one full row; None if R > 1 or no kernel takes it."""
         return None
 
     def raw_one(self, row: Rows) -> Floats:
-        """Raw scores (R,) of one full row, which are those that `raw` gives."""
+        """Compute the raw scores (R,) of one full row, as `raw` does."""
         raw: Floats = self.raw(take_row(row)[None])[0]
         return raw
 
     @abstractmethod
     def reach(self) -> float:
-        """Give what no raw score of a finite float32 row exceeds."""
+        """Return a bound of the absolute raw scores of finite float32 rows."""
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) from where they make a difference."""
+        """Draw prepared inputs (count, d) at which decisions differ."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
 
     @classmethod
     @abstractmethod
     def load(cls, stored: Stored, width: int) -> Self:
-        """Make it of stored arrays; BadModel unless all that kernels rely on holds."""
+        """Read stored arrays; BadModel unless kernels can rely on them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy by the way of a model file.
+        """Pickle and copy through `load`, as a model file.
 
-        So nothing is taken for granted that a file's arrays are checked for, and
-        kernels get addresses of their own. What was not packed is not packed again.
+        So a copy is checked like a file, and its kernels get their own addresses. A
+        scorer that was not packed stays unpacked.
         """
         packed = getattr(self, "packed", self) is not None
         return _remake, (type(self), self.arrays(), self.width, packed)
@@ -97,7 +97,7 @@ def _remake(
 
 
 class BaseModels(Protocol):
-    """T base models, whose scores and bias add up to raw scores."""
+    """T base models. Their scores and a bias add up to raw scores."""
 
     __slots__ = ()
 
@@ -107,25 +107,25 @@ class BaseModels(Protocol):
 
     @property
     def light(self) -> bool:
-        """Whether to look at a sum takes longer than to add a base model's score."""
+        """True if comparing a sum takes longer than adding a base model's score."""
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each base model adds to the raw scores: (N, T, R)."""
+        """Evaluate each base model by itself: summands of the raw scores, (N, T, R)."""
 
     def base_bias(self) -> Floats:
-        """Give what the raw scores start from: (R,)."""
+        """Return the raw scores before the first base model: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and most (T, R) that each adds to a raw score, whatever the row.
+        """Return the least and the most (T, R) that each adds, whatever the row.
 
-        BadInput if there are no bounds.
+        BadInput if the scores are not bounded.
         """
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which columns of full rows each base model reads: (T, width)."""
+        """Mark the columns of full rows that each base model reads: (T, width)."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Pack base models in this order for kernels that stop, where there are any."""
+        """Pack base models in this order for kernels that stop; None if none can."""
 
 
 class SumOfTerms(Scorer, BaseModels):
@@ -135,52 +135,53 @@ class SumOfTerms(Scorer, BaseModels):
 
     @property
     def light(self) -> bool:
-        """Whether to look at a sum takes longer than to add a base model's score."""
+        """True if comparing a sum takes longer than adding a term."""
         return False
 
     @abstractmethod
     def margin(self) -> BaseModels:
-        """Give the same terms with one raw score, the difference of at most two."""
+        """Return the same sum with one raw score: the only one, or the difference."""
 
     def rounds(self) -> tuple[BaseModels, int]:
-        """Give the same terms for classes, and how many make a base model."""
+        """Return the same sum for classes, and the number of terms of a base model."""
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Sum only the base models at the positions `which`, in order, plus `rest`.
+        """Return the sum of the base models `which`, in that order, plus `rest`.
 
-        BadInput if there is none, one does not exist, or the sum cannot be cut.
+        BadInput if `which` is empty, a position does not exist, or terms are no trees.
         """
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
-        """Say whether raw scores are shares of each class, which add up to 1."""
+        """Say whether raw scores are class shares, which add up to 1."""
         return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTerms(NotCopied):
-    """Base models packed for kernels, in an order and for a rule of stopping.
+    """Base models packed for kernels, in one order and for one stopping rule.
 
     Attributes
     ----------
     table
-        What the kernels read.
+        Arrays for the kernels.
     width
-        Columns that a row must have.
+        Least number of columns of a row.
     start : (R,) float64
         Sums before the first base model.
     enter
-        Kernel of one row, of `at`, and of totals (R,) where it writes them; compiled
-        here. It gives the answer, by limits; the code, by margins (see
-        `stopping_rule.py`); of whole sums the raw score, if there is one. None where
-        only many rows have a kernel.
+        Kernel of one row, with the arguments row, `at` and sometimes totals (R,) to
+        write. Limits: returns the answer. Margins: returns the code (see
+        `stopping_rule.py`). Whole sums: returns the raw score. None if only `many`
+        exists. A kernel that is given here is compiled.
     many
-        Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).
+        Kernel of rows (N, width), with the arguments rows, `at`, totals (N, R) to add
+        to, and codes (N,) to write.
     follow_one
-        By limits, kernel of one row and of `at`, compiled here. It gives the row's sum
-        and its code, in which UNDECIDED is a whole sum only where it is near the
-        threshold. Else None.
+        Kernel of one row for limits, with the arguments row and `at`. Returns code and
+        sum; the code is UNDECIDED only if the whole sum is near the threshold. None for
+        other rules. A kernel that is given here is compiled.
     at
         Address of the table.
     """
@@ -199,11 +200,11 @@ class PackedTerms(NotCopied):
             object.__setattr__(self, name, entry(getattr(self, name)))
 
     def takes(self, row: NDArray[Any]) -> bool:
-        """Is this a row that the kernels can read? They do not look themselves."""
+        """Say whether the kernels can read this row, which they do not check."""
         return is_dense(row, self.width)
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
+        """Evaluate checked rows: totals (N, R) and codes (N,) of the stopping rule."""
         totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
         totals[:] = self.start
         self.many(X, self.at, totals, codes)

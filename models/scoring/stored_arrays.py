@@ -1,4 +1,4 @@
-"""Stored arrays: read by name, with type and shape checked before anything is used."""
+"""The arrays of a model file: read by name, with type and shape checked."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ from .model import Floats
 
 
 class Stored:
-    """The arrays of one model file; every look-up checks type and shape.
+    """The arrays of one model file. Every look-up checks type and shape.
 
-    Nothing is copied unless an array is not C-contiguous, so that processes which map
-    the same file share its pages.
+    C-contiguous arrays are not copied, so processes that map the same file share its
+    pages.
     """
 
     def __init__(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -29,7 +29,7 @@ class Stored:
     def array(
         self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
     ) -> NDArray[Any]:
-        """Array `name`, which must have this type and shape (None: any length)."""
+        """Return an array; BadModel unless it has this type and shape (None: any)."""
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
         array = np.asarray(self.arrays[name])
@@ -49,21 +49,21 @@ class Stored:
         return np.ascontiguousarray(array)
 
     def finite(self, name: str, shape: tuple[int | None, ...]) -> Floats:
-        """Float64 array `name` without NaN or infinity."""
+        """Return a float64 array; BadModel if it has NaN or infinity."""
         array: Floats = self.array(name, np.float64, shape)
         if not np.isfinite(array).all():
             raise self.fail(f"array {name!r} holds NaN or infinity")
         return array
 
     def columns(self, width: int) -> NDArray[np.int32]:
-        """Positions in the full row of a model's inputs, each below `width`."""
+        """Return the positions of a model's inputs in the full row, below `width`."""
         columns: NDArray[np.int32] = self.array("columns", np.int32, (None,))
         if columns.size and not (columns.min() >= 0 and columns.max() < width):
             raise self.fail(f"a column lies outside the row of {width} columns")
         return columns
 
     def classes(self) -> NDArray[Any]:
-        """Class labels: at least one, ascending, each once."""
+        """Return the class labels: at least one, ascending, each once."""
         if "classes" not in self.arrays:
             raise self.fail("array 'classes' is missing")
         classes = np.asarray(self.arrays["classes"])
