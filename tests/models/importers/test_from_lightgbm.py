@@ -190,9 +190,7 @@ LIGHTGBM_TEXT = lgbm().fit(*bundled("breast_cancer")).booster_.model_to_string()
 def test_damaged_lightgbm_text_is_refused(old: str, new: str, message: str) -> None:
     assert old in LIGHTGBM_TEXT
     with pytest.raises(BadModel, match=message):
-        read_lightgbm(
-            LIGHTGBM_TEXT.replace(old, new, 1), objectives=CLASSIFICATIONS
-        )
+        read_lightgbm(LIGHTGBM_TEXT.replace(old, new, 1), objectives=CLASSIFICATIONS)
 
 
 @pytest.mark.parametrize("field", ["leaf_value", "threshold"])
