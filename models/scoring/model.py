@@ -50,7 +50,7 @@ class Model(Protocol):
         """Return the class scores (N, K) of rows X (N, width)."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Return the estimator's `predict` of rows X (N,): labels, or float64 values."""
+        """Return the estimator's `predict` of rows X (N,): labels or numbers."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays from which `load_model` makes this model again."""
