@@ -1,9 +1,7 @@
-"""The client for programs with an event loop, over connections of whatever kind.
+"""The client for programs with an event loop: other tasks run while it waits.
 
-Answers to a batch come while its items are still being sent. Usual HTTP libraries send
-all of a request before they read any of the response, and would wait for the server
-while it waits for them; so this speaks HTTP/1.1 itself, with the parser that the server
-has. `Client` is the same over connections that block.
+Requests, retries and batches are written here once. `Client` runs the same code over
+connections that block.
 """
 
 import asyncio
@@ -17,45 +15,32 @@ from collections.abc import (
     Iterable,
     Sized,
 )
-from typing import Protocol, Self
-
-from polydom.features.errors import BadInput
+from typing import Self
 
 from ..schema.wire import Answer
-from .items import AnyItem, packer_of
+from .encode_item import AnyItem
 from .messages import (
     AHEAD_BYTES,
     GRACE_S,
+    PAUSE_S,
     READ_BYTES,
     Address,
-    BatchExchange,
+    BatchStream,
     FromBatch,
     HttpResponse,
     NoAnswer,
-    patience_s,
+    broken,
+    no_answer,
     read_answer,
-    refuse_budget,
+    silent,
+    wait_s,
 )
-
-PAUSE_S = 0.05
-
-
-class _Connection(Protocol):
-    async def send(self, data: bytes, end_s: float) -> None: ...
-
-    async def receive(self, end_s: float) -> bytes: ...
-
-    def exchange(
-        self, chunks: AsyncIterator[bytes], silence_s: float
-    ) -> AsyncGenerator[bytes, None]: ...
-
-    async def close(self) -> None: ...
 
 
 class AsyncClient:
-    """Asks a server; its connections are kept open between requests.
+    """Asks a server for answers; keeps its connections open between requests.
 
-    Parameters, terms, errors and how long is waited are those of `Client`.
+    Parameters and errors are those of `Client`.
     """
 
     def __init__(
@@ -67,7 +52,7 @@ class AsyncClient:
     ) -> None:
         self._address = Address(url, token)
         self._grace_s = grace_s
-        self._idle: list[_Connection] = []
+        self._idle: list[StreamConnection] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -106,8 +91,6 @@ class AsyncClient:
         exact: bool = False,
     ) -> Answer:
         """Classify one item; as `Client.predict`."""
-        refuse_budget("budget_ms", budget_ms)
-        refuse_budget("budget", budget)
         request = self._address.predict(
             item,
             budget_ms=budget_ms,
@@ -115,9 +98,9 @@ class AsyncClient:
             model=model,
             on_infeasible=on_infeasible,
             min_quality=min_quality,
-            exact="true" if exact else None,
+            exact=exact,
         )
-        timeout_s = patience_s(budget_ms, self._grace_s)
+        timeout_s = wait_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))
 
     async def predict_batch(
@@ -136,40 +119,25 @@ class AsyncClient:
         """Classify many items under one budget; as `Client.predict_batch`."""
         if count is None and isinstance(items, Sized):
             count = len(items)
-        if total_budget_ms is None and total_budget is None:
-            raise BadInput("say with total_budget_ms what all items may take together")
-        refuse_budget("total_budget_ms", total_budget_ms)
-        refuse_budget("total_budget", total_budget)
-        terms = {
-            "budget_ms": total_budget_ms,
-            "budget": total_budget,
-            "count": count,
-            "model": model,
-            "on_bad_item": on_bad_item,
-            "label": label,
-            "top": top,
-            "exact": "true" if exact else None,
-        }
-        rest = _async(items)
-        first = await anext(rest, None)
-        kind, pack = packer_of("" if first is None else first)
-
-        async def pieces() -> AsyncIterator[bytes]:
-            if first is not None:
-                yield pack(first)
-            async for item in rest:
-                yield pack(item)
-
-        silence_s = patience_s(total_budget_ms, self._grace_s)
-        batch = BatchExchange(self._address, terms, kind)
-        end_s = time.monotonic() + silence_s
-        connection = await self._connect(silence_s, end_s)
+        batch = BatchStream(
+            self._address,
+            # items that may take long to come go out one by one
+            1 if isinstance(items, AsyncIterable) else AHEAD_BYTES,
+            total_budget_ms=total_budget_ms,
+            total_budget=total_budget,
+            count=count,
+            model=model,
+            on_bad_item=on_bad_item,
+            label=label,
+            top=top,
+            exact=exact,
+        )
+        silence_s = wait_s(total_budget_ms, self._grace_s)
+        connection = await self._connect(silence_s, time.monotonic() + silence_s)
         try:
-            # items that may be long in coming go out one by one
-            ahead = 1 if isinstance(items, AsyncIterable) else AHEAD_BYTES
-            exchange = connection.exchange(batch.chunks(pieces(), ahead), silence_s)
-            async with contextlib.aclosing(exchange):
-                async for data in exchange:
+            received = connection.send_and_receive(_chunks(batch, items), silence_s)
+            async with contextlib.aclosing(received):
+                async for data in received:
                     for entry in batch.feed(data):
                         yield entry
                     if batch.complete:
@@ -193,9 +161,8 @@ class AsyncClient:
                     response.feed(await connection.receive(end_s))
             except (OSError, NoAnswer) as error:
                 await connection.close()
-                late = isinstance(error, TimeoutError)
-                if fresh or response.touched or late:
-                    raise _no_answer(error, timeout_s) from error
+                if fresh or response.touched or isinstance(error, TimeoutError):
+                    raise no_answer(error, timeout_s) from error
             except BaseException:
                 await connection.close()
                 raise
@@ -206,31 +173,45 @@ class AsyncClient:
                     await connection.close()
                 return response.status, response.take()
 
-    async def _connect(self, timeout_s: float, end_s: float) -> _Connection:
+    async def _connect(self, timeout_s: float, end_s: float) -> "StreamConnection":
         try:
             return await self._open(end_s)
         except TimeoutError as error:
-            raise _no_answer(error, timeout_s) from error
+            raise no_answer(error, timeout_s) from error
         except OSError as error:
             raise NoAnswer(f"the server cannot be reached: {error}") from error
 
-    async def _open(self, end_s: float) -> _Connection:
+    async def _open(self, end_s: float) -> "StreamConnection":
         address = self._address
         async with asyncio.timeout(end_s - time.monotonic()):
-            return StreamConnection(
-                *await asyncio.open_connection(
-                    address.host, address.port, ssl=address.tls
-                )
+            streams = await asyncio.open_connection(
+                address.host, address.port, ssl=address.tls
             )
+        return StreamConnection(*streams)
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-class StreamConnection:
-    """A connection during whose waits others have their turn.
+async def _chunks(
+    batch: BatchStream, items: Iterable[AnyItem] | AsyncIterable[AnyItem]
+) -> AsyncIterator[bytes]:
+    """Yield the request of a batch, chunk by chunk."""
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            if chunk := batch.add(item):
+                yield chunk
+    else:
+        for item in items:
+            if chunk := batch.add(item):
+                yield chunk
+    yield batch.end()
 
-    What takes longer than until `end_s` of the monotonic clock raises TimeoutError.
+
+class StreamConnection:
+    """A connection over asyncio's streams.
+
+    A call that takes until `end_s` on the monotonic clock raises TimeoutError.
     """
 
     def __init__(
@@ -240,30 +221,30 @@ class StreamConnection:
         self._writer = writer
 
     async def send(self, data: bytes, end_s: float) -> None:
-        """Send all."""
+        """Send all bytes."""
         async with asyncio.timeout(end_s - time.monotonic()):
             self._writer.write(data)
             await self._writer.drain()
 
     async def receive(self, end_s: float) -> bytes:
-        """Return what comes, b"" at the end."""
+        """Return the next bytes, b"" at the end."""
         async with asyncio.timeout(end_s - time.monotonic()):
             return await self._reader.read(READ_BYTES)
 
-    async def exchange(
+    async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks, and give what comes meanwhile, b"" at the end.
+        """Send chunks, and yield received bytes whenever any come, b"" at the end.
 
-        What the chunks raise goes through.
+        Exceptions of the chunks go through.
 
         Raises
         ------
         NoAnswer
-            If the connection breaks, or nothing could be sent or received for
-            `silence_s` seconds, in which no chunk was waited for.
+            If the connection breaks, or nothing can be sent or received for `silence_s`
+            seconds; waiting for a chunk does not count.
         """
-        moved_s = math.inf  # when there was something to send
+        moved_s = math.inf  # when a chunk was last handed over; infinite between chunks
 
         async def send() -> None:
             nonlocal moved_s
@@ -275,11 +256,11 @@ class StreamConnection:
                         await self._writer.drain()
                         await asyncio.sleep(0)  # answers are read in between
                     except OSError:
-                        return  # the server reads no more; what it sent says why
+                        return  # the server reads no more; its response says why
                     moved_s = math.inf
                 moved_s = time.monotonic()
             except BaseException:
-                self._writer.transport.abort()  # nobody need wait for an answer
+                self._writer.transport.abort()  # else the reader waits for nothing
                 raise
 
         sending = asyncio.create_task(send())
@@ -303,34 +284,7 @@ class StreamConnection:
             await asyncio.gather(sending, return_exceptions=True)
 
     async def close(self) -> None:
-        """Close it at once."""
+        """Close the connection without waiting for the server."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-
-
-def silent(silence_s: float) -> NoAnswer:
-    """Make the error for a server that neither reads nor sends."""
-    return NoAnswer(f"nothing came from the server for {silence_s:g} s")
-
-
-def broken(error: OSError) -> NoAnswer:
-    """Make the error for a connection that broke."""
-    return NoAnswer(f"the connection broke: {error}")
-
-
-def _no_answer(error: OSError | NoAnswer, timeout_s: float) -> NoAnswer:
-    if isinstance(error, TimeoutError):
-        return NoAnswer(f"no answer came within {timeout_s:g} s")
-    return broken(error) if isinstance(error, OSError) else error
-
-
-async def _async(
-    items: Iterable[AnyItem] | AsyncIterable[AnyItem],
-) -> AsyncIterator[AnyItem]:
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-    else:
-        for item in items:
-            yield item

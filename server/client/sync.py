@@ -1,7 +1,7 @@
-"""The client for programs without an event loop.
+"""The client for programs without an event loop: connections block the thread.
 
-It is `AsyncClient` over connections that block: nothing that it does ever waits for a
-loop, so that all of it can be run at once, by whatever thread asks.
+`Client` runs the coroutines of `AsyncClient` over connections that block. Such a
+coroutine never waits for an event loop, so one step runs it to its end.
 """
 
 import selectors
@@ -12,30 +12,29 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from typing import Self, TypeVar
 
 from ..schema.wire import Answer
-from .aio import AsyncClient, broken, silent
-from .items import AnyItem
-from .messages import GRACE_S, READ_BYTES, FromBatch
+from .aio import AsyncClient, StreamConnection
+from .encode_item import AnyItem
+from .messages import GRACE_S, READ_BYTES, FromBatch, broken, silent
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")
 
 
 class Client:
-    """Asks a server; its connections are kept open between requests.
+    """Asks a server for answers; keeps its connections open between requests.
 
-    Threads may share one.
+    Threads may share a client.
 
     Parameters
     ----------
     url
-        Such as `http://127.0.0.1:8000`.
+        Address of the server, such as `http://127.0.0.1:8000`.
     token
-        Where the server asks for one.
+        Bearer token; None if the server needs none.
     grace_s
-        How many seconds longer than its budget an answer is waited for, from the call
-        until all of it is there; without a budget, than a second. A batch, whose items
-        may be long in coming, is waited for until nothing could be sent or received for
-        so long.
+        Seconds that the client waits for a whole answer beyond its budget, from the
+        call on; a request without a budget counts as one second. For a batch: seconds
+        beyond the total in which neither side sent anything.
 
     Examples
     --------
@@ -71,7 +70,7 @@ class Client:
         Raises
         ------
         NoAnswer
-            If they are not within `timeout_s` seconds.
+            If the server is not ready within `timeout_s` seconds.
         """
         _run(self._client.wait_ready(timeout_s))
 
@@ -91,17 +90,18 @@ class Client:
         Parameters
         ----------
         item
-            An image's or text's bytes, a text, a mapping of columns, or the path of a
-            file with one of them (`.json` for columns).
+            Bytes of an image or text, a text, a mapping of columns, or the path of a
+            file with one of these (`.json` for columns).
         budget_ms, budget, model, on_infeasible, min_quality, exact
             As in docs/reference/http.md.
 
         Raises
         ------
         PolydomError
-            What the server raised, of the same class.
+            The server's error, of the class that the server raised.
         NoAnswer
-            If it cannot be reached, or gives none by `grace_s` after the budget.
+            If the server cannot be reached, or does not answer within the budget and
+            `grace_s`.
         """
         return _run(
             self._client.predict(
@@ -130,18 +130,18 @@ class Client:
     ) -> Iterator[FromBatch]:
         """Classify many items under one budget.
 
-        Items are taken from the iterable no faster than the server reads them, and
-        answers are given as they come: it may be of any length.
+        The client takes items from the iterable no faster than the server reads them,
+        and yields answers as they come, so a batch can be of any length.
 
         Parameters
         ----------
         items
-            All of one kind, as for `predict`.
+            Items of one kind, as for `predict`.
         total_budget_ms, total_budget
-            For all of them together; time runs from the call on.
+            Budget of all items together; time runs from the call on.
         count
-            How many there are; if not given, `len(items)` where there is such. The
-            server gives out the budget better where it knows.
+            Number of items; by default `len(items)` if the items have a length. With
+            the count the server divides the budget better.
         model, on_bad_item, label, top, exact
             As in docs/reference/http.md.
 
@@ -190,26 +190,29 @@ class _BlockingClient(AsyncClient):
         time.sleep(seconds)
 
 
-class SocketConnection:
-    """A connection whose thread waits; else as `StreamConnection`."""
+class SocketConnection(StreamConnection):
+    """A connection whose calls block the thread.
+
+    A call that takes until `end_s` on the monotonic clock raises TimeoutError.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
 
     async def send(self, data: bytes, end_s: float) -> None:
-        """Send all."""
+        """Send all bytes."""
         self._socket.settimeout(_left_s(end_s))
         self._socket.sendall(data)
 
     async def receive(self, end_s: float) -> bytes:
-        """Return what comes, b"" at the end."""
+        """Return the next bytes, b"" at the end."""
         self._socket.settimeout(_left_s(end_s))
         return self._socket.recv(READ_BYTES)
 
-    async def exchange(
+    async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks or give what comes, whatever is possible first."""
+        """Send chunks and yield received bytes; as `StreamConnection`."""
         self._socket.setblocking(False)
         unsent, ended = memoryview(b""), False
         with selectors.DefaultSelector() as selector:
@@ -222,7 +225,7 @@ class SocketConnection:
                 selector.modify(self._socket, wanted)
                 if not selector.select(silence_s):
                     raise silent(silence_s)
-                data = self._receive()
+                data = self._receive_some()
                 if data is not None:
                     yield data
                 try:
@@ -230,14 +233,14 @@ class SocketConnection:
                     unsent = unsent[sent:]
                 except _WOULD_BLOCK:
                     pass
-                except OSError:  # the server reads no more; what it sent says why
+                except OSError:  # the server reads no more; its response says why
                     unsent, ended = memoryview(b""), True
 
-    def _receive(self) -> bytes | None:
-        """Return what is there, b"" at the end, None where nothing is."""
+    def _receive_some(self) -> bytes | None:
+        """Return the bytes that have come, b"" at the end; None if there are none."""
         try:
             data = self._socket.recv(READ_BYTES)
-            # decrypted already, so that no selector tells of it
+            # decrypted bytes wait inside the socket, where no selector sees them
             while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
                 data += self._socket.recv(READ_BYTES)
         except _WOULD_BLOCK:
@@ -247,7 +250,7 @@ class SocketConnection:
         return data
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._socket.close()
 
 
@@ -256,7 +259,7 @@ def _left_s(end_s: float) -> float:
 
 
 def _run(steps: Awaitable[T]) -> T:
-    """Run to its end what waits for no event loop."""
+    """Run a coroutine that never waits for an event loop."""
     try:
         next(steps.__await__())
     except StopIteration as done:

@@ -125,10 +125,10 @@ def test_waiting_for_the_callers_own_items_is_no_silence() -> None:
             connection = StreamConnection(
                 *await asyncio.open_connection("127.0.0.1", port)
             )
-            exchange = connection.exchange(chunks(), silence_s=1.0)
-            assert await anext(exchange) == b"x"
+            received = connection.send_and_receive(chunks(), silence_s=1.0)
+            assert await anext(received) == b"x"
             with pytest.raises(NoAnswer, match="nothing came from the server for 1 s"):
-                await anext(exchange)
+                await anext(received)
             await connection.close()
 
     asyncio.run(run())

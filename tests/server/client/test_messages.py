@@ -1,8 +1,8 @@
 """What the clients write and read, as bytes."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import msgpack
 import pytest
@@ -14,7 +14,7 @@ from polydom.server.client.messages import (
     AHEAD_BYTES,
     LAST_CHUNK,
     Address,
-    BatchExchange,
+    BatchStream,
     FromBatch,
     HttpResponse,
     NoAnswer,
@@ -25,6 +25,7 @@ from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
 from polydom.server.schema.wire import Entry, ErrorEntry, Totals
 
 ADDRESS = Address("http://x:1", None)
+TERMS: dict[str, Any] = {"total_budget_ms": 5.0, "total_budget": None, "exact": False}
 TOTALS = {
     "items": 0,
     "errors": 0,
@@ -123,8 +124,8 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
     plain = (answer, error, totals)
     lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in plain)
     packed = b"".join(msgpack.packb(entry) for entry in plain)
-    for kind, data in (("application/jsonl", lines), ("application/msgpack", packed)):
-        found = [*BatchExchange(ADDRESS, {}, kind).feed(reply("200 OK", data))]
+    for first, data in (("x", lines), (b"x", packed)):
+        found = [*answering(first).feed(reply("200 OK", data))]
         assert [type(entry) for entry in found] == [Entry, ErrorEntry, Totals]
         # fields of the other unit of costs are not there, and are not shown
         assert [repr(entry) for entry in found] == [
@@ -137,6 +138,13 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
         ]
 
 
+def answering(first: str | bytes = "x") -> BatchStream:
+    """A batch whose first item is sent."""
+    batch = BatchStream(ADDRESS, AHEAD_BYTES, **TERMS)
+    batch.add(first)
+    return batch
+
+
 def reply(status: str, body: bytes) -> bytes:
     head = f"HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n"
     return head.encode() + chunk_of(body) + LAST_CHUNK
@@ -146,7 +154,7 @@ def reply(status: str, body: bytes) -> bytes:
 def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
     data = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
     places = sorted({*at, len(data)})
-    answer, begin = BatchExchange(ADDRESS, {}, "application/jsonl"), 0
+    answer, begin = answering(), 0
     answer._sent = True
     found: list[FromBatch] = []
     for place in places:
@@ -168,33 +176,33 @@ def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
 
 def test_a_batch_that_is_refused_raises_what_the_server_did() -> None:
     failure = {"error": "no budget", "code": "bad_input"}
-    answer = BatchExchange(ADDRESS, {}, "application/jsonl")
+    answer = answering()
     body = json.dumps(failure).encode()
     assert [*answer.feed(reply("400 Bad Request", body))] == []
     with pytest.raises(BadInput, match="no budget"):
         answer.check()
     with pytest.raises(NoAnswer, match="closed before"):
-        next(BatchExchange(ADDRESS, {}, "application/jsonl").feed(b""))
+        next(answering().feed(b""))
 
 
-def written(pieces: Iterable[bytes], ahead: int = AHEAD_BYTES) -> list[bytes]:
-    """All chunks of a batch with these items."""
-
-    async def run() -> list[bytes]:
-        async def given() -> AsyncIterator[bytes]:
-            for piece in pieces:
-                yield piece
-
-        chunks = BatchExchange(ADDRESS, {"count": 2}, "application/jsonl").chunks
-        return [chunk async for chunk in chunks(given(), ahead)]
-
-    return asyncio.run(run())
+def written(items: Iterable[str], ahead: int = AHEAD_BYTES) -> list[bytes]:
+    """All that is sent of a batch with these texts."""
+    batch = BatchStream(ADDRESS, ahead, **TERMS | {"count": 2})
+    added = [chunk for item in items if (chunk := batch.add(item))]
+    return [*added, batch.end()]
 
 
-def test_pieces_may_be_sent_one_by_one() -> None:
-    head, *chunks = written([b"a\n", b"b\n"], ahead=1)
-    assert head.startswith(b"POST /v1/batch?count=2 HTTP/1.1\r\n")
-    assert chunks == [b"2\r\na\n\r\n", b"2\r\nb\n\r\n", LAST_CHUNK]
+def test_items_may_be_sent_one_by_one() -> None:
+    first, *others = written(["a", "b"], ahead=1)
+    head, _, chunk = first.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v1/batch?budget_ms=5.0&count=2 HTTP/1.1\r\n")
+    assert chunk == chunk_of(b'{"text":"a"}\n')
+    assert others == [chunk_of(b'{"text":"b"}\n'), LAST_CHUNK]
+
+
+def test_a_batch_of_no_items_is_a_request_too() -> None:
+    (whole,) = written([])
+    assert whole.endswith(b"\r\n\r\n" + LAST_CHUNK)
 
 
 @pytest.mark.parametrize("sent_all", [False, True])
@@ -202,7 +210,7 @@ def test_a_batch_whose_items_are_read_no_more_ends_with_its_totals(
     sent_all: bool,
 ) -> None:
     totals = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
-    batch = BatchExchange(ADDRESS, {}, "application/jsonl")
+    batch = answering()
     batch._sent = sent_all
     assert [*batch.feed(totals[: -len(LAST_CHUNK)])]
     assert batch.complete == (not sent_all)
@@ -210,12 +218,18 @@ def test_a_batch_whose_items_are_read_no_more_ends_with_its_totals(
     assert batch.complete
 
 
-@given(st.lists(st.integers(1, AHEAD_BYTES), max_size=8))
-def test_pieces_are_sent_together_as_far_as_they_are_small(sizes: list[int]) -> None:
-    head, *chunks, last = written(b"x" * size for size in sizes)
-    assert b"transfer-encoding: chunked\r\n" in head
-    assert last == LAST_CHUNK
-    whole = b"".join(chunk.split(b"\r\n", 1)[1][:-2] for chunk in chunks)
-    assert len(whole) == sum(sizes)
-    assert all(len(chunk) >= AHEAD_BYTES for chunk in chunks[:-1])
-    assert all(len(chunk) < 2 * AHEAD_BYTES + 16 for chunk in chunks)
+@given(st.lists(st.integers(1, AHEAD_BYTES), min_size=1, max_size=8))
+def test_small_items_are_sent_together(sizes: list[int]) -> None:
+    sent = written("x" * size for size in sizes)
+    head, _, rest = b"".join(sent).partition(b"\r\n\r\n")
+    assert b"transfer-encoding: chunked" in head
+    assert sent[-1].endswith(LAST_CHUNK)
+    texts, chunks = b"", []
+    while rest != LAST_CHUNK:
+        count, _, rest = rest.partition(b"\r\n")
+        chunks.append(int(count, 16))
+        texts += rest[: chunks[-1]]
+        rest = rest[chunks[-1] + 2 :]
+    assert [len(json.loads(line)["text"]) for line in texts.splitlines()] == sizes
+    assert all(size >= AHEAD_BYTES for size in chunks[:-1])
+    assert all(size < 2 * AHEAD_BYTES + 16 for size in chunks)

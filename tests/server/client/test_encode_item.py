@@ -14,7 +14,7 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import record_item
-from polydom.server.client.items import body_of, packer_of
+from polydom.server.client.encode_item import body_of, packer_of
 
 
 def test_items_become_bodies_and_pieces_of_a_batch(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Items as a program has them, written down for the wire."""
+"""A caller's item, encoded for the wire."""
 
 import json
 import math
@@ -17,20 +17,20 @@ from ..schema.wire import MSGPACK
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 _BYTES = (bytes, bytearray, memoryview)
-# What pandas has where nothing is.
+# Types of pandas' missing values.
 _NOTHING = ("NAType", "NaTType")
 _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Write one item down as a body, with its content type.
+    """Encode an item as the body of a request; return body and content type.
 
     Raises
     ------
     BadInput
-        If it is no item.
+        If the item is of another type.
     BadItem
-        If a text or a record holds what cannot be sent.
+        If a text or a record has a value that cannot be sent.
     """
     if isinstance(item, Path):
         data = item.read_bytes()
@@ -39,18 +39,19 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
         return data, "application/octet-stream"
     if isinstance(item, str) and not item.lstrip().startswith("{"):
         return _written(str.encode, item), "text/plain"
-    fields = _fields(item)  # as plain text, what looks like a request is refused
+    # the server refuses plain text that looks like a request, so that goes as JSON
+    fields = _fields(item)
     if "image_base64" not in fields:
         return _written(_encode, fields), JSON
     return fields["image_base64"], "application/octet-stream"
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
-    """Choose how a batch goes over the wire, by its first item.
+    """Choose the encoding of a batch by its first item.
 
-    That is a content type, and a function that writes one item; it raises as `body_of`.
-    Images go as msgpack, which spares the third that base64 adds; texts and records as
-    JSON Lines.
+    Returns a content type and a function that encodes one item, with the errors of
+    `body_of`. Images go as msgpack, as base64 would add a third; texts and records go
+    as JSON Lines.
     """
     if isinstance(first, (*_BYTES, Path)):
         return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))
@@ -84,9 +85,9 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Make a value that goes over the wire of one that NumPy or pandas has.
+    """Convert a value of NumPy or pandas for the wire, without importing either.
 
-    Neither need be there. What no column holds raises BadItem.
+    BadItem if no column can hold such a value.
     """
     if type(value).__name__ in _NOTHING:
         return None
