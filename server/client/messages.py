@@ -240,8 +240,8 @@ class BatchStream:
     def complete(self) -> bool:
         """True once the whole response has come.
 
-        If the server stops reading, `Totals` end the response: HTTP's own end comes only
-        after the end of the request.
+        If the server stops reading, `Totals` end the response, as HTTP's own end comes
+        only after the end of the request.
         """
         return self._response.complete or (self._summed_up and not self._sent)
 
