@@ -106,7 +106,7 @@ def ours(
     """
     for method, rows in (("polydom", more), ("polydom, no copies", scores)):
         order, stopping = stopping_for(rows, threshold)
-        prices = [stopping.prices(1)[0], *(rows.shape[1] * np.array(effort.prices))]
+        prices = [stopping.penalties(1)[0], *(rows.shape[1] * np.array(effort.prices))]
         tried = [stopping.cuts(price) for price in prices]
         outcomes = [stopping.outcome(cuts) for cuts in tried]
         for alpha in effort.alphas:

@@ -1,4 +1,4 @@
-"""The rows still undecided and the base models unused, while an order is built."""
+"""Active examples and unused base models, while an order is built."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,21 +15,21 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 class ActiveExamples:
-    """ActiveExamples rows with their running sums, and unused base models.
+    """Active rows with their running sums, and unused base models.
 
-    The caller's scores are read in place until at most half of the rows are left, which
-    are then copied: more than half a score matrix is never held.
+    Scores are read in place until at most half of the rows are active. Then the scores
+    of these rows are copied, so copies never exceed half of the score matrix.
 
     Attributes
     ----------
     models : (L,) int64
         Unused base models.
     sums : (n,) float64
-        Running sums of the undecided rows, those of positive ones first.
+        Running sums of the active rows. Rows with a positive full decision come first.
     final : (n,) float64
-        Their sums of all base models.
+        Whole sums of the active rows.
     positives : int
-        How many of the undecided rows are positive by the full decision.
+        Number of active rows with a positive full decision.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
@@ -42,32 +42,32 @@ class ActiveExamples:
         self.final = whole_sums(scores)[self.rows]
 
     def __len__(self) -> int:
-        """Count the undecided rows."""
+        """Count the active rows."""
         return len(self.rows)
 
     @property
     def positive(self) -> NDArray[np.bool_]:
-        """Full decision of each undecided row, (n,)."""
+        """Full decision of each active row, (n,)."""
         return np.arange(len(self.rows)) < self.positives
 
     def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
-        """Rows, sums now and sums in the end of at most `most`, evenly spread."""
+        """Return rows, running sums and whole sums of at most `most` rows, spread."""
         places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
         return self.rows[places], self.sums[places], self.final[places]
 
     def take(self, place: int) -> int:
-        """Add the base model at `place` in `models` to the sums; return its number."""
+        """Add base model `models[place]` to the running sums, and return its number."""
         self.sums = self.sums + self.scores[self.rows, self.columns[place]]
         model = int(self.models[place])
         self.models = np.delete(self.models, place)
         self.columns = np.delete(self.columns, place)
         return model
 
-    def keep(self, stays: NDArray[np.bool_]) -> None:
-        """Drop the rows not in `stays` (n,)."""
-        self.positives = int(stays[: self.positives].sum())
-        self.rows, self.sums = self.rows[stays], self.sums[stays]
-        self.final = self.final[stays]
+    def keep(self, active: NDArray[np.bool_]) -> None:
+        """Keep the rows marked in `active` (n,)."""
+        self.positives = int(active[: self.positives].sum())
+        self.rows, self.sums = self.rows[active], self.sums[active]
+        self.final = self.final[active]
         if 2 * len(self.rows) <= len(self.scores):
             self.scores = self.scores[np.ix_(self.rows, self.columns)]
             self.rows = np.arange(len(self.rows))
@@ -77,7 +77,10 @@ class ActiveExamples:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Run `scan`, which releases the interpreter's lock, on shares of (L,) columns."""
+    """Run `scan` on shares of the (L,) columns, each share in a thread of its own.
+
+    `scan` must release the interpreter's lock.
+    """
     if threads == 1:
         return scan(columns)
     shares = np.array_split(columns, threads)

@@ -1,4 +1,8 @@
-"""QWYC's two algorithms: thresholds for a given order, and the joint greedy."""
+"""QWYC's algorithms as published: 1, order and thresholds; 2, thresholds of an order.
+
+Rows are the paper's examples. A row is active until a threshold stops it. An error is
+a stop with another decision than the whole ensemble's.
+"""
 
 import math
 from collections.abc import Iterator
@@ -18,22 +22,22 @@ Rows = NDArray[np.int64]
 
 
 def changes_allowed(alpha: float, rows: int) -> int:
-    """Count the changed decisions that `alpha` allows among so many rows."""
+    """Return how many of `rows` decisions may change under `alpha`."""
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
 class Algorithm2:
-    """Thresholds along one order by QWYC's Algorithm 2.
+    """QWYC, Algorithm 2: thresholds for a fixed order.
 
-    Each position in turn stops as many of the rows still undecided as the errors still
-    allowed permit: low, and with `both` also high.
+    Each position in turn stops as many active rows as the errors left over allow: low,
+    and with `both` also high.
     """
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
         self.sums, self.both = sums, both
 
     def within(self, alpha: float) -> Thresholds:
-        """Thresholds of the algorithm for `alpha`."""
+        """Return the thresholds for `alpha`."""
         walk = self.sums.walk()
         allowed = changes_allowed(alpha, len(walk.rows))
         lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
@@ -47,7 +51,7 @@ class Algorithm2:
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Thresholds for growing shares of changed decisions, for calibration."""
+        """Yield thresholds for growing shares of changed decisions, for calibration."""
         yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
@@ -56,7 +60,7 @@ class Algorithm2:
 def stop_most(
     sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """Thresholds that stop most of the rows with at most `allowed` errors."""
+    """Return the thresholds that stop most rows with at most `allowed` errors."""
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
     cuts = most_stops(values, positive[ascending], allowed, both)
@@ -68,8 +72,8 @@ def most_stops(
 ) -> tuple[int, int]:
     """Find the cuts (a, b) that stop most values with at most `allowed` errors.
 
-    One step of QWYC's Algorithm 2. Of equally good cuts those with the fewest errors
-    are taken, then the smallest a.
+    This is one step of Algorithm 2. Of equally good cuts the function takes the ones
+    with the fewest errors, then the ones with the smallest a.
     """
     n = len(values)
     valid = parted(values)
@@ -77,7 +81,7 @@ def most_stops(
     wrong_high = np.concatenate([np.cumsum(~positive[::-1])[::-1], [0]])
     lows = np.flatnonzero(valid & (wrong_low <= allowed))
     highs = np.flatnonzero(valid) if both else np.array([n])
-    # wrong_high falls with the cut: the first cut cheap enough stops the most.
+    # wrong_high falls along the cuts: the first cut with few enough errors stops most.
     left = allowed - wrong_low[lows]
     first = len(highs) - np.searchsorted(wrong_high[highs][::-1], left, side="right")
     b = np.maximum(highs[first], lows)
@@ -89,7 +93,7 @@ def most_stops(
 def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
-    """Find which rows go on, and how many of the others stop on the wrong side."""
+    """Return which rows stay active, and how many of the others stop wrongly."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -104,13 +108,12 @@ def algorithm_1(
     both: bool = True,
     threads: int = 1,
 ) -> tuple[Rows, Floats, Floats]:
-    """Choose order and thresholds together: order, lower and upper, (T,) each.
+    """QWYC, Algorithm 1 (QWYC*): order, lower and upper thresholds together, (T,) each.
 
-    QWYC, Algorithm 1 (QWYC*): at each position the base model k with the smallest
-    J = c_k * undecided / newly stopped, the first of equals; a model that stops
-    nothing has J infinite. Once every row is decided the rest keep their own order
-    and stop nothing. c_k includes the features that no base model before k has read,
-    which the paper leaves out.
+    Each position takes the base model k with the smallest J = c_k * active rows / newly
+    stopped rows; of equals the first. J of a model that stops nothing is infinite. Once
+    every row has stopped, the remaining models keep their own order and stop nothing.
+    Unlike in the paper, c_k includes the features that no base model before k has read.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)
@@ -133,7 +136,7 @@ def algorithm_1(
 
 
 def stops_each(left: ActiveExamples, allowed: int, both: bool, threads: int) -> Rows:
-    """Count the rows that each unused base model could stop next."""
+    """Count the rows that each unused base model could stop at the next position."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)

@@ -1,4 +1,7 @@
-"""Costs of base models that share features: the second use of a feature is free."""
+"""Costs of base models that share features: the second use of a feature is free.
+
+`cut_stages` cuts a schedule into stages: features to compute, then base models.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +24,11 @@ class ModelCosts:
     Attributes
     ----------
     own : (T,) float64
-        Evaluating each base model, > 0.
+        Cost of evaluating each base model, > 0.
     features : (F,) float64
-        Computing each feature once, >= 0; F is 0 where the features are there already.
+        Cost of computing each feature once, >= 0. F = 0 if all features are known.
     uses : (T, F) bool
-        Which features a base model reads.
+        True for the features that each base model reads.
     """
 
     own: Floats
@@ -40,7 +43,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make the costs of `fit_schedule`'s arguments; BadInput if they are none."""
+        """Make costs of the arguments of `fit_schedule`; BadInput for wrong ones."""
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)
@@ -65,16 +68,16 @@ class ModelCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all base models and of all features that at least one reads."""
+        """Cost of all base models and of all features that some base model reads."""
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:
-        """(L,) cost of each of `models` (L,) once features `done` (F,) are there."""
+        """Return the costs (L,) of `models` (L,) if features `done` (F,) are known."""
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs
 
     def along(self, order: Rows) -> Floats:
-        """(T,) cost of each position of `order`, each feature paid where first read."""
+        """Return the cost (T,) of each position, with the features first read there."""
         uses = self.uses[order]
         first = uses & (np.cumsum(uses, axis=0) == 1)
         costs: Floats = self.own[order] + first @ self.features
@@ -82,14 +85,14 @@ class ModelCosts:
 
 
 class Stage(NamedTuple):
-    """Features to compute, and the base models to evaluate before the next ones.
+    """Features to compute, then positions of a schedule that need no further ones.
 
     Attributes
     ----------
     features
-        Features to compute first, ascending; empty in a first stage without any.
+        Features to compute first, ascending; may be empty in the first stage.
     start, stop
-        Positions of the schedule to evaluate then, exiting where it says so.
+        First position of the schedule in this stage, and the position after the last.
     """
 
     features: tuple[int, ...]
@@ -98,14 +101,14 @@ class Stage(NamedTuple):
 
 
 def cut_stages(order: Rows, uses: Flags) -> tuple[Stage, ...]:
-    """Cut a schedule's order where a base model reads features not there yet.
+    """Cut a schedule's order into stages: a new stage begins with each new feature.
 
     Parameters
     ----------
     order : (T,)
         Base models in the order of evaluation, T >= 1.
     uses : (T, F) bool
-        Which features each base model reads.
+        True for the features that each base model reads.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choosing a schedule whose rate of changed decisions holds on fresh rows."""
+"""Choose a schedule so that its rate of changed decisions holds on fresh rows."""
 
 import math
 from bisect import bisect_right
@@ -18,20 +18,21 @@ Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
 Thresholds = tuple[Floats, Floats]  # lower and upper, (T,) each
 
-RUNGS = 48  # schedules of a ladder, beside those with widened thresholds
+RUNGS = 48  # schedules of a ladder, without those that widen the first one's thresholds
+# Standard deviations by which these first schedules widen the thresholds.
 MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
 class Calibrated(Protocol):
-    """A schedule that rows can be counted on: a dataclass with a `promise`."""
+    """A schedule that can be calibrated: a dataclass with a `promise`."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def changed(self, *rows: Any) -> int:
-        """Count the rows that stop early and answer otherwise than the whole."""
+        """Count the rows that stop early with another than the full decision."""
 
     def without_stops(self) -> Self:
-        """Return the same schedule, with nothing stopped early."""
+        """Return a schedule of the same order that stops no row early."""
 
 
 AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
@@ -39,14 +40,14 @@ AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 
 @dataclass(frozen=True, slots=True)
 class FreshRows:
-    """Calibration rows with their decisions, in parts: some at a time are held.
+    """Calibration rows with their decisions, read in parts to save memory.
 
     Attributes
     ----------
     count
-        M, of all rows.
+        Number of all rows, M.
     read
-        Yields (scores, decisions) of one part after the other.
+        Function that yields (scores, decisions) of one part after the other.
     """
 
     count: int
@@ -57,13 +58,13 @@ class FreshRows:
 
 
 class Fitter(Protocol):
-    """Finds thresholds along one order."""
+    """Fits thresholds along one order."""
 
     def within(self, alpha: float) -> Thresholds:
-        """Thresholds that change at most a share `alpha` of the fitted decisions."""
+        """Return thresholds that change at most a share `alpha` of the fitted rows."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Thresholds from the most careful to the boldest."""
+        """Yield thresholds from the most careful to the boldest."""
 
 
 def fit_to_rate(
@@ -74,10 +75,11 @@ def fit_to_rate(
     rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
-    """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
+    """Fit a schedule to `alpha`, on the fitter's rows or with confidence on fresh rows.
 
-    `schedule` makes one of thresholds (lower, upper); the rest is as for `calibrate`,
-    checked by `check_rate`.
+    `schedule` makes a schedule of (lower, upper) thresholds. Other parameters are those
+    of `calibrate`, checked by `check_rate`. Without a confidence, `alpha` holds on the
+    fitter's rows only.
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -92,15 +94,16 @@ def calibrate(
     confidence: float,
     groups: Groups | None = None,
 ) -> AnySchedule:
-    """Last schedule of the ladder up to which all keep to `alpha` on M fresh rows.
+    """Return the boldest schedule of a ladder that keeps to `alpha` on M fresh rows.
 
-    The ladder goes from the most careful schedule to the boldest and is fixed before
-    `rows` are seen: what `changed` takes, (M, ...) each. Each schedule is tested at the
-    full level (`most_changed`) and the first failure ends it (fixed-sequence testing):
-    the chance that the one chosen has a true rate above `alpha` is at most
-    1 - confidence, without a correction for their number. A smaller bound than `alpha`
-    would be read off the rows that did the choosing. Where even the first fails,
-    nothing stops early.
+    The ladder goes from the most careful schedule to the boldest, and is fixed before
+    `rows` are seen; these are the arguments of `changed`, (M, ...) each. Each schedule
+    is tested at the full level (`most_changed`), and the first failure ends the search
+    (fixed-sequence testing). Then the probability that the chosen schedule has a true
+    rate above `alpha` is at most 1 - confidence, without a correction for the number of
+    schedules. The promise is `alpha` and no smaller bound, as a smaller one would be
+    read off the rows that chose the schedule. If the first schedule fails, nothing
+    stops early.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])
@@ -121,10 +124,10 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Count the changed rows of one more part, up to the first schedule with too many.
+    """Add the changed rows of one more part to the counts of a ladder's schedules.
 
-    `counted` are the schedules of a ladder, each with what it has changed before; of
-    those that come after one with more than `most` none is asked.
+    `counted` are schedules with their counts before this part. The first schedule with
+    more than `most` changed rows, and all after it, are dropped.
     """
     kept = []
     for schedule, before in counted:
@@ -136,20 +139,20 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Move thresholds (T,) outwards by multiples of `spread` (T,), less and less.
+    """Yield thresholds moved outwards by smaller and smaller multiples of `spread`.
 
-    What changes no decision on few rows may still change many on fresh ones, so a
-    ladder begins with these.
+    All arrays are (T,). A ladder begins with these: thresholds that change no decision
+    on few rows may still change many decisions on fresh rows.
     """
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
-    """Clopper and Pearson's one-sided upper bound on a binomial share.
+    """Return Clopper and Pearson's one-sided upper bound on a binomial share.
 
-    The largest share under which `changed` or fewer of `rows` still have probability
-    at least 1 - confidence.
+    This is the largest share for which `changed` or fewer of `rows` have at least the
+    probability 1 - confidence.
     """
     from scipy.special import betaincinv
 
@@ -161,33 +164,35 @@ def upper_bound(changed: int, rows: int, confidence: float) -> float:
 def most_changed(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> float:
-    """Decisions that may change among calibration rows for `alpha` to be promised.
+    """Return how many decisions of calibration rows may change under the promise.
 
-    So few change with probability at most 1 - confidence wherever the true rate is
-    above `alpha`; below 0 where none may, and still nothing could be promised.
+    If the true rate is above `alpha`, at most so many decisions change with a
+    probability of at most 1 - confidence. The number is below 0 if there are too few
+    rows for any promise.
 
-    Without groups, rows are independent and the binomial distribution tells exactly.
-    With groups, only these are: the share of a group's rows that change lies in [0, 1]
-    whatever its rows have to do with each other. For n such shares, and t of their sum,
-    Bentkus' bound (On Hoeffding's inequalities, Annals of Probability 32, 2004) says
+    Without groups, rows are independent, and the binomial distribution is exact. With
+    groups, only groups are independent: the share of changed rows of a group lies in
+    [0, 1], however its rows depend on each other. For the sum of n such shares and a
+    number t, Bentkus' bound (On Hoeffding's inequalities, Annals of Probability 32,
+    2004) says
 
         P(sum <= t) <= min over a > t of E max(a - B, 0) / (a - t),
 
-    B binomial with n trials and the shares' mean: (a - x)+ is convex, and no sum of
-    such variables is above B in convex order (Hoeffding, 1956 and 1963). Between whole
-    numbers a ratio of linear functions has no minimum, so whole a are tried. Where no
-    row changes it is as tight as the exact bound for n independent rows. Groups of
-    several sizes count by their rows as shares of the largest's; the rate is then that
-    of rows from groups of the sizes drawn.
+    where B is binomial with n trials and the mean of the shares: (a - x)+ is convex,
+    and no sum of such variables is above B in convex order (Hoeffding, 1956 and 1963).
+    Between whole numbers a ratio of linear functions has no minimum, so only whole a
+    are tried. If no row changes, the bound is as tight as the exact bound for n
+    independent rows. A group smaller than the largest counts in proportion to its rows;
+    the rate is then the rate of rows from groups of the drawn sizes.
 
     Parameters
     ----------
     rows
-        M, at least 1.
+        Number of calibration rows, M >= 1.
     alpha, confidence
-        In (0, 1).
+        Share and confidence of the promise, in (0, 1).
     groups : (M,)
-        Number of each row's group; None where every row is one of its own.
+        Number of each row's group; None if every row is a group of its own.
     """
     from scipy.special import bdtr
 
@@ -206,7 +211,7 @@ def most_changed(
 
 
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
-    """Give each row the number of its group from 0, (N,); BadInput for odd groups."""
+    """Return group numbers (N,) from 0; BadInput for groups of mixed types."""
     given = np.asarray(groups)
     if given.shape != (rows,):
         raise BadInput(
@@ -222,19 +227,19 @@ def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
 
 
 def group_sizes(groups: Groups) -> NDArray[np.int64]:
-    """Rows of each group."""
+    """Count the rows of each group."""
     return np.unique(groups, return_counts=True)[1]
 
 
 def fewest_rows(alpha: float, confidence: float) -> int:
-    """Calibration rows needed to promise `alpha` > 0 when none of them changes."""
+    """Return how many calibration rows, if none changes, suffice for `alpha` > 0."""
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
 
 
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Text on how many calibration rows there are; empty where they are enough."""
+    """Describe the calibration rows if they are too few; else return an empty text."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:
@@ -253,9 +258,9 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Refuse an alpha out of range, or that these rows cannot promise.
+    """Refuse an alpha out of range, and calibration rows that are too few for it.
 
-    What belongs to calibration rows is given if and only if there is a confidence.
+    Calibration rows, their groups and their decisions need a confidence.
     """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")

@@ -1,4 +1,4 @@
-"""Fitting schedules for two classes: `fit_schedule`, the one way in to the methods."""
+"""Fit schedules to scores: `fit_schedule` for two classes, or `fit_margin_schedule`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -51,63 +51,63 @@ def fit_schedule(
 ) -> Schedule:
     """Order an ensemble's base models and find when to stop early; two classes.
 
-    Minimises the mean cost over N unlabelled examples, while at most `alpha` of them
-    are decided otherwise than by the whole ensemble.
+    Minimises the mean cost over N unlabelled rows, while at most a share `alpha` of the
+    decisions differs from those of the whole ensemble.
 
     Parameters
     ----------
     scores
-        (N, T) base-model scores; the ensemble's score is a row's sum.
+        (N, T) scores of base models. The ensemble's score is the sum of a row.
     threshold
-        QWYC's beta: positive iff the sum is at least this.
+        Least sum of a positive row: QWYC's beta.
     alpha
         Share of decisions that may change, in [0, 1): on these rows, or with
-        `confidence` on fresh ones.
+        `confidence` on fresh rows.
     costs
-        (T,) cost of each base model, any unit, > 0; default 1 each.
+        (T,) cost of each base model in any unit, > 0; default 1 each.
     feature_costs, uses
-        (F,) cost of each feature, >= 0, in the same unit; (T, F) bool, which of them
-        a base model reads. A feature is paid for where it is first read; see
-        `cut_stages`. Without them the features are taken to be there.
+        (F,) cost of each feature in the same unit, >= 0; (T, F) bool, True for the
+        features that each base model reads. The first reader pays for a feature (see
+        `cut_stages`). By default all features are known.
     method
-        "polydom": order by impurity, thresholds by optimal stopping, where rows nearby
-        tell how likely a stop is to be wrong. "qwyc": QWYC*, Algorithm 1. "fixed":
-        Algorithm 2 on `order`. The last two learn their rows by heart: on others they
-        change several times as many decisions.
+        "polydom": order by impurity and thresholds by optimal stopping, where nearby
+        rows say how likely a stop is to be wrong. "qwyc": QWYC*, Algorithm 1. "fixed":
+        Algorithm 2 on `order`. "qwyc" and "fixed" learn their rows by heart: on other
+        rows they change several times as many decisions.
     order
-        Keep this order: "natural", "random", "individual-mse", "greedy-mse" or the
-        T base models themselves. Required by "fixed"; "polydom" then fits only its
-        thresholds; "qwyc" chooses its own.
+        Fixed order: "natural", "random", "individual-mse", "greedy-mse", or the T base
+        models themselves. "fixed" needs an order, "polydom" then fits thresholds only,
+        and "qwyc" takes none.
     target
-        (N,) for the two MSE orders: labels on the scale of the scores; default the
-        ensemble's own scores, which needs no labels.
+        (N,) labels on the scale of the scores, for the two MSE orders; default the
+        ensemble's own scores, which need no labels.
     decisions
-        (N,) bool, the ensemble's own decisions, where at a tie it does not do as
-        `threshold` says: its `early_exit` then keeps to `alpha`, ties and all. Default:
-        positive iff the sum, added base model by base model, is at least `threshold`.
+        (N,) bool, decisions of the ensemble, if it decides ties otherwise than
+        `threshold` does; `alpha` then counts these decisions. Default: True if the sum,
+        added base model by base model, is at least `threshold`.
     sides
-        "negative" for filter-and-score (QWYC, section 3.1): positive rows are always
-        evaluated whole.
+        "both", or "negative" for filter-and-score (QWYC, section 3.1): positive rows
+        take all base models.
     confidence
-        In (0, 1): make the rate hold on fresh rows with this confidence, by an exact
-        binomial bound on `calibration`. Without it `Schedule.promise` is None.
+        Confidence in (0, 1) with which `alpha` holds on fresh rows, by an exact
+        binomial bound on `calibration`. None: `Schedule.promise` is None.
     calibration, calibration_decisions
-        (M, T) scores of rows used for nothing else: not for training the ensemble,
-        not in `scores`. (M,) as `decisions`, of these rows: needed where those are.
-        Both together, some rows at a time, as `FreshRows`.
+        (M, T) scores of rows that were used neither for training the ensemble nor in
+        `scores`; (M,) their decisions, needed if `decisions` is given. Both together as
+        `FreshRows`, to hold only some rows at a time.
     groups
-        (M,) numbers or names of the groups that calibration rows belong to, where rows
-        of one group, such as one patient's, are no independent draws (`most_changed`).
+        (M,) numbers or names of groups of calibration rows, if the rows of one group,
+        such as one patient's, are not independent draws (`most_changed`).
     seed
-        Of the random order.
+        Seed of the random order.
     threads
-        Threads for the scans over base models.
+        Threads for scans over base models.
 
     Raises
     ------
     BadInput
-        If an argument is outside its range, a score is not finite, every row falls on
-        one side of the threshold, or there are too few calibration rows.
+        If an argument is outside its range, a score is not finite, all rows are on one
+        side of the threshold, or there are too few calibration rows.
     """
     scores = check_scores(scores, "T")
     models, both = scores.shape[1], sides == "both"
@@ -115,7 +115,7 @@ def fit_schedule(
     own = decisions, calibration_decisions
     check_rate(alpha, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
-    prices = ModelCosts.check(models, costs, feature_costs, uses)
+    model_costs = ModelCosts.check(models, costs, feature_costs, uses)
     fresh: tuple[Any, ...] | FreshRows = ()
     if isinstance(calibration, FreshRows):
         fresh = calibration
@@ -125,13 +125,13 @@ def fit_schedule(
 
     if method == "qwyc":
         kept, lower, upper = algorithm_1(
-            scores, positive, alpha, costs=prices, both=both, threads=threads
+            scores, positive, alpha, costs=model_costs, both=both, threads=threads
         )
         if confidence is None:
             return Schedule(kept, lower, upper, float(threshold))
     elif order is None:
         kept = order_by_impurity(
-            scores, positive, threshold, costs=prices, both=both, threads=threads
+            scores, positive, threshold, costs=model_costs, both=both, threads=threads
         )
     else:
         kept = make_order(order, scores, target, seed=seed)
@@ -139,7 +139,7 @@ def fit_schedule(
     sums = ScoreSums(scores, kept, positive, float(threshold))
     fitter: Fitter = Algorithm2(sums, both=both)
     if method == "polydom":
-        fitter = Stopping(sums, costs=prices.along(kept), both=both)
+        fitter = Stopping(sums, costs=model_costs.along(kept), both=both)
 
     def schedule(lower: Floats, upper: Floats) -> Schedule:
         return Schedule(kept, lower, upper, float(threshold))
@@ -164,23 +164,23 @@ def fit_margin_schedule(
 ) -> MarginSchedule:
     """Order an ensemble's base models and find at which margins to stop; K classes.
 
-    `fit_schedule` for K >= 2 classes, of which the largest sum is chosen. QWYC is for
-    two; this is the method "polydom", by the margin of the best class over the second.
+    This is `fit_schedule` for ensembles that choose the class with the largest of
+    K >= 2 sums. QWYC is for two classes; this function uses the method "polydom", with
+    the margin of the best class over the second.
 
     Parameters
     ----------
     scores
-        (N, T, K) of unlabelled examples, base models and classes. Boosting that adds
-        K trees a round has a round for a base model. Take examples that the ensemble
-        was not trained on: of the others it is too sure, and exits come too early.
+        (N, T, K) scores of unlabelled rows, base models and classes. A round of
+        boosting with K trees is one base model. Take rows that the ensemble was not
+        trained on: it is too sure of its training rows, and exits come too early.
     bias
-        (K,) what the classes have before the first base model; default 0 each.
+        (K,) sums of the classes before the first base model; default 0 each.
     order
-        Keep this order of the T base models; default that of
-        `order_by_margin_impurity`.
+        Fixed order of the T base models; default `order_by_margin_impurity`.
     decisions
-        (N,) positions of the classes that the ensemble itself chooses, where at a tie
-        it does not choose the first of the largest sums.
+        (N,) positions of the classes that the ensemble chooses, if it decides ties
+        otherwise than for the first of the largest sums.
     alpha, costs, feature_costs, uses, confidence, groups
         As for `fit_schedule`.
     calibration, calibration_decisions
@@ -195,7 +195,7 @@ def fit_margin_schedule(
     scores = check_scores(scores, "T", "K")
     models, classes = scores.shape[1:]
     start = check_bias(bias, classes)
-    prices = ModelCosts.check(models, costs, feature_costs, uses)
+    model_costs = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
     own = decisions, calibration_decisions
     check_rate(alpha, confidence, calibration, groups, *own)
@@ -207,11 +207,11 @@ def fit_margin_schedule(
         fresh = others, check_choices(others, start, calibration_decisions)
 
     if order is None:
-        kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)
+        kept = order_by_margin_impurity(scores, chosen, bias=start, costs=model_costs)
     else:
         kept = check_permutation(order, models)
     sums = MarginSums(scores, kept, chosen, bias=start)
-    stopping = Stopping(sums, costs=prices.along(kept), both=False)
+    stopping = Stopping(sums, costs=model_costs.along(kept), both=False)
 
     def schedule(lower: Floats, _: Floats) -> MarginSchedule:
         return MarginSchedule(kept, -lower, start)
@@ -220,7 +220,7 @@ def fit_margin_schedule(
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Full decision of each row, (N,); both must occur."""
+    """Return the full decision of each row (N,); BadInput if all are alike."""
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
     positive = full_decisions(scores, threshold, decisions)
@@ -238,7 +238,7 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
 
 
 def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Full decision of each row, (N,): as given, else by the whole sums."""
+    """Return the full decision of each row (N,): as given, else by whole sums."""
     if decisions is None:
         return whole_sums(scores) >= threshold
     positive = np.ascontiguousarray(decisions)
@@ -251,7 +251,7 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
 
 
 def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
-    """Refuse what is no option, and a method that does not go with `order`."""
+    """Refuse unknown options, and a method that does not fit `order`."""
     if sides not in get_args(Sides):
         raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
     if threads < 1:
@@ -266,7 +266,7 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
-    """Full decisions (N,), positions of classes."""
+    """Return the full decisions (N,), positions of classes."""
     if decisions is None:
         own: Rows = whole_sums(scores, bias).argmax(axis=1)
         return own
@@ -281,7 +281,7 @@ def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
 
 
 def check_bias(bias: Sequence[float] | Floats | None, classes: int) -> Floats:
-    """Bias as (K,) float64, zeros by default."""
+    """Return the bias as (K,) float64, zeros by default."""
     if bias is None:
         return np.zeros(classes)
     start = np.ascontiguousarray(bias, np.float64)

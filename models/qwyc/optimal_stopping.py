@@ -3,7 +3,7 @@
 QWYC's Algorithm 2 spends its errors first come, first served, and counts an exit as
 one exit, however many base models that exit saves. Optimal stopping compares the cost
 of stopping a row with the cost of going on for that row, backwards from the last base
-model. A wrong stop costs the same `price` at every position. The price is then the
+model. A wrong stop costs the same `penalty` at every position. The penalty is then the
 smallest one that keeps the changed decisions within what alpha allows.
 
 The rows nearby say how likely a stop is to be wrong (`log_odds` of the kernels). QWYC
@@ -26,18 +26,18 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-SLACK = 0.25  # of the residual's standard deviation, beyond the last wrong row
-PASSES = 3  # backward passes; more change nothing measurable
-HALVINGS = 14  # of the price's range of powers
+SLACK = 0.25  # standard deviations of the residual beyond the last wrong row
+PASSES = 3  # backward passes; more passes change nothing measurable
+HALVINGS = 14  # steps of the binary search for the logarithm of the penalty
 
 
 class Stopping:
-    """Where each row may stop along one order, kept sorted for many prices.
+    """The rows sorted at each position of one order, to find cuts for many penalties.
 
-    A row is followed until it lies `SLACK` beyond every row that would stop wrongly
-    there; later positions no longer see it, so the memory is 6 bytes for each row and
-    position followed: at most three quarters of a score matrix. `costs` (T,) are those
-    of the positions; without `both` rows may only stop low.
+    A row is followed until it lies `SLACK` beyond every row that would stop wrongly at
+    that position. Memory is 6 bytes for each followed row and position, at most three
+    quarters of a score matrix. `costs` (T,) are the costs of the positions. Without
+    `both`, rows stop low only.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -47,20 +47,20 @@ class Stopping:
         self._list_rows()
 
     def _list_rows(self) -> None:
-        """List the rows to consider at each position, by ascending number.
+        """List the followed rows at each position, by ascending number.
 
-        Position r's list is `ids[starts[r]:starts[r + 1]]`, as `list_entries` makes it,
-        with `positive` beside it; `widest[:, r]` are the cuts beyond which its rows are
-        not followed. With five rows of the numbers
+        Position r's list is `ids[starts[r]:starts[r + 1]]`, encoded by `list_entries`;
+        `positive` has the same places. Rows outside the cuts `widest[:, r]` are not
+        followed any further. Example: five rows have these numbers at the first
+        position.
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2
             positive  False  True   True   True   False
 
-        at the first position, the list is [4, 0, ~2, 1, 3]: rows 0 and 2 are equal.
-        Rows 2 and 0 would stop wrongly, low and high; with a slack of 0.3, rows 4, 1
-        and 3 lie beyond both. So the widest cuts are (1, 3), and the next list has rows
-        0 and 2 alone.
+        The list is [4, 0, ~2, 1, 3], as rows 0 and 2 are equal. Row 2 would stop low
+        wrongly, row 0 high. With a slack of 0.3, rows 4, 1 and 3 lie beyond both. So
+        the widest cuts are (1, 3), and the next list has only rows 0 and 2.
         """
         last = len(self.costs)
         lists, flags, levels = [], [], []
@@ -86,10 +86,11 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Levels (n,) of a list's entries, of which those from a to b are followed.
+        """Return the levels (n,) of a list's entries: how likely each ends positive.
 
-        Those beyond stop rightly; so do all at a price that no wrong stop is worth. A
-        row speaks for itself, too, where its last number does not tell its ending.
+        Entries from a to b are followed and get the levels of `fill_levels`. The others
+        stop rightly, and get the level of their own ending. All entries do if `border`
+        is None, as then the final number does not tell which stop is right.
         """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
@@ -98,34 +99,34 @@ class Stopping:
         return levels
 
     def within(self, alpha: float) -> Thresholds:
-        """Cheapest thresholds that change at most a share `alpha` of the decisions."""
+        """Return the cheapest thresholds that change at most a share `alpha`."""
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Thresholds from the most careful price to the boldest, for calibration."""
-        careful, *bolder = self.prices(RUNGS)
+        """Yield thresholds for smaller and smaller penalties, for calibration."""
+        careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
-        for price in bolder:
-            yield self.thresholds(self.cuts(price))
+        for penalty in bolder:
+            yield self.thresholds(self.cuts(penalty))
 
-    def cuts(self, price: float, passes: int = PASSES) -> Rows:
-        """Cuts (2, T) that cost least when a wrong stop costs `price`."""
+    def cuts(self, penalty: float, passes: int = PASSES) -> Rows:
+        """Return the cuts (2, T) that cost least if a wrong stop costs `penalty`."""
         cuts = self.widest.copy()
         for _ in range(passes):
             lists = self.ids, self.positive, self.levels, self.starts, self.rows
-            improve_cuts(*lists, self.costs, price, self.both, self.widest, cuts)
+            improve_cuts(*lists, self.costs, penalty, self.both, self.widest, cuts)
         return cuts
 
     def outcome(self, cuts: Rows) -> tuple[float, int]:
-        """Mean cost per row, and the number of wrong stops, under `cuts`."""
+        """Return the mean cost per row and the number of wrong stops under `cuts`."""
         stop = np.empty(self.rows, np.int32)
         wrong = np.empty(self.rows, np.bool_)
         follow_cuts(self.ids, self.positive, self.starts, cuts, stop, wrong)
         return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
 
     def thresholds(self, cuts: Rows) -> Thresholds:
-        """Lower and upper thresholds (T,) that draw `cuts` (2, T)."""
+        """Return the lower and upper thresholds (T,) that make `cuts` (2, T)."""
         last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
         walk = self.sums.walk()
@@ -136,15 +137,15 @@ class Stopping:
             lower[r], upper[r] = thresholds_at(values, *cuts[:, r])
         return lower, upper
 
-    def prices(self, count: int) -> Floats:
-        """Prices (count,), from where no wrong stop pays down to one base model's."""
+    def penalties(self, count: int) -> Floats:
+        """Return penalties (count,), from one that no stop risks to one base model."""
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
 
     def cheapest(self, allowed: int) -> Rows:
-        """Cuts that cost least among those with at most `allowed` wrong stops."""
-        high, low = np.log(self.prices(2))
+        """Return the cheapest cuts found with at most `allowed` wrong stops."""
+        high, low = np.log(self.penalties(2))
         best = self.cuts(math.exp(high))
         least, _ = self.outcome(best)
         for _ in range(HALVINGS):
@@ -163,7 +164,7 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Cuts of ascending `values` that lie `slack` beyond every wrong stop."""
+    """Return the cuts of ascending `values` that lie `slack` beyond all wrong stops."""
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack
     a = int(np.searchsorted(values, lowest))

@@ -1,11 +1,12 @@
-"""Orders of the base models: polydom's own, by impurity, and those QWYC compares with.
+"""Orders of base models: polydom's own, by impurity, and the orders QWYC compares with.
 
-QWYC* counts the rows a base model lets stop, which hangs on the few extreme rows and
-credits no progress. Here rows are put into bins of the number they stop by, and a base
-model is judged by how much impurity of the full decisions it takes away, per cost. For
-two classes the impurity is that of what rows in a bin are likely to decide, by what
-their sums still gain, more than of what these few happened to.
-Rows settled well enough leave, so that later models are chosen for the hard ones.
+QWYC* counts the rows that a base model can stop. This count depends on a few extreme
+rows, and progress of the other rows does not count. Here rows are put into bins by
+their running sum (or margin), and the score of a base model is the impurity of full
+decisions within bins that it removes, per cost. For two classes the impurity depends
+less on the few decisions in a bin than on how likely its rows are to end positive,
+by the changes of their sums still to come. Rows that are sure enough are dropped, so
+later base models are chosen for the difficult rows.
 """
 
 from collections.abc import Sequence
@@ -28,19 +29,19 @@ Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 OrderName = Literal["natural", "random", "individual-mse", "greedy-mse"]
 
-# While an order is sought, a wrong stop costs as much as `PRICE` whole ensembles, and
-# an undecided row is expected to need `ONWARD` of one more; the thresholds then have a
-# price of their own. Chosen on a fifth of the training rows of Adult, and for two
-# classes of Covertype: a low price lets rows go that were settled by chance.
-PRICE = 200.0
-MARGIN_PRICE = 24.0  # K classes
+# Costs in whole ensembles that decide which rows an order drops: PENALTY of a wrong
+# stop, and ONWARD of going on with an active row. (Thresholds are fitted later, with a
+# penalty of their own.) Chosen on a fifth of the training rows of Adult, and on two
+# classes of Covertype: with a lower penalty, rows that look sure by chance are dropped.
+PENALTY = 200.0
+MARGIN_PENALTY = 24.0  # for K classes
 ONWARD = 1 / 16
-TAIL = 0.002  # share of the running sums, at each end, that may share the outer bins
-SAMPLE = 32_768  # undecided rows that are enough to tell base models apart; ...
-MARGIN_SAMPLE = 8192  # ... K classes
-OPENINGS = 64  # groups of features that are compared before new ones are computed
-FEWEST = 20  # undecided rows below which counts say nothing
-AHEAD = 20  # base models, in their own order, of which the next is chosen; K classes
+TAIL = 0.002  # share of the running sums, at each end, that the outer bins collect
+SAMPLE = 32_768  # active rows that suffice to compare base models, for two classes
+MARGIN_SAMPLE = 8192  # for K classes
+OPENINGS = 64  # sets of new features that are compared
+FEWEST = 20  # active rows, below which counts say nothing
+AHEAD = 20  # base models, in their own order, that may come next; for K classes
 
 
 def order_by_impurity(
@@ -52,16 +53,16 @@ def order_by_impurity(
     both: bool = True,
     threads: int = 1,
 ) -> Rows:
-    """Order base models (T,) by how much impurity each takes away; two classes.
+    """Order base models (T,) by the impurity that each removes, per cost; two classes.
 
-    The running sum of scores (N, T) is put into bins, and the impurity of a bin whose
-    sums end at `threshold` or above with chance q is sqrt(q (1 - q)) per row: it falls
-    as soon as the two classes move apart. Base models left when no impurity is keep
-    their own order.
+    Running sums of scores (N, T) are put into bins. If the sums of a bin end at
+    `threshold` or above with probability q, the impurity of the bin is sqrt(q (1 - q))
+    per row: it falls as soon as the two classes move apart. Once no impurity is left,
+    the remaining base models keep their own order.
 
-    Where base models share features, those that need no new one are far cheaper and
-    come first. Which features come next is then decided for all base models that they
-    make cheap, not for one: see `open_features`.
+    If base models share features, the base models without a new feature are far cheaper
+    and come first. The next features are chosen for all base models that become cheap
+    by them (`open_features`).
     """
     left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -84,11 +85,11 @@ def order_by_impurity(
 def open_features(
     left: ActiveExamples, threshold: float, costs: ModelCosts, needs: Flags
 ) -> Flags:
-    """Features (F,) to compute next, once every unused base model needs new ones.
+    """Return the features (F,) to compute next, if all unused base models need some.
 
-    `needs` (L, F) are those that each of `left.models` lacks. The `OPENINGS` commonest
-    of its rows are judged by the impurity that all base models they make evaluable take
-    away together, per cost of the features and of these models.
+    `needs` (L, F) are the missing features of each of `left.models`. The `OPENINGS`
+    commonest sets of missing features are compared by the impurity that all base models
+    within the set remove together, per cost of the features and of these base models.
     """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -115,7 +116,7 @@ def purest(
     costs: Floats,
     threads: int,
 ) -> int:
-    """Place in `left.models` (L,) of what takes away most impurity per cost (L,)."""
+    """Return the place in `left.models` (L,) that removes most impurity per cost."""
     models = left.models
     low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
     here = *left.sample(SAMPLE), threshold
@@ -132,21 +133,21 @@ def purest(
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:
-    """Place of the largest fall in impurity per cost, from the largest there is."""
+    """Return the place of the largest fall per cost, from the largest impurity."""
     return int(np.argmax((impurity.max() - impurity) / costs))
 
 
 def order_by_margin_impurity(
     scores: Floats, chosen: Rows, *, bias: Floats, costs: ModelCosts
 ) -> Rows:
-    """Order base models by how much impurity each takes away; K classes.
+    """Order base models by the impurity that each removes, per cost; K classes.
 
-    As `order_by_impurity`, with the margin of the best class in the running sum's
-    place: the impurity of rows with nearly the same margin is the root of the share
-    that another class leads than in the end. At most `MARGIN_SAMPLE` rows are looked
-    at. The next base model is one of the first `AHEAD` left, unless they share
-    features: the best of all is too often so by chance, and boosting's own order is a
-    good one.
+    This is `order_by_impurity` with the margin of the best class instead of the running
+    sum. The impurity of rows with nearly the same margin is the root of the share of
+    rows that another class leads than at the end. At most `MARGIN_SAMPLE` rows are
+    used. The next base model is one of the first `AHEAD` unused ones, unless base
+    models share features: the best of all is often the best by chance, and boosting's
+    own order is good.
     """
     every = -(-len(scores) // MARGIN_SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -164,10 +165,10 @@ def order_by_margin_impurity(
         left = np.delete(left, place)
         sums = sums + scores[rows, order[-1]]
         wrong = sums.argmax(axis=1) != chosen
-        stays = unsettled(
-            -margins_of(sums), wrong, costs.whole, both=False, price=MARGIN_PRICE
+        active = unsettled(
+            -margins_of(sums), wrong, costs.whole, both=False, penalty=MARGIN_PENALTY
         )
-        rows, sums, chosen = rows[stays], sums[stays], chosen[stays]
+        rows, sums, chosen = rows[active], sums[active], chosen[active]
     return np.array([*order, *left])
 
 
@@ -176,11 +177,13 @@ def unsettled(
     positive: Flags,
     whole: float,
     both: bool,
-    price: float = PRICE,
+    penalty: float = PENALTY,
 ) -> Flags:
-    """Find the rows worth going on for, by their numbers and which must not stop low.
+    """Mark the rows that are cheaper to go on with than to stop.
 
-    Going on costs `ONWARD` ensembles a row, at `whole` each; a wrong stop `price`.
+    `values` are the rows' numbers, and `positive` rows must not stop low. Going on
+    costs `ONWARD` ensembles for each row, a wrong stop `penalty` ensembles; one
+    ensemble costs `whole`.
     """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
@@ -188,7 +191,7 @@ def unsettled(
         list_entries(ascending, ordered),
         positive[ascending].astype(np.float64),
         np.full(len(values), ONWARD * whole),
-        price * whole,
+        penalty * whole,
         both,
     )
     lower, upper = thresholds_at(ordered, *cuts)
@@ -202,16 +205,16 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Order the base models as given, or by a name as in QWYC's appendix B: (T,).
+    """Return the order given, or an order of QWYC's appendix B by its name: (T,).
 
     Parameters
     ----------
     scores
-        (N, T) base-model scores.
+        (N, T) scores of base models.
     target
-        (N,) what the base models should come near; default the full scores.
+        (N,) target of the MSE orders; default the full scores.
     seed
-        Of the random order.
+        Seed of the random order.
     """
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])
@@ -237,13 +240,13 @@ def make_order(
 
 
 def order_individually(scores: Floats, target: Floats) -> Rows:
-    """Order base models by ascending mean squared error of each alone."""
+    """Order base models by their own mean squared errors, ascending."""
     squares = np.einsum("nt,nt->t", scores, scores)
     return np.argsort(squares - 2 * (target @ scores), kind="stable")
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Take at each position the base model that leaves the partial sum's MSE least."""
+    """Take at each position the base model that makes the partial sum's MSE least."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)
@@ -257,7 +260,7 @@ def order_greedily(scores: Floats, target: Floats) -> Rows:
 
 
 def check_permutation(order: object, models: int) -> Rows:
-    """Order of all base models, (T,) int64; BadInput if it is no permutation."""
+    """Return the order as (T,) int64; BadInput if it is not a permutation."""
     kept = np.ascontiguousarray(order, np.int64)
     if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(

@@ -1,4 +1,13 @@
-"""Rows on their way along an order of base models, and the number each may stop by."""
+"""Running sums along an order of base models, and thresholds that cut sorted sums.
+
+Each row has one number after each position: the running sum, or for more than two
+classes minus the margin. A row stops low if this number is below a lower threshold, and
+high if the number is above an upper threshold.
+
+A cut c of n sorted numbers lies between the c-th and the next number, at their
+midpoint. A threshold needs a float strictly between the two, so equal numbers are never
+separated. The cuts 0 and n lie just beyond the numbers.
+"""
 
 from collections.abc import Callable
 from typing import Any, Protocol, Self
@@ -16,12 +25,12 @@ AT_ONCE = 1024  # rows whose running sums are in memory at once
 
 
 class Walk:
-    """N rows on their way past T positions: an iterator, of use once.
+    """An iterator over T positions, which adds up the numbers of the rows that go on.
 
-    Each `next` takes `rows` (n,), all at first, past a position r = 0 ... T - 1 and
-    returns what `past(r, rows)` does: their numbers there (n,), and which of them must
-    not stop low (n,); the others must not stop high. Between two positions some of
-    `rows` can be assigned, in any order; those left out stay out.
+    Step r = 0 ... T - 1 calls `past(r, rows)` with the rows that go on, (n,), at first
+    all N. It yields their numbers after position r (n,), and which rows must not stop
+    low (n,); the other rows must not stop high. Between two steps the caller may assign
+    fewer rows to `rows`, in any order; a row that is left out cannot return.
     """
 
     def __init__(
@@ -38,23 +47,20 @@ class Walk:
 
 
 class RunningSums(Protocol):
-    """N rows, which have one number to stop by after each of T positions.
-
-    A row may stop low, below a threshold on its number, or high, above another.
-    """
+    """N rows with one number after each of T positions."""
 
     final: Floats  # (N,) numbers after the last position
-    border: float | None  # positive are those that end here or above; None: not so
+    border: float | None  # least final number of a positive row; None if not defined
 
     def walk(self) -> Walk:
-        """Start all rows before the first position."""
+        """Start a walk of all rows, before the first position."""
 
 
 class ScoreSums:
     """Two classes: the number is the running sum; a positive row must not stop low.
 
-    Scores are (N, T), `positive` (N,) the full decisions; `border` is the sum from
-    which on they are positive, ties apart.
+    Scores are (N, T); `positive` (N,) are the full decisions. A whole sum of at least
+    `border` is positive, except for ties.
     """
 
     def __init__(
@@ -75,11 +81,11 @@ class ScoreSums:
 
 
 class MarginSums:
-    """More classes: minus the margin of the best class over the second: low is sure.
+    """K classes: the number is minus the margin of the best class over the second.
 
-    A row must not stop low while another class leads than in the end; none may stop
-    high. One threshold serves all classes, whichever leads. Scores are (N, T, K),
-    `chosen` (N,) the full decisions; `bias` (K,) comes before the first base model.
+    A row must not stop low while another class leads than at the end. No row stops
+    high. One threshold is used for all classes. Scores are (N, T, K); `chosen` (N,) are
+    the full decisions; `bias` (K,) are the sums before the first base model.
     """
 
     border: float | None = None
@@ -104,12 +110,12 @@ class MarginSums:
 
 
 def spread_of(sums: RunningSums) -> Floats:
-    """Return the standard deviation (T,), by position, of what is still to come."""
+    """Return the standard deviation (T,) of the further changes after each position."""
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Find at which of the n + 1 cuts of (n,) ascending values a threshold can lie."""
+    """Mark the cuts (n + 1,) of ascending values (n,) that a threshold can make."""
     middle = values[:-1] / 2 + values[1:] / 2
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
@@ -117,9 +123,9 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Make the list of `rows` (n,), by ascending `values`, that the kernels cut.
+    """Encode `rows` (n,), sorted by ascending `values`, for the kernels.
 
-    A row that no threshold parts from the one before is listed as ~row.
+    A row that no threshold can separate from the row before is encoded as ~row.
 
     Examples
     --------
@@ -130,10 +136,10 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 
 
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """Thresholds (lower, upper) that stop the values before cut a and from b on.
+    """Return the thresholds (lower, upper) that stop values before cut a, after cut b.
 
-    A side that stops nothing gets an infinite threshold; one that stops everything
-    seen gets the next float beyond, so that a sum further out still goes on.
+    A side that stops nothing gets an infinite threshold. A side that stops all values
+    gets the next float beyond them, so a number far outside still goes on.
     """
     n = len(values)
     lower, upper = -np.inf, np.inf

@@ -1,4 +1,4 @@
-"""Schedules: the order of an ensemble's base models, and when to stop early."""
+"""Schedules: the order of an ensemble's base models, and when rows stop early."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -20,18 +20,18 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """How often decisions change on fresh rows, as calibration rows tell.
+    """Upper bound on the share of changed decisions on fresh rows.
 
     Attributes
     ----------
     bound : float
-        The share of changed decisions is at most this, in [0, 1] ...
+        Upper bound of the share, in [0, 1].
     confidence : float
-        ... with this probability over the draw of the calibration rows, in (0, 1).
+        Probability, over draws of calibration rows, that the bound holds, in (0, 1).
     rows : int
-        Calibration rows, used for nothing else.
+        Number of calibration rows, which are used for nothing else.
     changed : int
-        Decisions that changed among them.
+        Number of changed decisions among the calibration rows.
     """
 
     bound: float
@@ -40,7 +40,7 @@ class Promise:
     changed: int
 
     def array(self) -> Floats:
-        """Give the four numbers, (4,)."""
+        """Return the four attributes as an array (4,)."""
         return np.array([self.bound, self.confidence, self.rows, self.changed])
 
     def __str__(self) -> str:
@@ -54,10 +54,12 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ordered:
-    """What schedules for two classes and for more have in common."""
+    """The common part of `Schedule` and `MarginSchedule`."""
 
     order: NDArray[np.int64]
-    never: ClassVar[dict[str, float]]  # limits by position, at which nothing stops
+    never: ClassVar[
+        dict[str, float]
+    ]  # limits per position, with values that never stop
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
@@ -88,8 +90,8 @@ class _Ordered:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays from which `load_early_exit` makes this schedule again.
 
-        Beside them it wants a digest of the model: see `EarlyExit.arrays`. `promise`
-        is (4,), or empty where there is none.
+        `EarlyExit.arrays` adds a digest of the model. `promise` is (4,), or empty for
+        no promise.
         """
         promise: Promise | None = getattr(self, "promise")  # noqa: B009
         return {
@@ -99,23 +101,23 @@ class _Ordered:
         }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Answers (N,), and how many base models each took."""
+        """Return answers (N,), and the number of base models used for each (N,)."""
         raise NotImplementedError
 
     def without_stops(self) -> Self:
-        """Return the schedule that evaluates every row whole, in the same order."""
+        """Return a schedule of the same order that stops no row early."""
         limits = {name: np.full(len(self.order), x) for name, x in self.never.items()}
         return replace(self, **limits)
 
     def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
         """Count the rows of `scores` that stop early and change their answer.
 
-        `decisions` (N,) are the ensemble's own; by default those of the whole sums.
+        `decisions` (N,) are the full decisions of the ensemble; default by whole sums.
         """
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
         answers, used = self.evaluate(scores)
-        early = used < len(self.order)  # the others are answered as the ensemble does
+        early = used < len(self.order)  # all other rows get the ensemble's answer
         return int(np.count_nonzero(early & (answers != decisions)))
 
 
@@ -123,24 +125,25 @@ class _Ordered:
 class Schedule(_Ordered):
     """The order of T base models, and the running sums at which to stop; two classes.
 
-    Base models are added up in `order`, from zero. After the r-th, a sum above
-    `upper[r]` stops positive, one below `lower[r]` negative. After the last, a row is
-    positive iff its whole sum, added in the base models' own order, is at least
-    `threshold`: so no schedule rounds it otherwise. An ensemble with an intercept
-    subtracts it from the threshold before fitting. Immutable; safe to share between
-    threads.
+    Scores of base models are added in `order`, from zero. After the r-th, a sum above
+    `upper[r]` stops the row as positive, a sum below `lower[r]` as negative. After the
+    last, the row is positive if its whole sum is at least `threshold`. The whole sum is
+    added in the base models' own order, so that every schedule rounds it alike. An
+    intercept of the ensemble is subtracted from the threshold before fitting.
+    Immutable; safe to share between threads.
 
     Attributes
     ----------
     order : (T,) int64
         Base models in the order of evaluation.
     lower, upper : (T,) float64
-        Thresholds by position, lower <= upper; infinite where no row stops.
+        Thresholds by position, lower <= upper; infinite at positions without stops.
     threshold : float
-        QWYC's beta, on the whole sum: what the schedule was fitted for.
+        Least whole sum of a positive row, for which the schedule was fitted: QWYC's
+        beta.
     promise : Promise or None
-        What calibration rows guarantee; None when there were none, and then nothing
-        is known about rows that were not fitted.
+        Bound for fresh rows. None without calibration rows: nothing is then known
+        about other rows than the fitted ones.
     """
 
     lower: Floats
@@ -170,11 +173,11 @@ class Schedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays as `_Ordered` does; the threshold is (1,)."""
+        """Name the arrays from which `load_early_exit` makes this schedule again."""
         return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Decisions (N,) and how many base models each took, (N,), for (N, T) scores.
+        """Return decisions (N,) and base models used (N,) for scores (N, T).
 
         Raises
         ------
@@ -193,23 +196,23 @@ class Schedule(_Ordered):
 class MarginSchedule(_Ordered):
     """The order of T base models, and the margins at which to stop; K classes.
 
-    Each base model adds a score to every class, from `bias` on, in `order`. After the
-    r-th the best class is answered if its sum exceeds the second best's by more than
-    `margin[r]`. After the last it is answered in any case, by whole sums that are added
-    in the base models' own order. Of equal sums the first counts as the best.
-    Immutable; safe to share between threads.
+    Each base model adds a score to every class, in `order`, starting from `bias`. After
+    the r-th, the row stops with the best class if its sum exceeds the second best by
+    more than `margin[r]`. After the last, the answer is the best class by whole sums,
+    added in the base models' own order. Of equal sums the first is the best. Immutable;
+    safe to share between threads.
 
     Attributes
     ----------
     order : (T,) int64
         Base models in the order of evaluation.
     margin : (T,) float64
-        Margins by position; infinite where no row stops.
+        Margins by position; infinite at positions without stops.
     bias : (K,) float64
-        What the classes have before the first base model: what the schedule was
-        fitted for.
+        Sums of the classes before the first base model, for which the schedule was
+        fitted.
     promise : Promise or None
-        What calibration rows guarantee, as in `Schedule`.
+        Bound for fresh rows, as in `Schedule`.
     """
 
     margin: Floats
@@ -238,11 +241,11 @@ class MarginSchedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays as `_Ordered` does, with the bias (K,)."""
+        """Name the arrays from which `load_early_exit` makes this schedule again."""
         return {**_Ordered.arrays(self), "bias": self.bias}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Chosen class (N,) and base models used (N,), for (N, T, K) scores.
+        """Return chosen classes (N,) and base models used (N,) for scores (N, T, K).
 
         Raises
         ------
@@ -262,13 +265,13 @@ def check_scores(scores: Floats, *shape: int | str) -> Floats:
     Parameters
     ----------
     shape
-        T, or T and K: the numbers, or "T" and "K" where any will do.
+        T, or T and K: numbers, or the letters "T" and "K" for any number.
 
     Raises
     ------
     BadInput
-        If there is no row or base model, fewer than two classes, other numbers of them
-        than `shape`, or an entry that is not a finite number.
+        If there is no row or base model, fewer than two classes, a shape other than
+        `shape`, or an entry that is not a finite number.
     """
     scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     found = scores.shape[1:]

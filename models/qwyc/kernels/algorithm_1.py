@@ -33,7 +33,7 @@ def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
 
 @njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
 def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
-    """Fill `out` with the smallest of sign * values, ascending; how many there are."""
+    """Fill `out` with the smallest of sign * values, ascending; return their number."""
     size: int = min(out.shape[0], values.shape[0])
     for i in range(size):
         out[i] = sign * values[i]
@@ -57,11 +57,12 @@ def stops_by_errors(
     limits: NDArray[np.float64],
     stops: NDArray[np.int64],
 ) -> None:
-    """Count the rows that can stop on one side, for each number of errors allowed.
+    """Count the rows that can stop on one side, for each number of allowed errors.
 
-    Rows stop below a threshold on sign * value, those of `right` rightly. `stops[e]` is
-    filled for e errors: all rows strictly below the (e + 1)-th smallest value of
-    `wrong`, or every row where there is none. `limits`, as long, is scratch.
+    Rows stop below a threshold on sign * value. A stop of a row of `right` is right, of
+    a row of `wrong` an error. `stops[e]` is filled for e errors: the rows strictly
+    below the (e + 1)-th smallest value of `wrong`, or all rows if `wrong` is shorter.
+    `limits` has the same length and is scratch memory.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -74,7 +75,7 @@ def stops_by_errors(
             elif value < limits[known - 1]:
                 stops[np.searchsorted(limits[:known], value, side="right")] += 1
     rights = 0
-    wrongs = 0  # strictly below the current limit: fewer than e where values are tied
+    wrongs = 0  # errors strictly below the limit: fewer than e if values are equal
     for e in range(stops.shape[0]):
         if e < known:
             rights += stops[e]
@@ -98,9 +99,10 @@ def count_stops(
 ) -> None:
     """Count the rows that each column could stop with at most `allowed` errors.
 
-    The inner step of QWYC's Algorithm 1, linear in the rows: only the `allowed` + 1
+    This inner step of QWYC's Algorithm 1 is linear in the rows: only the `allowed` + 1
     extreme values of each side are sorted. `rows` (n,) and `columns` (L,) index
-    `scores`; `sums` (n,) are the running sums; `stopped` (L,) is filled.
+    `scores`; `sums` (n,) are the running sums, the `positives` positive rows first;
+    `stopped` (L,) is filled.
     """
     n = rows.shape[0]
     values = np.empty((BLOCK, n), np.float64)
@@ -122,5 +124,5 @@ def count_stops(
                 best = 0
                 for e in range(allowed + 1):
                     best = max(best, low[e] + high[allowed - e])
-            # Both sides reach over each other: one cut stops every row.
+            # If the two sides overlap, one cut stops every row.
             stopped[start + j] = min(best, n)

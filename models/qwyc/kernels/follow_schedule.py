@@ -1,4 +1,4 @@
-"""Following a schedule row by row, compiled; nothing is checked here.
+"""Compiled evaluation of a schedule, row by row; arguments are not checked.
 
 Scores are (N, T) or, for K classes, (N, T, K): rows, base models, classes.
 """
@@ -25,10 +25,10 @@ def follow_limits(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `decisions` (N,) of (N, T) scores and the base models `used` (N,).
+    """Fill the `decisions` (N,) for scores (N, T), and the base models `used` (N,).
 
-    Whole sums are added in the base models' own order, as `whole_sums` does: the
-    schedule's order rounds otherwise.
+    Whole sums are added in the base models' own order, as `whole_sums` does, since the
+    order decides how a sum is rounded.
     """
     last = order.shape[0]
     for i in range(scores.shape[0]):
@@ -52,7 +52,7 @@ def follow_limits(
 
 @njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
 def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
-    """Position of the largest of K >= 2 sums, the first of equals, and its margin."""
+    """Return the first position of the largest of K >= 2 sums, and its margin."""
     best = 0
     second = -math.inf
     for k in range(1, sums.shape[0]):
@@ -73,7 +73,7 @@ def follow_margins(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `choices` (N,) for (N, T, K) scores and the base models `used` (N,).
+    """Fill the `choices` (N,) for scores (N, T, K), and the base models `used` (N,).
 
     Whole sums are added as in `follow_limits`.
     """

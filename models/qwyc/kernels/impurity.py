@@ -21,14 +21,14 @@ CHUNK = 256  # columns of a row that are read together
 
 @njit(float64(FLOATS_2D, float64, float64), **OPTIONS)
 def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float:
-    """Impurity of rows in bins (B, 4): the total of n sqrt(q (1 - q)).
+    """Return the impurity of rows in bins (B, 4): the total of n sqrt(q (1 - q)).
 
-    Of each bin are given its rows n, those of them that end at the border or above, and
-    the sums of what they still gain and of its square. The middle of the first bin is
-    `lowest` beyond the border, that of each other `width` further. Counts alone tell
-    too little where few rows are of the rarer kind. So q is their share among n rows
-    and `NORMAL` more, which gain as a normal number does, with mean and variance of the
-    rows in this bin and the two beside it.
+    A bin holds its number of rows n, the number of rows that end positive, the sum of
+    their further gains and the sum of squared gains. The first bin's middle lies
+    `lowest` above the border, and each other bin `width` further. Counts alone are poor
+    estimates if few rows are positive. So q is the share of positive rows among the n
+    rows and `NORMAL` imaginary rows, whose gains are normally distributed with mean and
+    variance of the rows in this bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -63,11 +63,12 @@ def measure_impurity(
     most: NDArray[np.float64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Impurity of the full decisions, by running sum, once each column is added.
+    """Fill the impurity (L,) of full decisions after adding each column; two classes.
 
-    The new sums are put into `BINS` equal bins between the column's `least` and `most`
-    (L,). `rows` (n,) index `scores`; `sums` and `final` (n,) are their sums now and in
-    the end, positive from `border` on. `impurity` (L,) is filled as by `impurity_of`.
+    The new running sums are put into `BINS` equal bins between `least` and `most` (L,)
+    of the column, and measured by `impurity_of`. `rows` (n,) index `scores`; `sums` and
+    `final` (n,) are their running sums and whole sums. A row is positive if its whole
+    sum is at least `border`.
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
@@ -85,7 +86,7 @@ def measure_impurity(
             positive = 1.0 if final[i] >= border else 0.0
             for j in range(size):
                 gains[j] = rest - row[columns[start + j]]
-            for j in range(size):  # apart from the others, in vectors
+            for j in range(size):  # a loop of its own compiles to vector instructions
                 beyond = (final[i] - gains[j] - least[start + j]) * scale[j]
                 places[j] = uint64(min(max(beyond, 0.0), BINS - 1.0))
             for j in range(size):
@@ -109,13 +110,13 @@ def measure_margin_impurity(
     models: NDArray[np.int64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Impurity of the final choices, by margin, once each base model is added.
+    """Fill the impurity (L,) of full decisions after adding each base model; K classes.
 
-    The new margins are put into `MARGIN_BINS` equal bins up to the largest; a bin of n
-    rows, of which a share e is led by another class than in the end, has impurity
-    n sqrt(e), with half a row added to either side. `rows` (n,) index `scores`; their
-    running sums are `sums` (n, K), their final choices `chosen` (n,); `impurity` (L,)
-    is filled.
+    The new margins are put into `MARGIN_BINS` equal bins up to the largest margin. A
+    bin of n rows has the impurity n sqrt(e), where e is the share of rows that another
+    class leads than at the end, with half a row added to either count. `rows` (n,)
+    index `scores`; `sums` (n, K) are their running sums, `chosen` (n,) their full
+    decisions.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

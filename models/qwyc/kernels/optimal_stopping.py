@@ -1,11 +1,15 @@
-"""The cuts of lists of rows that cost least, compiled; nothing is checked here.
+"""Optimal stopping, compiled: the cheapest cuts of sorted rows; nothing is checked.
 
-A list holds the rows at one position by ascending number (running sum, or minus the
-margin of the leading class), int32 a row; an entry whose number equals the one before
-is stored as ~row, which is negative: no threshold parts the two. `positive` says of
-each entry which stop is the wrong one, the low one if it is positive, else the high
-one; `levels` how likely that is among rows with about this number (`fill_levels`). A
-cut (a, b) stops the entries before a low and those from b on high.
+A list holds the rows at one position as int32, by ascending number (running sum, or
+minus the margin of the leading class). If a row's number equals the one before, the
+row is stored as ~row, which is negative: no threshold separates the two. `positive`
+says which stop is wrong for an entry: low for a positive entry, else high. `levels`
+say how likely an entry ends positive, by rows with similar numbers (`fill_levels`).
+The cuts (a, b) stop the entries before a low, and the entries from b on high.
+
+Neighbours are needed because each row's ending is one draw. Cuts that are chosen at
+hundreds of positions find the places where these draws were lucky, and change several
+times as many decisions on fresh rows.
 """
 
 import math
@@ -18,13 +22,14 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLAGS, FLOATS, INTS
 
-PARTS = 20  # one in so many rows, those around a sum, tell what is still to come there
-FEWEST, MOST = 20, 300  # of them, where there are as many
-GRID = 32  # sums of a position at which neighbours are asked; lines lie between
-BLUR = 0.4  # standard deviations of what is to come that each neighbour's is blurred by
-STEPS = 8  # levels to a unit of log odds
+# The neighbours of a sum: one in PARTS rows, at least FEWEST and at most MOST.
+PARTS = 20
+FEWEST, MOST = 20, 300
+GRID = 32  # sums of a position with computed odds; between them odds are interpolated
+BLUR = 0.4  # deviation of each neighbour's gain, in standard deviations of all gains
+STEPS = 8  # levels per unit of log odds
 MIDDLE = 128  # level of even odds
-OWN = 0.1  # weight of a row's own ending, the rest is its neighbours'
+OWN = 0.1  # weight of a row's own ending; its neighbours have the rest
 IDS = Array(int32, 1, "C", readonly=True)
 CUTS = Array(int64, 2, "C", readonly=True)
 LEVELS = Array(uint8, 1, "C", readonly=True)
@@ -34,11 +39,11 @@ LEVELS = Array(uint8, 1, "C", readonly=True)
 def log_odds(
     values: NDArray[np.float64], final: NDArray[np.float64], border: float, at: float
 ) -> float:
-    """Log odds that a row whose running sum is `at` ends at `border` or above.
+    """Return the log odds that a row with running sum `at` ends at `border` or above.
 
-    `values` (n,) are running sums, ascending, and `final` (n,) where their rows ended.
-    What it still gains is drawn from the gains of the rows nearest by rank, blurred by
-    a normal distribution. Infinite where all gained the same.
+    `values` (n,) are ascending running sums, and `final` (n,) the whole sums of the
+    same rows. The row's further gain has the distribution of the gains of the nearest
+    rows by rank, each blurred by a normal distribution. The log odds may be infinite.
     """
     n = values.shape[0]
     near = min(n, max(FEWEST, min(MOST, n // PARTS)))
@@ -78,10 +83,10 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Fill `levels` (n,) of ascending running sums from `first` to before `end`.
+    """Fill `levels` (n,) of ascending running sums, from `first` to before `end`.
 
-    A level is 128 + 8 times the log odds of ending at `border` or above, rounded, 1 to
-    254. The odds are found at `GRID` evenly spaced sums and lie on lines between them.
+    A level is 128 + 8 times the log odds of ending at least at `border`, rounded, from
+    1 to 254. The odds are computed at `GRID` evenly spaced sums and interpolated.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)
@@ -102,22 +107,22 @@ def cheapest_cuts(
     ids: NDArray[np.int32],
     chances: NDArray[np.float64],
     onward: NDArray[np.float64],
-    price: float,
+    penalty: float,
     both: bool,
 ) -> tuple[int, int]:
-    """Cuts (a, b) of one list that cost least.
+    """Return the cuts (a, b) of one list that cost least.
 
-    A wrong stop costs `price`; a low one is wrong with the chance in `chances` (n,), a
-    high one with the rest of it. Going on costs `onward` (n,) >= 0 by entry; entries of
-    rows that do not come this far have NaN there and do not count. Without `both`
-    nothing stops high: b is n.
+    A wrong stop costs `penalty`. A low stop is wrong with probability `chances` (n,), a
+    high stop with 1 - `chances`. Going on costs `onward` (n,) >= 0 for each entry. Rows
+    that stopped at an earlier position have NaN there and do not count. Without `both`
+    nothing stops high, and b is n.
 
         ids      4      0      ~2     1      3
         chances  0      0      1      1      1
         onward   2      2      2      2      NaN
 
-    At a price of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0 would
-    save 2 more, but row 2 would stop with it, wrongly. Row 1 stops high.
+    With a penalty of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0
+    would save 2 more, but row 2 is equal and would stop wrongly. Row 1 stops high.
     """
     n = ids.shape[0]
     a = 0
@@ -126,7 +131,7 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n):
         if onward[j] >= 0.0:
-            value += price * chances[j] - onward[j]
+            value += penalty * chances[j] - onward[j]
         if value < best and (j + 1 == n or ids[j + 1] >= 0):
             best = value
             a = j + 1
@@ -136,14 +141,14 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n - 1, -1, -1):
         if onward[j] >= 0.0:
-            value += price * (1.0 - chances[j]) - onward[j]
+            value += penalty * (1.0 - chances[j]) - onward[j]
         if value < best and ids[j] >= 0:
             best = value
             b = j
-    if a > b:  # the best of either side overlap: b is sought for each a
+    if a > b:  # the two sides overlap: find the best b for each a
         low = 0.0
         least = 0.0
-        high = 0.0  # what stopping the entries so far costs high
+        high = 0.0  # cost of stopping all entries so far high
         best = math.inf
         place = 0
         for j in range(n + 1):
@@ -156,14 +161,14 @@ def cheapest_cuts(
                     a = place
                     b = j
             if j < n and onward[j] >= 0.0:
-                low += price * chances[j] - onward[j]
-                high += price * (1.0 - chances[j]) - onward[j]
+                low += penalty * chances[j] - onward[j]
+                high += penalty * (1.0 - chances[j]) - onward[j]
     return a, b
 
 
 @njit(float64[::1](), **OPTIONS)
 def level_chances() -> NDArray[np.float64]:
-    """Chance of a positive ending at each level, (256,); 0 and 255 are certain."""
+    """Return the probability (256,) of a positive ending at each level."""
     chances = np.zeros(256, np.float64)
     for level in range(1, 255):
         chances[level] = 1.0 / (1.0 + math.exp((MIDDLE - level) / STEPS))
@@ -180,15 +185,15 @@ def follow_cuts(
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
 ) -> None:
-    """Find where each row stops under `cuts` (2, T), and whether it is decided wrongly.
+    """Fill the stop (N,) of each row under `cuts` (2, T), and mark wrong stops (N,).
 
-    Position r's list is `ids[starts[r]:starts[r + 1]]`, with its `positive`. `stop`
-    (N,) and `wrong` (N,) are filled; a row that no cut stops ends at the last position.
+    Position r's list is `ids[starts[r]:starts[r + 1]]`; `positive` has the same places.
+    A row that no cut stops gets the last position.
     """
     last = starts.shape[0] - 2
     stop[:] = last
     wrong[:] = False
-    for r in range(last - 1, -1, -1):  # the earliest stop is written last
+    for r in range(last - 1, -1, -1):  # backwards, so that the earliest stop remains
         first = starts[r]
         here = ids[first : starts[r + 1]]
         for j in range(cuts[0, r]):
@@ -223,19 +228,20 @@ def improve_cuts(
     starts: NDArray[np.int64],
     rows: int,
     costs: NDArray[np.float64],
-    price: float,
+    penalty: float,
     both: bool,
     widest: NDArray[np.int64],
     cuts: NDArray[np.int64],
 ) -> None:
-    """Choose the cuts of each position anew, from the last to the first, in place.
+    """Choose the cuts of each position again, from the last to the first, in place.
 
-    Lists are as in `follow_cuts`, of `rows` rows. `cuts` (2, T) stay within `widest`
-    (2, T): entries outside these are in no later list. The whole cost (`costs` (T,) by
-    position, `price` times the chance that a stop is wrong) never rises: the cuts at r
-    are the best for the rows that reach r, given what going on costs each under the
-    cuts after r. A stop's chance is `OWN` of what its own row says and the rest what
-    its level does; with levels of 0 and 255 alone, which say the same, it is exact.
+    Lists of `rows` rows are as in `follow_cuts`. `cuts` (2, T) do not go beyond
+    `widest` (2, T), as entries beyond are in no later list. The total cost is `costs`
+    (T,) of the positions and `penalty` times the probability that a stop is wrong. The
+    total never rises: the cuts at r are the best for the rows that are active at r,
+    given their costs under the cuts after r. The probability that an entry ends
+    positive weighs the row's own ending by `OWN` and its level by the rest. Levels 0
+    and 255 agree with the row's own ending, so they are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
@@ -253,18 +259,18 @@ def improve_cuts(
             own = 1.0 if flags[j] else 0.0
             chances[j] = own + (1.0 - OWN) * (of_level[near[j]] - own)
         first, end = widest[0, r], widest[1, r]
-        for j in range(first, end):  # those with a place at r + 1
+        for j in range(first, end):  # these entries are in the list of r + 1
             row = here[j] if here[j] >= 0 else ~here[j]
             onward[row] += costs[r + 1]
             entries[j] = onward[row] if stop[row] >= r else math.nan
         a, b = cheapest_cuts(
-            here[first:end], chances[first:end], entries[first:end], price, both
+            here[first:end], chances[first:end], entries[first:end], penalty, both
         )
         cuts[0, r] = first + a
         cuts[1, r] = first + b
         for j in range(cuts[0, r]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = price * chances[j]
+            onward[row] = penalty * chances[j]
         for j in range(cuts[1, r], here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = price * (1.0 - chances[j])
+            onward[row] = penalty * (1.0 - chances[j])

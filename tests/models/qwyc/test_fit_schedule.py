@@ -327,7 +327,7 @@ def test_the_highest_price_lets_no_row_stop_wrongly(seed: int) -> None:
     scores = draws.normal(size=(300, 15)) * draws.pareto(1.5, size=15)
     sums = ScoreSums(scores, np.arange(15), scores.sum(axis=1) >= 0, 0.0)
     stopping = Stopping(sums, costs=np.ones(15))
-    highest = float(stopping.prices(1)[0])
+    highest = float(stopping.penalties(1)[0])
     assert stopping.outcome(stopping.cuts(highest))[1] == 0
     assert stopping.outcome(stopping.cheapest(0))[1] == 0
 
