@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from ..building.learner_race import AUTO
 from ..building.project import Project
 from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
-from ..index.facts import mean_coefficients, skyline_facts
+from ..index.facts import mean_coefficients, skyline_at
 from ..index.package import Package
 from ..index.quality import Task
 from ..progress_bars import ProgressBars
@@ -114,7 +115,8 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.cost_curves_ = self._package.meta["curves"]
         size = read_size(np.median(dataset.sizes, axis=0).tolist())
         means = mean_coefficients(self.index_)
-        self.skyline_ = skyline_facts(self.index_, means, size)["skyline"]
+        at_size = skyline_at(self.index_, means, size)
+        self.skyline_ = msgspec.to_builtins(at_size.skyline)
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
         """Make items; outside of `fit`, refuse columns that `fit` did not see."""

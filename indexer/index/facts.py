@@ -1,114 +1,191 @@
-"""What an index says of itself, as plain data: `facts_of`, and skylines at a size."""
+"""What an index says of itself, as data: `facts_of`, and the skyline at a size."""
 
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
+from polydom.features.items import Kind
 from polydom.features.sizes import Size, read_size
 
 from .index import Index
 from .mean_costs import mean_costs
-from .quality import task_of
+from .quality import Task, task_of
 
-SKYLINE_SIZES = 4  # sizes whose skylines are among the facts
+SIZES = 4  # sizes whose skylines are among the facts
 
 
-def facts_of(index: Index) -> dict[str, Any]:
-    """Describe an index as plain data, the same facts that `show` prints."""
-    low, high = index.sizes
-    means = mean_coefficients(index)
-    facts: dict[str, Any] = {
-        "version": index.version,
-        "sizes": [low, high],
-        "candidates": len(index.qualities),
-        "task": task_of(measure_of(index)),
-        "measure": measure_of(index),
-        **index.lookup.facts(),
-        "skylines": [
-            skyline_facts(index, means, n)
-            for n in sizes_between(low, high, SKYLINE_SIZES)
-        ],
-    }
-    if index.package is not None:
-        package = index.package
-        facts |= {
-            "kind": package.kind,
-            "labels": list(package.labels),
-            "coverage": package.coverage,
-            "features": [feature.name for feature in package.features],
-            "learned": {
-                feature.name: msgspec.structs.asdict(feature.learned)
-                for feature in package.features
-                if feature.learned is not msgspec.UNSET
-            },
-            "sets": [list(package.names(row)) for row in range(len(package.masks))],
-            "overhead_us": package.overhead_s * 1e6,
-            "build": _shortened(package.meta),
-        }
-    return facts
+class SetFacts(msgspec.Struct):
+    """One candidate on a skyline.
+
+    Attributes
+    ----------
+    row
+        The candidate's number in the index.
+    cost, mean_cost
+        The cost that a budget has to cover, and the cost on average, which early exits
+        make smaller; in the skyline's unit.
+    quality
+        By the index's measure, in [0, 1].
+    accuracy
+        Share of right answers; None where answers are numbers.
+    features
+        Names, in computing order.
+    """
+
+    row: int
+    cost: float
+    mean_cost: float
+    quality: float
+    accuracy: float | None
+    features: list[str]
+
+
+class SkylineFacts(msgspec.Struct):
+    """The candidates worth buying at one size, by ascending cost.
+
+    `unit` is "us" for times, else the index's unit of cost.
+    """
+
+    size: Size
+    unit: str
+    measure: str
+    skyline: list[SetFacts]
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    """Everything an index says of itself; fields of a package are unset without one.
+
+    Attributes
+    ----------
+    version
+        Checksum of the index's file; "" before it is saved.
+    sizes
+        The smallest and the largest item size.
+    candidates
+        Number of feature sets kept.
+    breakpoints, cells
+        Number of parts that sizes are divided into; one of the two is set.
+    skylines
+        At a few sizes from the smallest to the largest.
+    learned
+        By feature: the number of its terms, and of the texts that taught them.
+    sets
+        Names of each candidate's features, in computing order.
+    overhead_us
+        Microseconds that every plan takes beside its features.
+    build
+        The package's `meta`, as `MetaFacts` reads it, without items and single times.
+    stages_s
+        Seconds of each stage of the build that has just ended.
+    """
+
+    version: str
+    sizes: tuple[Size, Size]
+    candidates: int
+    task: Task
+    measure: str
+    breakpoints: int | UnsetType = UNSET
+    cells: int | UnsetType = UNSET
+    skylines: list[SkylineFacts]
+    kind: Kind | UnsetType = UNSET
+    labels: tuple[str, ...] | UnsetType = UNSET
+    coverage: float | UnsetType | None = UNSET
+    features: list[str] | UnsetType = UNSET
+    learned: dict[str, dict[str, Any]] | UnsetType = UNSET
+    sets: list[tuple[str, ...]] | UnsetType = UNSET
+    overhead_us: float | UnsetType = UNSET
+    build: dict[str, Any] | UnsetType = UNSET
+    stages_s: dict[str, float] | UnsetType = UNSET
+
+
+def facts_of(index: Index) -> Facts:
+    """Describe an index."""
+    measure, parts = measure_of(index), index.lookup.facts()
+    facts = Facts(
+        version=index.version,
+        sizes=index.sizes,
+        candidates=len(index.qualities),
+        task=task_of(measure),
+        measure=measure,
+        breakpoints=parts.get("breakpoints", UNSET),
+        cells=parts.get("cells", UNSET),
+        skylines=skylines_of(index, SIZES),
+    )
+    package = index.package
+    if package is None:
+        return facts
+    return msgspec.structs.replace(
+        facts,
+        kind=package.kind,
+        labels=package.labels,
+        coverage=package.coverage,
+        features=[feature.name for feature in package.features],
+        learned={
+            feature.name: msgspec.structs.asdict(feature.learned)
+            for feature in package.features
+            if feature.learned is not UNSET
+        },
+        sets=[package.names(row) for row in range(len(package.masks))],
+        overhead_us=package.overhead_s * 1e6,
+        build=_shortened(package.meta),
+    )
 
 
 def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
     """Leave out items, and every single time that was measured."""
     short = {key: value for key, value in meta.items() if key != "samples"}
     if "curves" in meta:
-        short["curves"] = [_without_times(curve) for curve in meta["curves"]]
+        short["curves"] = [
+            {key: value for key, value in curve.items() if key != "measured"}
+            for curve in meta["curves"]
+        ]
     return short
 
 
-def _without_times(curve: dict[str, Any]) -> dict[str, Any]:
-    """Leave out a curve's measured times."""
-    return {key: value for key, value in curve.items() if key != "measured"}
+def measure_of(index: Index) -> str:
+    """Return the measure that the index's qualities are by."""
+    return index.package.measure if index.package else "accuracy"
+
+
+def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
+    """Describe skylines at up to `count` sizes, from least to largest."""
+    means = mean_coefficients(index)
+    low, high = index.sizes
+    if low == high:
+        return [skyline_at(index, means, low)]
+    sizes = np.geomspace(low, high, count).tolist()
+    return [skyline_at(index, means, read_size(size)) for size in sizes]
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Cost curves of what candidates take on average, early exits counted."""
+    """Return cost curves (C, T) of candidates on average, early exits counted."""
     if index.package is None:
         return index.coefficients
     return mean_costs(index.package, index.coefficients)
 
 
-def measure_of(index: Index) -> str:
-    """Return what quality is."""
-    return index.package.measure if index.package else "accuracy"
-
-
-def unit_of(index: Index) -> tuple[float, str]:
-    """Return the factor and the name to show costs in: seconds as microseconds."""
-    unit = str(index.package.meta.get("unit", "s")) if index.package else "s"
-    return (1e6, "us") if unit == "s" else (1.0, unit)
-
-
-def skyline_facts(
-    index: Index, means: NDArray[np.float64], size: Size
-) -> dict[str, Any]:
-    """List what is worth buying at one size, by ascending cost; `means` on average."""
-    rows = index.skyline(size).tolist()
+def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineFacts:
+    """Describe the skyline at one size; `means` are the `mean_coefficients`."""
     package = index.package
-    factor, unit = unit_of(index)
-    return {
-        "size": size,
-        "unit": unit,
-        "measure": measure_of(index),
-        "skyline": [
-            {
-                "row": row,
-                "cost": index.cost_s(row, size) * factor,
-                "mean_cost": cost_at(means[row].tolist(), size) * factor,
-                "quality": float(index.qualities[row]),
-                "accuracy": index.accuracy(row),
-                "features": list(package.names(row)) if package else [],
-            }
-            for row in rows
+    unit = str(package.meta.get("unit", "s")) if package else "s"
+    factor = 1e6 if unit == "s" else 1.0
+    return SkylineFacts(
+        size,
+        "us" if unit == "s" else unit,
+        measure_of(index),
+        [
+            SetFacts(
+                row,
+                index.cost_s(row, size) * factor,
+                cost_at(means[row].tolist(), size) * factor,
+                float(index.qualities[row]),
+                index.accuracy(row),
+                list(package.names(row)) if package else [],
+            )
+            for row in index.skyline(size).tolist()
         ],
-    }
-
-
-def sizes_between(low: Size, high: Size, count: int) -> list[Size]:
-    """Return a few sizes that show how the skyline changes, each once."""
-    if low == high:
-        return [low]
-    return [read_size(n) for n in np.geomspace(low, high, count).tolist()]
+    )

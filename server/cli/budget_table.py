@@ -3,14 +3,15 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polydom.features.figures import show_accuracy, show_cost
+from polydom.indexer.index.facts import SetFacts, SkylineFacts
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality, task_of
 
-from .index_report import quality_columns
+from .terminal import print_line, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,68 +25,72 @@ LADDERS = (
     (1.0,),
 )
 
+Skyline = Sequence[SetFacts]
 Bought = tuple[int | None, ...]  # by size: the place on its skyline; None: nothing
-Skyline = list[dict[str, Any]]
 
 
 def show_budgets(
-    skylines: Sequence[dict[str, Any]], names: Sequence[str], console: "Console"
+    skylines: Sequence[SkylineFacts], names: Sequence[str], console: "Console"
 ) -> None:
-    """Print what budgets buy.
-
-    Parameters
-    ----------
-    skylines
-        As `skyline_facts` gives them, one for each size.
-    names
-        What these sizes are called: the columns' heads.
-    """
-    from rich.table import Table
-
-    unit, measure = skylines[0]["unit"], skylines[0]["measure"]
-    columns = quality_columns(skylines[0])
+    """Print what budgets buy at each of some sizes; `names` are the columns' heads."""
+    unit, measure = skylines[0].unit, skylines[0].measure
+    columns = quality_columns(measure)
     nothing = f"no feature: {WITHOUT_FEATURES[task_of(measure)]} answers"
-    lines = [at["skyline"] for at in skylines]
+    lines = [at.skyline for at in skylines]
     rows = budget_rows(lines)
     alone = len(lines) == 1
     letters = {} if alone else _lettered(lines, [bought for _, bought in rows])
-    table = Table(title="what a budget buys", box=None, title_justify="left")
-    table.add_column("budget", justify="right", no_wrap=True)
     cost = "time" if unit in ("us", "s") else "cost"
-    for name in (*columns.values(), cost) if alone else names:
-        table.add_column(name, justify="right", no_wrap=True)
+    heads = ["budget", *names]
     if alone:
-        table.add_column("features, in computing order")
+        heads = ["budget", *columns.values(), cost, "features, in computing order"]
+    cells = []
     for budget, bought in rows:
         chosen = [
             None if place is None else line[place]
             for line, place in zip(lines, bought, strict=True)
         ]
-        cells = (
-            _alone(chosen[0], unit, columns, nothing)
-            if alone
-            else [_cell(one, unit, letters) for one in chosen]
+        cells.append(
+            (
+                "less" if budget is None else show_cost(budget, unit),
+                *(
+                    _alone(chosen[0], unit, columns, nothing)
+                    if alone
+                    else [_cell(one, unit, letters) for one in chosen]
+                ),
+            )
         )
-        table.add_row("less" if budget is None else show_cost(budget, unit), *cells)
-    console.print(table)
-    if not alone:
-        quality = name_quality(measure)
-        console.print(f"a cell: features, expected {quality}, {cost}. The features:")
+    title = "what a budget buys"
+    print_table(console, heads, cells, title=title, names=0, lists=alone)
+    if alone:
+        return
+    quality = name_quality(measure)
+    print_line(console, f"a cell: features, expected {quality}, {cost}. The features:")
     for features, letter in letters.items():
-        console.print(f"  {letter}  {', '.join(features) or nothing}", highlight=False)
+        print_line(console, f"  {letter}  {', '.join(features) or nothing}")
 
 
-def budget_rows(skylines: Sequence[Skyline]) -> list[tuple[float | None, Bought]]:
-    """List round budgets, ascending, from each of which on something else is bought.
+def quality_columns(measure: str) -> dict[str, str]:
+    """Name the columns that say how good sets are, by the fields of `SetFacts`."""
+    columns = {"quality": name_quality(measure)}
+    if measure != "accuracy" and task_of(measure) == "classes":
+        columns["accuracy"] = "accuracy"
+    return columns
 
-    Of several ladders of round numbers the finest with few such steps is taken. The
-    first budget is None: anything below the second.
+
+def budget_rows(
+    skylines: Sequence[Skyline],
+) -> list[tuple[float | None, Bought]]:
+    """List round budgets, ascending, each of which buys more than the one before.
+
+    Round numbers come from the finest ladder that makes at most `ROWS` rows, else from
+    the coarsest. The first budget is None: anything below the second.
     """
     costs = [
-        one["cost"]
+        one.cost
         for line in skylines
         for one in line
-        if one["features"] and 0 < one["cost"] < math.inf
+        if one.features and 0 < one.cost < math.inf
     ]
     rows: list[tuple[float | None, Bought]] = []
     for ladder in LADDERS:
@@ -110,12 +115,12 @@ def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
 
 
 def _bought(line: Skyline, budget: float) -> int | None:
-    """Place of what a budget buys; without features, that of the prior, if any."""
-    costs = [one["cost"] for one in line]
+    """Find the place of the set that a budget buys: else that of the prior, if any."""
+    costs = [one.cost for one in line]
     place = int(np.searchsorted(costs, budget, "right")) - 1
     if place >= 0:
         return place
-    free = [place for place, one in enumerate(line) if not one["features"]]
+    free = [place for place, one in enumerate(line) if not one.features]
     return free[0] if free else None
 
 
@@ -124,7 +129,7 @@ def _lettered(
 ) -> dict[tuple[str, ...], str]:
     """Give each feature set of the table a letter, by first appearance."""
     found = dict.fromkeys(
-        tuple(line[place]["features"])
+        tuple(line[place].features)
         for bought in rows
         for line, place in zip(lines, bought, strict=True)
         if place is not None
@@ -135,27 +140,21 @@ def _lettered(
 
 
 def _alone(
-    one: dict[str, Any] | None, unit: str, columns: Iterable[str], nothing: str
+    one: SetFacts | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
     """Write the cells of a table for one size."""
     if one is None:
         return [*("" for _ in columns), "", nothing]
-    good = [show_accuracy(one[key]) for key in columns]
-    if not one["features"]:
+    good = [show_accuracy(getattr(one, key)) for key in columns]
+    if not one.features:
         return [*good, "", nothing]
-    return [
-        *good,
-        show_cost(one["cost"], unit),
-        ", ".join(one["features"]),
-    ]
+    return [*good, show_cost(one.cost, unit), ", ".join(one.features)]
 
 
-def _cell(
-    one: dict[str, Any] | None, unit: str, letters: dict[tuple[str, ...], str]
-) -> str:
+def _cell(one: SetFacts | None, unit: str, letters: dict[tuple[str, ...], str]) -> str:
     if one is None:
         return "-"
-    letter = letters.get(tuple(one["features"]), "?")
-    quality = show_accuracy(one["quality"])
-    time = show_cost(one["cost"], unit) if one["features"] else ""
+    letter = letters.get(tuple(one.features), "?")
+    quality = show_accuracy(one.quality)
+    time = show_cost(one.cost, unit) if one.features else ""
     return f"{letter} {quality} {time:>9}"

@@ -82,7 +82,7 @@ def build(
     facts, times = facts_of(index), bars.times.facts()
     if as_json:
         warn_if_busy(facts)
-        facts = {**facts, "stages_s": times}
+        facts.stages_s = times
     show_index(index, facts, as_json, verbose)
     if not as_json:
         show_times(times, Console())

@@ -1,295 +1,416 @@
-"""An index on a terminal: in plain words first, all of its facts if asked."""
+"""An index on a terminal: in plain words first, how it was found if asked."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import typer
+from msgspec import UNSET
 
-from polydom.features.errors import printable
-from polydom.features.figures import show_accuracy, show_cost, show_ms
-from polydom.features.sizes import show_size
+from polydom.features.figures import show_accuracy, show_cost, show_ms, show_number
+from polydom.features.items import SIZE_NAMES
+from polydom.features.sizes import Size, show_size
+from polydom.features.wording import listed
+from polydom.indexer.index.built_facts import (
+    BuiltCurve,
+    BuiltExits,
+    BuiltLoad,
+    BuiltRace,
+    BuiltSearch,
+    MetaFacts,
+    exits_of,
+    races_of,
+)
+from polydom.indexer.index.column_facts import column_lines
+from polydom.indexer.index.facts import Facts, SetFacts, SkylineFacts, skylines_of
 from polydom.indexer.index.quality import name_quality, task_of
+
+from .budget_table import quality_columns, show_budgets
+from .terminal import print_line, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from polydom.indexer.index.index import Index
 
+TABLED = 3  # sizes: a small, a middling and a large item
+SHOWN = 5  # items left out, or remarks of learners
 
-def show_index(
-    index: "Index", facts: dict[str, Any], as_json: bool, verbose: bool
-) -> None:
+
+def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> None:
     """Print the facts of an index: as one JSON object, or in words and tables."""
     from rich.console import Console
 
-    from .index_summary import show_summary
-
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
-    show_summary(index, facts, Console())
-    if verbose:
-        typer.echo()
-        show(facts, Console())
+    show_text(index, facts, Console(), verbose=verbose)
 
 
-def show_costs(facts: dict[str, Any], as_json: bool, verbose: bool) -> None:
-    """Print what each feature takes by item size, as `polydom measure` does."""
-    from rich.console import Console
-
-    if as_json:
-        _print_json(facts)
-        return
-    write = show_curves if verbose else show_times_of
-    write(escaped(facts["build"]["curves"]), Console())
-
-
-def _print_json(facts: dict[str, Any]) -> None:
+def print_json(facts: Facts) -> None:
+    """Print facts as one JSON object."""
     # JSON has no NaN and no infinity: both are written as null
     typer.echo(msgspec.json.encode(facts).decode())
 
 
-def warn_if_busy(facts: dict[str, Any]) -> None:
-    """Say on standard error that costs were measured on a busy machine, if so."""
-    measured = facts["build"].get("measured")
-    if measured and measured["busy"]:
-        typer.echo(f"polydom: {busy_words(measured)}", err=True)
+def show_text(
+    index: "Index", facts: Facts, console: "Console", *, verbose: bool
+) -> None:
+    """Print the data, how good answers are, what budgets buy, what went wrong.
 
-
-def show(facts: dict[str, Any], console: "Console") -> None:
-    """Print all facts as lines and tables, in the papers' words."""
-    facts = escaped(facts)
-    built = facts.get("build", {})
-    low, high = facts["sizes"]
-    division = next(name for name in ("breakpoints", "cells") if name in facts)
-    console.print(
-        f"index {facts['version'][:12] or '(not saved)'}: {facts['candidates']} "
-        f"candidates (feature sets kept), {facts[division]} {division} (of sizes, at "
-        f"which others are worth it), sizes {show_size(low)} to "
-        f"{show_size(high)}"
-    )
-    if built:
-        try:
-            for line in build_lines(facts, built):
-                console.print(line)
-            if built["curves"]:
-                show_curves(built["curves"], console)
-            show_schedules(facts, console)
-        except KeyError as error:  # made by hand, or by an older release
-            console.print(f"it says no more of its build: {error!r}")
-    console.print("skyline: of all sets, those better than all cheaper ones")
-    for at in facts["skylines"]:
+    With `verbose` also how the index was found: sets, races, curves and skylines.
+    """
+    built = built_of(facts)
+    for line in _data_lines(facts, built):
+        print_line(console, line)
+    skylines = skylines_of(index, TABLED)
+    console.print()
+    show_budgets(skylines, [_size_words(index, at.size) for at in skylines], console)
+    for line in _later_lines(facts, built):
+        print_line(console, line)
+    if not verbose:
+        return
+    console.print()
+    for line in detail_lines(facts, built):
+        print_line(console, line)
+    if built.curves and built.curves[0].points:
+        show_curves(built.curves, console)
+    show_schedules(facts, console)
+    print_line(console, "skyline: of all sets, those better than all cheaper ones")
+    for at in facts.skylines:
         show_skyline(at, console)
 
 
-def escaped(plain: Any) -> Any:
-    """Escape what a terminal or rich would obey in the texts of plain data."""
-    from rich.markup import escape
+def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
+    """Print what each feature takes by item size, as `polydom measure` does."""
+    from rich.console import Console
 
-    if isinstance(plain, str):
-        return escape(printable(plain))
-    if isinstance(plain, dict):
-        return {escaped(key): escaped(value) for key, value in plain.items()}
-    if isinstance(plain, (list, tuple)):
-        return type(plain)(map(escaped, plain))
-    return plain
+    if as_json:
+        print_json(facts)
+    elif verbose:
+        show_curves(built_of(facts).curves, Console())
+    else:
+        _show_times(built_of(facts).curves, Console())
 
 
-def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write what a build read, searched, raced and measured."""
-    search_lines = [*_search_lines(facts, built)]
+def warn_if_busy(facts: Facts) -> None:
+    """Say on standard error that costs were measured on a busy machine, if so."""
+    measured = built_of(facts).measured
+    if measured and measured.busy:
+        typer.echo(f"polydom: {_busy_words(measured)}", err=True)
+
+
+def summary_lines(facts: Facts) -> list[str]:
+    """Write the data, how good answers are and what went wrong, without the table."""
+    built = built_of(facts)
+    lines = [*_data_lines(facts, built), *_later_lines(facts, built)]
+    return [*lines, *column_lines(built.columns)]
+
+
+def built_of(facts: Facts) -> MetaFacts:
+    """Read what a build wrote of itself; nothing for an index without a package."""
+    return MetaFacts.read({} if facts.build is UNSET else facts.build)
+
+
+def _size_words(index: "Index", size: Size) -> str:
+    """Write a size above the names of its numbers, such as characters."""
+    if index.package is None:
+        return _rounded(size)
+    names = " x ".join(SIZE_NAMES[index.package.kind][index.pairs])
+    return f"{_rounded(size)}\n{names}"
+
+
+def _rounded(size: object) -> str:
+    """Write a size, of one number or two, in whole numbers."""
+    return " x ".join(f"{number:,.0f}" for number in np.atleast_1d(size))  # type: ignore[call-overload]
+
+
+# The summary, in plain words
+
+
+def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
+    """Write the data, the features, and how good answers are with a large budget."""
+    if not facts.build:
+        return
+    if built.learner is UNSET:  # made by hand, or by an older release
+        yield "this index says no more of its build"
+        return
+    labels, names = facts.labels or (), facts.features or []
+    out = f"; {len(built.skipped):,} left out" if built.skipped else ""
+    few = f": {', '.join(labels)}" if len(labels) <= SHOWN else ""
+    labelled = f"in {len(labels)} classes{few}"
+    if facts.task == "regression":
+        labelled = "labelled with numbers"
+        if numbers := built.numbers:
+            mean, deviation = map(show_number, (numbers.mean, numbers.deviation))
+            labelled += f": {mean} on average, standard deviation {deviation}"
+    yield f"data: {built.items:,} {facts.kind}s {labelled}{out}"
+    exits = exits_of(facts.build)
+    if exits and exits.plans and exits.confidence is not None:
+        yield f"  {exits.calibrated:,} more were kept to check early answers on"
+    for name, why in built.skipped[:SHOWN]:
+        yield f"  left out {name}: {why}"
+    if len(built.skipped) > SHOWN:
+        yield f"  ... and {len(built.skipped) - SHOWN:,} more"
+    for warning in built.warnings:
+        yield f"  mind: {warning}"
     yield (
-        f"{facts['kind']} items {_labelled(facts)}; "
-        f"{built['items']} used, {len(built['skipped'])} left out; "
-        f"learner {built['learner']['name']}"
+        f"{len(names)} features to choose from: {listed(names)}; models by "
+        f"{built.learner.name}"
     )
     yield from _quality_lines(facts, built)
-    for name, learned in facts.get("learned", {}).items():
-        yield (
-            f"  {name} knows {learned['terms']:,} terms, learned from "
-            f"{learned['texts']:,} of the texts"
-        )
-    for name, why in built["skipped"][:5]:
-        yield f"  left out {name}: {why}"
-    yield from search_lines
-    if race := built["selection"]:
-        for one in race.get("levels", [race]):  # one for sets of each size, or for all
-            yield from _race_lines(one)
-    if times := built.get("pace"):
-        yield (
-            f"{len(times['overhead'])} samples timed, by which a server tells how fast "
-            "its machine is"
-        )
-    if measured := built.get("measured"):
-        yield from measured_lines(measured)
-    if exits := built.get("exits"):
-        yield from _exit_words(exits)
-    for remark, count in built["remarks"].items():
-        yield f"  in {count} trainings: {remark}"
 
 
-def _labelled(facts: dict[str, Any]) -> str:
-    if facts["task"] == "regression":
-        return "labelled with numbers"
-    return f"in {len(facts['labels'])} classes"
-
-
-def best_of(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the best candidate of all skylines."""
-    candidates = (c for at in facts["skylines"] for c in at["skyline"])
-    return max(candidates, key=lambda one: one["quality"])
-
-
-def doubt_of(accuracy: float, tested: int) -> str:
-    """Write the standard error of an accuracy that was measured on so many items."""
-    return show_accuracy((accuracy * (1 - accuracy) / tested) ** 0.5)
-
-
-def tested_items(built: dict[str, Any]) -> str:
-    """Write how many items quality was measured on, and by which models."""
-    if built.get("testing", {}).get("folds"):
-        return f"{built['tested']:,} items, each by a model that was not trained on it"
-    return f"{built['tested']:,} items that were not trained on"
-
-
-def _quality_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write how good the best is, how sure that is, and who was trained on what."""
-    found, tested = best_of(facts), built["tested"]
-    best, accuracy = found["quality"], found["accuracy"]
-    measure = facts["measure"]
-    line = (
-        f"{name_quality(measure)} is measured on {tested_items(built)}: the best's "
-        f"{show_accuracy(best)}"
+def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
+    """Write what quality a large budget reaches, and how sure that is."""
+    best = max(
+        (one for at in facts.skylines for one in at.skyline),
+        key=lambda one: one.quality,
     )
+    how = "that were not trained on"
+    if built.testing is not UNSET and built.testing.folds:
+        how = "each by a model that was not trained on it"
+    comma = "," if how.startswith("each") else ""
+    words, after = _sure_words(best, facts.measure, built)
+    yield (
+        f"{name_quality(facts.measure)} with a large budget: {words}, measured on "
+        f"{built.tested:,} items{comma} {how}{after}"
+    )
+    observed = best.quality if built.observed is UNSET else max(built.observed)
+    if show_accuracy(observed) != show_accuracy(best.quality):
+        was = f"{show_accuracy(observed)} of them were right"
+        if facts.measure != "accuracy":
+            was = f"on them it was {show_accuracy(observed)}"
+        yield (
+            f"  {was}; {show_accuracy(observed - best.quality)} of that is taken for "
+            "luck, since it is the best of many tries"
+        )
+
+
+def _sure_words(best: SetFacts, measure: str, built: MetaFacts) -> tuple[str, str]:
+    """Write how good the best set is and how sure that is, and an afterthought."""
+    quality, accuracy = show_accuracy(best.quality), best.accuracy
+    if accuracy is None:
+        if built.numbers is None:
+            return quality, ""
+        error = show_number(built.numbers.mae[best.row])
+        return f"{quality}, typical error ±{error}", ""
+    doubt = show_accuracy((accuracy * (1 - accuracy) / built.tested) ** 0.5)
+    sure, after = f" ± {doubt} (standard error)", ""
+    if accuracy >= 1:
+        wrong = -math.expm1(math.log(0.05) / built.tested)  # as likely as 1 in 20
+        sure, after = "", f"; none was wrong, though {wrong:.1%} of fresh ones may be"
     if measure == "accuracy":
-        line += f" has a standard error of {doubt_of(best, tested)}"
-    elif accuracy is not None:
-        line += (
-            f"; its accuracy is {show_accuracy(accuracy)}, with a standard error of "
-            f"{doubt_of(accuracy, tested)}"
-        )
-    observed = max(built.get("observed", [best]))
-    if observed - best >= 0.0005:
-        line += (
-            f"; on those items it was {show_accuracy(observed)}, of which "
-            f"{show_accuracy(observed - best)} is put down to its being the best of "
-            "many"
-        )
-    yield line
-    if any(again := built.get("refitted", [])):
-        some = "all" if all(again) else f"{sum(again)} of the {len(again)}"
-        yield f"{some} models were then trained again, on the items measured on, too"
+        return quality + sure, after
+    return f"{quality}, accuracy {show_accuracy(accuracy)}{sure}", after
 
 
-def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
-    """Write which sets were trained, by which search, and what became of the others."""
-    search = built["search"]
-    if "sequences" in search:
-        noun = "sequence" if search["sequences"] == 1 else "sequences"
-        how = f"{search['method']} ({search['sequences']} {noun})"
-        left = "never reached"
+def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
+    """Write how to read the table, and what went less well than it might."""
+    if not facts.build or built.learner is UNSET:
+        return
+    timed = built.unit == "s"
+    if timed:
+        yield (
+            f"times are those that {built.quantile:.0%} of items keep to, on "
+            f"{_where_words(built.measured)}, without HTTP"
+        )
+    if built.search is not UNSET:
+        yield from _tried_lines(facts, built.search, built)
+    if facts.build.get("exits"):
+        yield _exit_line(exits_of(facts.build), "lacking" in facts.build["exits"])
+    if timed and built.measured and built.measured.busy:
+        yield f"warning: {_busy_words(built.measured)}"
+    for remark, count in [*built.remarks.items()][:SHOWN]:
+        yield f"note: in {count:,} trainings: {remark}"
+    if len(built.remarks) > SHOWN:
+        yield f"note: ... and {len(built.remarks) - SHOWN:,} more such remarks"
+
+
+def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
+    """Write how many feature sets were tried, and what that means for the others."""
+    good = "accurate" if facts.measure == "accuracy" else "good"
+    alpha = 1.0 if search.alpha is UNSET else search.alpha
+    line = (
+        f"tried: models of {search.expanded:,} of the {search.sets:,} ways to "
+        "combine the features"
+    )
+    if search.expanded == search.sets or search.sequences is not UNSET:
+        yield line
+    elif search.complete:
+        better = f"more than {alpha:g} times as {good}" if alpha > 1 else "better"
+        yield f"{line}; none of the others is expected to be {better} at its cost"
     else:
-        terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
-        how, left = f"{search['method']} ({terms})", "not worth it"
-        if not search["complete"]:
-            left = "left, for want of time"
-    yield (
-        f"feature sets by {how}: {search['sets']} possible, {search['expanded']} "
-        f"trained, {search['sets'] - search['expanded']} {left}, "
-        f"{facts['candidates']} kept"
-    )
-    if "alpha" in search:
+        yield f"{line}, the most promising first"
+        cure, limit = "budget_s", "the time for that was up"
+        if built.testing is not UNSET and built.testing.trainings is not None:
+            cure, limit = "trainings", "the number of trainings was reached"
+        worth = ""
+        if math.isfinite(alpha):
+            worth = (
+                f"; all that is proven is that no other is over {alpha:.3g} "
+                f"times as {good} at its cost"
+            )
         yield (
-            "  alpha: no set that was not trained is better by more than that factor; "
-            "tolerance: by how much more features may hurt"
+            f"warning: {limit}{worth}. To try more, raise search.{cure} in "
+            "PROJECT.toml and build again: what is done is kept"
         )
-    if broken := search.get("violations"):
-        yield (
-            f"  more features hurt in {broken['count']:,} of {broken['pairs']:,} pairs "
-            "of a trained set and one within it (violations): by at most "
-            f"{show_accuracy(broken['largest'])}, 95% of them by at most "
-            f"{show_accuracy(broken['p95'])}"
-        )
-    if budgets := built.get("testing", {}).get("budgets"):
-        low, high = (show_cost(one, built["unit"]) for one in budgets)
-        yield f"  only the best for budgets of {low} to {high}"
+    if built.testing is not UNSET and built.testing.budgets:
+        low, high = (show_cost(one, built.unit) for one in built.testing.budgets)
+        yield f"only what is best for budgets of {low} to {high} was kept"
 
 
-def _race_lines(race: dict[str, Any]) -> Iterator[str]:
-    """Write who won a race between learners, and the winner's learning curve."""
-    sets = ""
-    if "low" in race:
-        low, high = race["low"], race["high"]
-        many = f"{low}" if low == high else f"{low} to {high}"
-        sets = f" for sets of {many} feature{'s' if high > 1 else ''}"
-    yield (
-        f"learner{sets} chosen by {race['strategy']}: {race['learner']}, "
-        f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
-        f"would have taken about {race['full_s']:.1f}"
+def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
+    """Write in a sentence whether answers come early, and how many of them change."""
+    if lacking or exits is None:
+        return (
+            "answers never come early, before all is computed: there are too few items "
+            "to promise that this changes hardly any"
+        )
+    if not any(plan.schedule or plan.early for plan in exits.plans):
+        return "answers never come early, before all is computed: it would save little"
+    saved = sum(plan.saved for plan in exits.plans) / len(exits.plans)
+    how = f", which saves {saved:.0%} of the features' time on average" if saved else ""
+    sure = "of the items measured"
+    if exits.confidence is not None:
+        sure = f"with {exits.confidence:.0%} confidence"
+    return (
+        f"where it is sure early, it answers before all is computed{how}; at most "
+        f"{exits.alpha:.2%} of answers change by that, {sure}"
     )
-    curve = race["curves"][race["learner"]]
-    points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
-    yield f"  its curve: {', '.join(points)} examples"
 
 
-def measured_lines(measured: dict[str, Any]) -> Iterator[str]:
-    """Write where costs were measured, and what speaks against trusting them."""
-    machines = measured.get("machines", [])
-    if machines:
-        yield f"costs were measured on {where_words(measured)}"
-    if len(machines) > 1:
-        yield "  these may differ; `polydom measure` measures all on one"
-    if measured["busy"]:
-        yield busy_words(measured)
-
-
-def where_words(measured: dict[str, Any] | None) -> str:
-    """Say on which machines costs were measured, as far as the build tells."""
-    machines = (measured or {}).get("machines")
-    if not machines:
+def _where_words(measured: BuiltLoad | None) -> str:
+    """Name the machines that costs were measured on, as far as the build does."""
+    if measured is None or not measured.machines:
         return "the machine they were measured on"
     return " and ".join(
-        f"{one['processor']} ({one['cores']} cores, {one['day']})" for one in machines
+        f"{one.processor} ({one.cores} cores, {one.day})" for one in measured.machines
     )
 
 
-def busy_words(measured: dict[str, Any]) -> str:
-    """Say what others took of the machine while costs were measured, and the cure."""
-    others = measured["others"]
+def _busy_words(measured: BuiltLoad) -> str:
+    """Say how busy others kept the machine while costs were measured, and the cure."""
     used = ""
-    if others is not None:
-        used = f" and {others:.1f} of {measured['processors']} processors"
+    if measured.others is not None:
+        used = f" and {measured.others:.1f} of {measured.processors} processors"
     return (
         "the machine was busy while costs were measured: other programs took "
-        f"{measured['lost']:.1%} of the time of what was timed{used}; costs may be too "
+        f"{measured.lost:.1%} of the time of what was timed{used}; costs may be too "
         "high. On a quiet machine, `polydom measure` measures them anew"
     )
 
 
-def _exit_words(exits: dict[str, Any]) -> Iterator[str]:
-    """Say what the exits promise, and what they save of features and base models."""
-    if lacking := exits.get("lacking"):
+# The details, in the papers' words
+
+
+def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
+    """Write what a build searched, raced and measured."""
+    parts = f"{facts.breakpoints} breakpoints"
+    if facts.cells is not UNSET:
+        parts = f"{facts.cells} cells"
+    low, high = map(show_size, facts.sizes)
+    yield (
+        f"index {facts.version[:12] or '(not saved)'}: {facts.candidates} "
+        f"candidates (feature sets kept), {parts} (of sizes, at which others are worth "
+        f"it), sizes {low} to {high}"
+    )
+    for name, learned in (facts.learned or {}).items():
+        yield (
+            f"  {name} knows {learned['terms']:,} terms, learned from "
+            f"{learned['texts']:,} of the texts"
+        )
+    if any(again := built.refitted):
+        some = "all" if all(again) else f"{sum(again)} of the {len(again)}"
+        yield f"{some} models were trained again, on the items measured on, too"
+    if built.search is not UNSET:
+        yield from _search_lines(facts, built.search)
+    for race in races_of(facts.build or {}):
+        yield from _race_lines(race)
+    if built.pace:
+        yield (
+            f"{len(built.pace.overhead)} samples timed, by which a server tells how "
+            "fast its machine is"
+        )
+    if built.measured and built.measured.machines:
+        yield f"costs were measured on {_where_words(built.measured)}"
+        if len(built.measured.machines) > 1:
+            yield "  these may differ; `polydom measure` measures all on one"
+    yield from _exit_lines(facts)
+    for remark, count in [*built.remarks.items()][SHOWN:]:
+        yield f"  in {count} trainings: {remark}"
+
+
+def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
+    """Write which sets were trained, by which search, and what became of the others."""
+    if search.sequences is not UNSET:
+        noun = "sequence" if search.sequences == 1 else "sequences"
+        terms, left = f"{search.sequences} {noun}", "never reached"
+    else:
+        terms = f"alpha {search.alpha:g}, tolerance {search.tolerance:g}"
+        left = "not worth it" if search.complete else "left, for want of time"
+    yield (
+        f"feature sets by {search.method} ({terms}): {search.sets} possible, "
+        f"{search.expanded} trained, {search.sets - search.expanded} {left}, "
+        f"{facts.candidates} kept"
+    )
+    if search.alpha is not UNSET:
+        yield (
+            "  alpha: no set that was not trained is better by more than that factor; "
+            "tolerance: by how much more features may hurt"
+        )
+    if broken := search.violations:
+        yield (
+            f"  more features hurt in {broken.count:,} of {broken.pairs:,} pairs "
+            "of a trained set and one within it (violations): by at most "
+            f"{show_accuracy(broken.largest)}, 95% of them by at most "
+            f"{show_accuracy(broken.p95)}"
+        )
+
+
+def _race_lines(race: BuiltRace) -> Iterator[str]:
+    """Write who won a race between learners, and the winner's learning curve."""
+    sets = ""
+    if race.high:
+        many = f"{race.low} to {race.high}" if race.low != race.high else f"{race.low}"
+        sets = f" for sets of {many} feature{'s' if race.high > 1 else ''}"
+    yield (
+        f"learner{sets} chosen by {race.strategy}: {race.learner}, "
+        f"score {race.score:.4f}, in {race.seconds:.1f} CPU s; training all "
+        f"would have taken about {race.full_s:.1f}"
+    )
+    curve = race.curves[race.learner]
+    points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
+    yield f"  its curve: {', '.join(points)} examples"
+
+
+def _exit_lines(facts: Facts) -> Iterator[str]:
+    """Write what exits promise, and what they save of features and base models."""
+    told = (facts.build or {}).get("exits") or {}
+    if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
-    plans = exits.get("plans")
-    if not plans:
+    exits = exits_of(facts.build or {})
+    if exits is None or not exits.plans:
         return
     promise = (
-        f"of each plan with {exits['confidence']:.0%} confidence, by "
-        f"{exits['calibrated']} calibration items"
-        if exits["confidence"] is not None
-        else "of the fitted items; nothing is promised of fresh ones, for want of an "
+        "of the fitted items; nothing is promised of fresh ones, for want of an "
         "exits.confidence"
     )
-    early = sum(plan["early"] for plan in plans) / len(plans)
-    saved = sum(plan["saved"] for plan in plans) / len(plans)
-    followed = [plan["schedule"] for plan in plans if plan.get("schedule")]
-    if not (early or followed):
+    if exits.confidence is not None:
+        promise = (
+            f"of each plan with {exits.confidence:.0%} confidence, by "
+            f"{exits.calibrated} calibration items"
+        )
+    early = sum(plan.early for plan in exits.plans) / len(exits.plans)
+    saved = sum(plan.saved for plan in exits.plans) / len(exits.plans)
+    means = [plan.schedule.mean for plan in exits.plans if plan.schedule]
+    if not (early or means):
         yield "no early exits: none would save a plan a twentieth of its cost"
         return
     yield (
-        f"plans answer early where at most {exits['alpha']:.2%} of answers change, "
+        f"plans answer early where at most {exits.alpha:.2%} of answers change, "
         f"{promise}"
     )
     if early:
@@ -297,116 +418,81 @@ def _exit_words(exits: dict[str, Any]) -> Iterator[str]:
             f"  after some features {early:.0%} of the time on average, which saves "
             f"{saved:.0%} of the features' cost"
         )
-    if followed:
-        means = [one["mean"] for one in followed]
+    if means:
         yield (
-            f"  {len(followed)} models stop early: after {min(means):.0%} to "
+            f"  {len(means)} models stop early: after {min(means):.0%} to "
             f"{max(means):.0%} of their base models on average"
         )
 
 
-def show_schedules(facts: dict[str, Any], console: "Console") -> None:
+def show_schedules(facts: Facts, console: "Console") -> None:
     """Print how soon each model stops that does, and what that saves."""
-    from rich.table import Table
-
-    table = Table(title="models that stop early: base models used, and us", box=None)
-    for name in ("mean", "99 %", "of", "mean us", "99 % us", "whole us"):
-        table.add_column(name, justify="right")
-    table.add_column("features, in computing order")
-    times = "mean_us", "p99_us", "whole_us"
-    for plan in facts["build"].get("exits", {}).get("plans", []):
-        if one := plan.get("schedule"):
-            count = one["base_models"]
-            table.add_row(
-                *(f"{one[key] * count:.1f}" for key in ("mean", "p99")),
-                str(count),
-                *("-" if us is None else f"{us:.1f}" for us in map(one.get, times)),
-                ", ".join(facts["sets"][plan["row"]]),
+    exits, rows = exits_of(facts.build or {}), []
+    for plan in exits.plans if exits else ():
+        if one := plan.schedule:
+            times = one.mean_us, one.p99_us, one.whole_us
+            rows.append(
+                (
+                    *(
+                        f"{share * one.base_models:.1f}"
+                        for share in (one.mean, one.p99)
+                    ),
+                    str(one.base_models),
+                    *("-" if us is None else f"{us:.1f}" for us in times),
+                    ", ".join((facts.sets or [])[plan.row]),
+                )
             )
-    if table.row_count:
-        console.print(table)
+    heads = ["mean", "99 %", "of", "mean us", "99 % us", "whole us"]
+    heads.append("features, in computing order")
+    if rows:
+        title = "models that stop early: base models used, and us"
+        print_table(console, heads, rows, title=title, names=0, lists=True)
 
 
-def show_times_of(curves: list[dict[str, Any]], console: "Console") -> None:
-    """Print what each feature takes, by item size."""
-    from rich.table import Table
-
-    table = Table(
-        title="what features and the work they share take, by item size", box=None
-    )
-    table.add_column("feature or shared work", no_wrap=True)
-    for size, *_ in curves[0]["points"]:
-        table.add_column(rounded(size), justify="right", no_wrap=True)
-    for curve in curves:
-        times = [show_ms(points[-1] * 1e3) for points in curve["points"]]
-        table.add_row(str(curve["name"]), *times)
-    console.print(table)
+def _show_times(curves: Sequence[BuiltCurve], console: "Console") -> None:
+    """Print what each feature and the work they share take, by item size."""
+    title = "what features and the work they share take, by item size"
+    heads = ["feature or shared work", *(_rounded(p[0]) for p in curves[0].points)]
+    rows = [
+        (curve.name, *(show_ms(point[-1] * 1e3) for point in curve.points))
+        for curve in curves
+    ]
+    print_table(console, heads, rows, title=title)
 
 
-def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
+def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
     """Print cost curves: the polynomial, and measured against fitted by size."""
-    from rich.table import Table
-
-    table = Table(
-        title="cost curves, us by item size: measured median / high quantile / fitted",
-        box=None,
-    )
-    table.add_column("feature or step", no_wrap=True)
-    for size, *_ in curves[0]["points"]:
-        table.add_column(rounded(size), justify="right", no_wrap=True)
-    table.add_column("covered", justify="right")
-    table.add_column("degree", justify="right")
-    for curve in curves:
-        coefficients = np.trim_zeros(np.array(curve["coefficients"]), "b")
-        table.add_row(
-            str(curve["name"]),
-            *(
-                "/".join(f"{s * 1e6:.0f}" for s in times)
-                for _, *times in curve["points"]
-            ),
-            f"{curve['covered']:.1%}",
-            str(max(len(coefficients) - 1, 0)),
+    title = "cost curves, us by item size: measured median / high quantile / fitted"
+    heads = ["feature or step", *(_rounded(p[0]) for p in curves[0].points)]
+    rows = [
+        (
+            curve.name,
+            *("/".join(f"{s * 1e6:.0f}" for s in p[1:]) for p in curve.points),
+            f"{curve.covered:.1%}",
+            str(max(len(np.trim_zeros(np.array(curve.coefficients), "b")) - 1, 0)),
         )
-    console.print(table)
+        for curve in curves
+    ]
+    print_table(console, [*heads, "covered", "degree"], rows, title=title)
 
 
-def show_skyline(at: dict[str, Any], console: "Console") -> None:
+def show_skyline(at: SkylineFacts, console: "Console") -> None:
     """Print the skyline at one size."""
-    from rich.table import Table
-
-    table = Table(title=f"skyline at size {rounded(at['size'])}", box=None)
-    table.add_column("predicted", justify="right")
     # early exits make plans cheaper than what is set aside for them
-    exits = any(one["mean_cost"] < one["cost"] for one in at["skyline"])
-    if exits:
-        table.add_column("with early exits", justify="right")
-    columns = quality_columns(at)
-    for name in columns.values():
-        table.add_column(name, justify="right")
-    table.add_column("features, in computing order")
-    nothing = "none: the class prior"
-    if task_of(at["measure"]) == "regression":
-        nothing = "none: the mean"
-    for candidate in at["skyline"]:
-        mean = [show_cost(candidate["mean_cost"], at["unit"])] if exits else []
-        table.add_row(
-            show_cost(candidate["cost"], at["unit"]),
-            *mean,
-            *(show_accuracy(candidate[key]) for key in columns),
-            ", ".join(candidate["features"]) or nothing,
+    exits = any(one.mean_cost < one.cost for one in at.skyline)
+    columns = quality_columns(at.measure)
+    numbers = task_of(at.measure) == "regression"
+    nothing = "none: the mean" if numbers else "none: the class prior"
+    heads = ["predicted", *(["with early exits"] if exits else [])]
+    heads += [*columns.values(), "features, in computing order"]
+    rows = [
+        (
+            show_cost(one.cost, at.unit),
+            *([show_cost(one.mean_cost, at.unit)] if exits else []),
+            *(show_accuracy(getattr(one, key)) for key in columns),
+            ", ".join(one.features) or nothing,
         )
-    console.print(table)
-
-
-def quality_columns(at: dict[str, Any]) -> dict[str, str]:
-    """Name the columns that say how good a skyline's candidates are, by their keys."""
-    measure = at["measure"]
-    columns = {"quality": name_quality(measure)}
-    if measure != "accuracy" and task_of(measure) == "classes":
-        columns["accuracy"] = "accuracy"
-    return columns
-
-
-def rounded(size: Any) -> str:
-    """Write a size, of one number or two, in whole numbers."""
-    return " x ".join(f"{number:,.0f}" for number in np.atleast_1d(size))
+        for one in at.skyline
+    ]
+    title = f"skyline at size {_rounded(at.size)}"
+    print_table(console, heads, rows, title=title, names=0, lists=True)

@@ -1,7 +1,7 @@
 """What an index holds, printed or as a page of one file: `polydom inspect`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from polydom.features.readers.folders import readable
 from .options import AsJson, IndexFile, Verbose
 
 if TYPE_CHECKING:
+    from polydom.indexer.index.facts import Facts
     from polydom.indexer.index.index import Index
 
 Html = Annotated[
@@ -34,8 +35,7 @@ def inspect(
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.index.index import Index
 
-    from .index_report import show_index
-    from .index_summary import columns_of
+    from .index_report import built_of, show_index
 
     if html is not None:
         from ..page.report import refuse_report
@@ -46,19 +46,19 @@ def inspect(
     if html is not None:
         _write_html(loaded, facts, index, html)
     show_index(loaded, facts, as_json, verbose)
-    for line in [] if as_json else column_lines(columns_of(facts.get("build", {}))):
+    for line in [] if as_json else column_lines(built_of(facts).columns):
         typer.echo(printable(line))
     if not (as_json or verbose):
         typer.echo(f"how it came to that: polydom inspect {index} --verbose")
 
 
-def _write_html(loaded: "Index", facts: dict[str, Any], path: Path, html: Path) -> None:
+def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None:
     """Write what the page shows of an index, and what its summary says."""
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_curves import describe_curves
     from ..runtime.describe_index import describe_index
-    from .index_summary import summary_lines
+    from .index_report import summary_lines
 
     package_of(loaded, path)
     name = readable(path.name)

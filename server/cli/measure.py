@@ -154,6 +154,6 @@ def _measure_index(
     show_costs(facts, as_json, verbose)
     if not as_json:
         typer.echo(
-            f"wrote {output}: the {facts['candidates']} feature sets of {index}, "
+            f"wrote {output}: the {facts.candidates} feature sets of {index}, "
             f"measured on {len(items)} items; sets that the build dropped stay dropped"
         )

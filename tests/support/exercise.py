@@ -45,7 +45,7 @@ def lies(index: Index, draw: Draw, extractor: Extractor | None) -> Iterator[str]
     Answers are asked for where `extractor` has the code of the index's features.
     """
     yield from _of_costs(index, draw)
-    if msgspec.json.encode(_plain(facts_of(index))) == b"":
+    if msgspec.json.encode(_plain(msgspec.structs.asdict(facts_of(index)))) == b"":
         yield "no facts"
     package = index.package
     if package is None:

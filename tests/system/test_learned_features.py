@@ -64,7 +64,9 @@ def test_an_index_answers_as_its_features_and_models_do(
     index = Index.load(path)
     package = index.package
     assert package is not None
-    assert facts_of(index)["learned"]["learned_words"]["terms"] > 10
+    learned = facts_of(index).learned
+    assert learned
+    assert learned["learned_words"]["terms"] > 10
     extractor = package.extractor()
     with TestClient(create_app({"my": path})) as client:
         until_ready(client)

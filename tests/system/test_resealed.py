@@ -21,8 +21,7 @@ from polydom.indexer.index.pdx_file import read_file
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
-from polydom.server.cli.index_report import show
-from polydom.server.cli.index_summary import show_summary
+from polydom.server.cli.index_report import show_text
 from polydom.server.runtime.describe_curves import describe_curves
 from polydom.server.runtime.describe_index import describe_index
 from tests.support import told
@@ -224,8 +223,7 @@ def test_every_edit_is_refused_or_could_be_true(
         what = f"{name}: {edit.where} {edit.what}"
         assert any(re.fullmatch(k, edit.where) for k in TRUE_OTHERWISE), what
         facts = facts_of(index)
-        show(facts, console)
-        show_summary(index, facts, console)
+        show_text(index, facts, console, verbose=True)
         if index.package is None:
             continue
         for said in (describe_index(index), describe_curves(index)):

@@ -21,7 +21,7 @@ from polydom.indexer.index.machine_speed import MachineFactors, MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
-from polydom.server.cli.index_report import show
+from polydom.server.cli.index_report import show_text
 from polydom.server.cli.select import plot_race
 from tests.support import projects, servers
 from tests.support.oracles.costs import feature_seconds
@@ -173,8 +173,8 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
     assert answer["label"] in ("ham", "spam")
     assert answer["expected_accuracy"] == index.qualities.max()
     console = Console(record=True, width=200)
-    show(facts_of(index), console)
-    assert "only the best for budgets of" in console.export_text()
+    show_text(index, facts_of(index), console, verbose=True)
+    assert "only what is best for budgets of" in console.export_text()
 
 
 def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
@@ -403,13 +403,13 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
     facts = facts_of(index)
     console = Console(record=True, width=200)
-    show(facts, console)
+    show_text(index, facts, console, verbose=True)
     shown = console.export_text()
     assert f"learner chosen by gain-per-second: {race['learner']}" in shown
     amount, score, _ = race["curves"][race["learner"]][-1]
     assert "  its curve: " in shown
     assert f"{score:.4f} on {amount:,} examples" in shown
-    plot_race(facts["build"]["selection"], folder / "race.png")
+    plot_race(index.package.meta["selection"], folder / "race.png")
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -477,7 +477,7 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     assert feature_seconds(other.costs, [0], 8 * 1024.0)[0] > 1.5 * rows_s[0]
     facts = facts_of(index)
     console = Console(record=True, width=200)
-    show(facts, console)
+    show_text(index, facts, console, verbose=True)
     assert "sizes 8 x 8 to 1024 x 1024" in console.export_text()
     check_serving(tmp_path / "my.pdx", folder)
 

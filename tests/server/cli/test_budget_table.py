@@ -3,13 +3,13 @@
 import io
 import itertools
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from polydom.indexer.index.facts import SetFacts, SkylineFacts
 from polydom.server.cli.budget_table import (
     LADDERS,
     ROWS,
@@ -20,30 +20,30 @@ from polydom.server.cli.budget_table import (
 COSTS = st.floats(1e-6, 1e6) | st.sampled_from([0.0, 1.0, 2.0, 10.0])
 
 
+def offer(cost: float, quality: float, features: list[str]) -> SetFacts:
+    return SetFacts(0, cost, cost, quality, quality / 2, features)
+
+
 @st.composite
-def skylines(draw: st.DrawFn) -> list[dict[str, Any]]:
+def skylines(draw: st.DrawFn) -> list[SetFacts]:
     """Ascending costs and accuracies; most begin with the prior."""
     costs = sorted(draw(st.sets(COSTS, min_size=1, max_size=9)))
     prior = draw(st.booleans())
     return [
-        {
-            "cost": cost,
-            "quality": place / 10,
-            "features": [] if prior and not place else [f"f{place}"],
-        }
+        offer(cost, place / 10, [] if prior and not place else [f"f{place}"])
         for place, cost in enumerate(costs)
     ]
 
 
-def best(line: list[dict[str, Any]], budget: float) -> int | None:
+def best(line: list[SetFacts], budget: float) -> int | None:
     """Place of the most accurate set within a budget, trying each; else the prior."""
-    within = [k for k, one in enumerate(line) if one["cost"] <= budget]
-    prior = [k for k, one in enumerate(line) if not one["features"]]
-    return max([*within, *prior], key=lambda k: line[k]["quality"], default=None)
+    within = [k for k, one in enumerate(line) if one.cost <= budget]
+    prior = [k for k, one in enumerate(line) if not one.features]
+    return max([*within, *prior], key=lambda k: line[k].quality, default=None)
 
 
 @given(st.lists(skylines(), min_size=1, max_size=3))
-def test_each_row_is_what_its_budget_buys(lines: list[list[dict[str, Any]]]) -> None:
+def test_each_row_is_what_its_budget_buys(lines: list[list[SetFacts]]) -> None:
     rows = budget_rows(lines)
     (least, _), *dearer = rows
     assert least is None
@@ -62,22 +62,20 @@ def test_each_row_is_what_its_budget_buys(lines: list[list[dict[str, Any]]]) -> 
 
 
 def shown(
-    lines: list[list[dict[str, Any]]],
+    lines: list[list[SetFacts]],
     unit: str,
     names: list[str],
     measure: str = "accuracy",
 ) -> list[str]:
     console = Console(file=io.StringIO(), width=80)
-    facts = [{"unit": unit, "measure": measure, "skyline": line} for line in lines]
+    facts = [SkylineFacts(1.0, unit, measure, line) for line in lines]
     show_budgets(facts, names, console)
     assert isinstance(console.file, io.StringIO)
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
-def line(*sets: tuple[float, float, list[str]]) -> list[dict[str, Any]]:
-    return [
-        {"cost": c, "quality": a, "accuracy": a / 2, "features": f} for c, a, f in sets
-    ]
+def line(*sets: tuple[float, float, list[str]]) -> list[SetFacts]:
+    return [offer(*one) for one in sets]
 
 
 def test_one_size_has_its_features_beside_what_they_cost() -> None:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,11 +15,9 @@ from rich.console import Console
 
 from polydom.features.loading import ready_made_features
 from polydom.features.ready_made.learned_text import RECIPES
-from polydom.indexer.index.facts import skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from polydom.server.cli.build import show_times
-from polydom.server.cli.index_report import build_lines
 from polydom.server.cli.process import prints_to_stderr
 from tests.support import projects, served, told
 
@@ -227,36 +224,6 @@ def test_command_says_in_one_line_what_is_wrong(
     assert not list(tmp_path.rglob("*.pdx"))
 
 
-def test_inspect_shows_each_race_of_an_index_that_was_built_with_several() -> None:
-    race = {
-        "strategy": "daub",
-        "learner": "bayes",
-        "score": 0.75,
-        "seconds": 1.0,
-        "full_s": 2.0,
-        "curves": {"bayes": [[100, 0.5, 0.5], [2000, 0.75, 0.5]]},
-    }
-    races = [{"low": 1, "high": 1, **race}, {"low": 2, "high": 4, **race}]
-    built: dict[str, Any] = {
-        **{"items": 9, "tested": 4, "skipped": [], "remarks": {}, "curves": []},
-        **{"learner": {"name": "auto"}, "selection": {"levels": races}},
-        "search": {"sequences": 1, "method": "greedy", "sets": 4, "expanded": 3},
-    }
-    best = {"quality": 0.5, "accuracy": 0.5}
-    facts = {
-        **{"kind": "text", "labels": ["a"], "candidates": 2},
-        **{"task": "classes", "measure": "accuracy"},
-        "skylines": [{"size": 1.0, "unit": "us", "skyline": [best]}],
-    }
-    lines = [*build_lines(facts, built)]
-    for sets in ("1 feature", "2 to 4 features"):
-        assert any(
-            line.startswith(f"learner for sets of {sets} chosen by daub: bayes")
-            for line in lines
-        )
-    assert lines[-1] == "  its curve: 0.5000 on 100, 0.7500 on 2,000 examples"
-
-
 def test_inspect_shows_an_index_that_says_little_of_its_build(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,17 +234,8 @@ def test_inspect_shows_an_index_that_says_little_of_its_build(
     assert "length, marks, words" in shown
     assert main(["inspect", index, "-v"]) == 0
     shown = capsys.readouterr().out
-    assert "it says no more of its build: KeyError('search')" in shown
+    assert "candidates (feature sets kept)" in shown
     assert "length, marks, words" in shown
-
-
-def test_skyline_facts_give_costs_in_the_indexs_own_unit() -> None:
-    index = served.make_index(unit="usd")
-    facts = skyline_facts(index, 0.5 * index.coefficients, 100)
-    assert facts["unit"] == "usd"
-    first = facts["skyline"][0]
-    assert first["cost"] == pytest.approx(0.0002)
-    assert first["mean_cost"] == pytest.approx(0.0001)
 
 
 # prints as Python does, past Python, and as compiled code does: into a buffer of C's

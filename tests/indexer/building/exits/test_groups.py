@@ -23,7 +23,6 @@ from polydom.indexer.building.exits.checkpoints import (
     fit_exits,
 )
 from polydom.indexer.building.project import Project
-from polydom.indexer.index.facts import facts_of
 from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from tests.support import projects
@@ -156,9 +155,9 @@ def test_with_too_few_groups_to_promise_a_build_goes_on_without(tmp_path: Path) 
     builder = Builder(plan, Cache(tmp_path / "cache"), Stages())
     assert [len(part.items) for part in builder.items] == [400, 0]
     index = builder.index()
-    told = facts_of(index)["build"]["exits"]["lacking"]
-    assert re.search(r"at least 59 .* there are 48 .* in 12 groups", told)
     assert index.package is not None
+    told = index.package.meta["exits"]["lacking"]
+    assert re.search(r"at least 59 .* there are 48 .* in 12 groups", told)
     assert not index.package.margins
 
 
@@ -190,5 +189,5 @@ def test_calibration_items_are_seen_by_nothing_else(tmp_path: Path) -> None:
     assert second.package.orders == first.package.orders
     assert second.sizes == first.sizes
     assert second.qualities.tolist() == first.qualities.tolist()
-    facts = facts_of(second)["build"]["exits"]
+    facts = second.package.meta["exits"]
     assert (facts["fitted"], facts["calibrated"]) == (52, 48)

@@ -22,7 +22,6 @@ from polydom.indexer.building.exits.plan_exits import (
 )
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
-from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence
@@ -133,10 +132,10 @@ def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> N
     )
     package = index.package
     assert package is not None
-    some = any(plan["early"] for plan in facts_of(index)["build"]["exits"]["plans"])
+    facts = package.meta["exits"]
+    some = any(plan["early"] for plan in facts["plans"])
     lengths = [len(fallbacks) for fallbacks in package.fallbacks]
     assert [len(margins) for margins in package.margins] == (lengths if some else [])
-    facts = facts_of(index)["build"]["exits"]
     assert (facts["alpha"], facts["confidence"]) == (0.1, 0.9)
     assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
     said = describe_index(index).exits
@@ -151,7 +150,8 @@ def test_with_folds_exits_are_fitted_on_all_items(tmp_path: Path) -> None:
     terms = "[search]\nfolds = 3\n[exits]\nalpha = 0.05\n"
     folder = projects.texts(tmp_path / "mails", project=projects.TEXTS + terms)
     index = build(folder / "PROJECT.toml", cache=folder / "cache")
-    facts = facts_of(index)["build"]["exits"]
+    assert index.package is not None
+    facts = index.package.meta["exits"]
     assert (facts["fitted"], facts["calibrated"]) == (120, 0)
     assert all(plan["changed"] <= 0.05 for plan in facts["plans"])
 

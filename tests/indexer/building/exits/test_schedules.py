@@ -1,6 +1,5 @@
 """Schedules of an index's models: built, kept, promised and answered by."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from polydom.indexer.index.facts import facts_of
 from polydom.models import compile
 from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.scoring.prior import Prior
-from polydom.server.cli.index_report import build_lines
+from polydom.server.cli.index_report import built_of, detail_lines
 from tests.support.stopping_records import draw_rows, label_rows
 
 PROJECT = """\
@@ -142,12 +141,13 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     row = package.early_exits.index(stops)
     assert package.mean_s[row] < package.whole_s[row]
     facts = facts_of(index)
-    built = facts["build"]
-    (plan,) = [one for one in built["exits"]["plans"] if "schedule" in one]
+    (plan,) = [one for one in package.meta["exits"]["plans"] if "schedule" in one]
     assert plan["row"] == row
     assert plan["changed"] <= 0.05
     assert 0 < plan["schedule"]["mean"] <= plan["schedule"]["p99"] <= 1
-    assert any("1 models stop early" in line for line in build_lines(facts, built))
+    assert any(
+        "1 models stop early" in line for line in detail_lines(facts, built_of(facts))
+    )
     again = build(project)
     again.save(tmp_path / "again.pdx")
     assert (tmp_path / "again.pdx").read_bytes() == (tmp_path / "my.pdx").read_bytes()
@@ -156,5 +156,4 @@ def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> 
     whole = build(project).package
     assert whole is not None
     assert whole.early_exits == ()
-    assert json.dumps(facts)  # plain data
     assert Index.load(tmp_path / "my.pdx").package is not None

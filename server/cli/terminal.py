@@ -1,0 +1,58 @@
+"""Lines and tables on a terminal: whatever others wrote is made harmless here."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from polydom.features.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def print_line(console: "Console", line: str, *, wrap: bool = True) -> None:
+    """Print a line as it is; with `wrap` broken where the terminal ends."""
+    console.print(printable(line), markup=False, highlight=False, soft_wrap=not wrap)
+
+
+def print_table(
+    console: "Console",
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str = "",
+    names: int = 1,
+    lists: bool = False,
+) -> None:
+    """Print a title of any length, and a table below.
+
+    Parameters
+    ----------
+    console, heads, rows
+        Where to print, the columns' heads, and as many cells a row.
+    title
+        Nothing is printed for an empty one.
+    names
+        Number of columns, from the left, that hold names; the others hold numbers.
+    lists
+        Whether the last column holds lists of names, which may be broken.
+    """
+    from rich.table import Table
+
+    if title:
+        console.print(_plain(title), style="italic", soft_wrap=True)
+    table = Table(box=None)
+    for place, head in enumerate(heads):
+        last = lists and place == len(heads) - 1
+        side = "left" if last or place < names else "right"
+        table.add_column(_plain(head), justify=side, no_wrap=not last)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*map(_plain, row))
+    console.print(table)
+
+
+def _plain(text: str) -> "Text":
+    """Keep markup and a terminal's own sequences from being obeyed."""
+    from rich.text import Text
+
+    return Text("\n".join(map(printable, text.split("\n"))))
