@@ -456,8 +456,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._answerer = answerer
         self._next = BODY
 
-    def _begin_cycle(self) -> None:
-        """Have the application answer."""
+    def _begin_cycle(self, planned: object = None) -> None:
+        """Have the application answer a request, or go on with a planned one."""
         self._unset_keepalive_if_required()
         self._answerer = None
         url, expects = self.url, self.expect_100_continue
@@ -470,6 +470,8 @@ class HttpProtocol(HttpToolsProtocol):
         state["arrived_s"] = self._arrived_s
         state["caller"] = self.caller
         state["stop_timer"] = self._stop_timer
+        if planned is not None:
+            state["planned"] = planned
         super().on_headers_complete()
         if expects and self.cycle.keep_alive:
             # answered before a body came: whether one follows, nobody can know
@@ -501,28 +503,28 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_timer()
         self._next = REQUEST
         if self._answerer is not None:
-            if self._answered(self._answerer):
+            answer = self._answerer(self._raw_request())
+            if isinstance(answer, bytes):
+                self._answered(answer)
                 return
-            self._begin_cycle()
+            self._begin_cycle(answer)
         self._keep_where_body_came()
         super().on_message_complete()
 
-    def _answered(self, answerer: Direct) -> bool:
-        """Answer without uvicorn's request and response; False if that cannot be."""
-        assert self._replies is not None  # it comes with what answers
+    def _raw_request(self) -> RawRequest:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        answer = answerer(
-            RawRequest(
-                self._query,
-                self._head,
-                body,
-                self._arrived_s,
-                self.caller,
-                self._turn.at_end,
-            )
+        return RawRequest(
+            self._query,
+            self._head,
+            body,
+            self._arrived_s,
+            self.caller,
+            self._turn.at_end,
         )
-        if answer is None:
-            return False
+
+    def _answered(self, answer: bytes) -> None:
+        """Answer without uvicorn's request and response."""
+        assert self._replies is not None  # it comes with what answers
         self._answerer, self._body = None, []
         parser = self.parser
         keeps = parser.should_keep_alive()
@@ -530,7 +532,6 @@ class HttpProtocol(HttpToolsProtocol):
             keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
-        return True
 
     def _say(self, said: bytes, *, keeps: bool) -> None:
         """Write an answer without uvicorn's; then close, or wait for a next request."""

@@ -51,8 +51,9 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
     when_written: Callable[[Callable[[], object]], object]
 
 
-# The body of status 200, in JSON; None where the application has to answer.
-Direct = Callable[[RawRequest], bytes | None]
+# Returns the body of status 200, in JSON. Any other object is for the application: the
+# request's state has it as `planned` if it is not None.
+Direct = Callable[[RawRequest], object]
 
 
 def is_probe(data: bytes) -> bool:

@@ -80,11 +80,6 @@ class ServedModel:
         self.warm_up = WarmUp(self.planner, rescales=translator.settings.rescale)
         self._time_counts = translator.unit == "s"
 
-    @property
-    def waiting(self) -> int:
-        """How many requests the computing thread has not done yet, of any index."""
-        return self.queue.waiting
-
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
         """Say what is being served; `shows_items` as in `describe_index`."""
         planner = self.planner
@@ -162,40 +157,56 @@ class ServedModel:
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
-        times = times or self.send_times
         item = await run_off_loop(self.translator.item, ask, size=_size(ask))
-        request = self._request(ask, item, arrived_s, caller, times)
-        done = self._at_once(request)
+        request, done = self.begin(ask, item, arrived_s, caller, times)
         if isinstance(done, Outcome):
             return request, done
+        return await self.answer_in_turn(request, done, times)
+
+    def begin(
+        self,
+        terms: Terms,
+        item: Item,
+        arrived_s: float,
+        caller: Caller,
+        times: SendTimes | None = None,
+    ) -> tuple[Request, Outcome | Choice | None]:
+        """Plan a request, and carry the plan out if it is quick and nothing waits.
+
+        Returns the request with its outcome, or with the plan that was chosen; neither
+        where requests wait or costs are money. Raises what `answer` raises.
+        """
+        times = times or self.send_times
+        request = self.translator.request(terms, item, arrived_s, caller, times.loop)
+        if times.weighs:
+            request = self.translator.weighed(request)
+        return request, self._at_once(request)
+
+    async def answer_in_turn(
+        self,
+        request: Request,
+        choice: Choice | None = None,
+        times: SendTimes | None = None,
+    ) -> tuple[Request, Outcome]:
+        """Have the computing thread answer a request that `begin` planned."""
+        if not self.ready:
+            raise not_ready(self.queue.begun)
+        times = times or self.send_times
         since_s = request.waits_since_s
-        if self.waiting or self.queue.busy:
-            done, since_s = None, min(since_s, request.read_s)
+        if self.queue.waiting or self.queue.busy:
+            choice, since_s = None, min(since_s, request.read_s)
         budget = request.budget.keeping(times.thread.at(request.read_s))
         request = replace(
             request, budget=budget, waits_since_s=since_s, send_time=times.thread
         )
         if times.weighs:
             request = self.translator.weighed(request)
-        return request, await self._ask_thread(request, done)
+        return request, await self._ask_thread(request, choice)
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
         """Answers usual requests about records; asked for once this is ready."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
-
-    def answer_at_once(
-        self, terms: Terms, item: Item, arrived_s: float, caller: Caller
-    ) -> tuple[Request, Outcome] | None:
-        """Answer as `answer` does if that need not wait for anything, else do nothing.
-
-        Errors as `answer`, which is to be asked then, too.
-        """
-        if not self.ready:
-            return None
-        request = self._request(terms, item, arrived_s, caller, self.send_times)
-        done = self._at_once(request)
-        return (request, done) if isinstance(done, Outcome) else None
 
     def sent(
         self, request: Request, outcome: Outcome, sent_s: float | None = None
@@ -218,21 +229,9 @@ class ServedModel:
         features = self.planner.feature_names[outcome.row]
         self.metrics.answered([timed(request, outcome, features)], sent_s)
 
-    def _request(
-        self,
-        terms: Terms,
-        item: Item,
-        arrived_s: float,
-        caller: Caller,
-        times: SendTimes,
-    ) -> Request:
-        """Ask as what the event loop answers."""
-        request = self.translator.request(terms, item, arrived_s, caller, times.loop)
-        return self.translator.weighed(request) if times.weighs else request
-
     def _at_once(self, request: Request) -> Outcome | Choice | None:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
-        if self.waiting or not self._time_counts:
+        if self.queue.waiting or not self._time_counts:
             return None
         execution = begin(self.planner, request)
         if execution.longest > QUICK_S:
@@ -244,8 +243,8 @@ class ServedModel:
     async def _ask_thread(
         self, request: Request, choice: Choice | None = None
     ) -> Outcome:
-        if self.waiting >= self.translator.settings.queue_limit:
-            raise Overloaded(f"{self.waiting} requests wait already")
+        if self.queue.waiting >= self.translator.settings.queue_limit:
+            raise Overloaded(f"{self.queue.waiting} requests wait already")
         due_s = request.budget.due_s
         job = Job(self.planner, request, self.queue, choice)
         job.post(due_s if due_s < math.inf else self._in_the_end_s())

@@ -50,6 +50,7 @@ class Translator:
         self.settings = settings
         package = planner.package
         self.unit = planner.unit
+        self._pairs = planner.index.pairs
         self._columns = KnownColumns.of(package)
         self.columns = len(self._columns.names)
         self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
@@ -98,8 +99,9 @@ class Translator:
         The same request, where what is kept after `send_time` is little of its budget.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
-        is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
-        if send_time is None or not is_heavy:
+        if send_time is None or isinstance(budget, MoneyBudget):
+            return request
+        if budget.reserve_s <= HEAVY * budget.amount:
             return request
         now_s = planner.now()
         left_s = budget.keeping(0.0).left(now_s)
@@ -185,8 +187,8 @@ class Translator:
         """
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
-        payload = given.pop(kind)
-        if payload is None or any(other is not None for other in given.values()):
+        payload = given[kind]
+        if payload is None or [*given.values()].count(None) != len(given) - 1:
             field = "image_base64" if kind == "image" else kind
             raise BadItem(
                 f"this index classifies one {kind} per request: give {field!r}"
@@ -205,9 +207,8 @@ class Translator:
             If it is not one of the index's kind; of a record, if a column is unknown,
             or holds what cannot be used, or there is none.
         """
-        pair, limit = self.planner.index.pairs, self.settings.image_limit
-        kind = self.planner.package.kind
-        item = make_item(payload, kind, pair=pair, max_decoded=limit)
+        kind, limit = self.planner.package.kind, self.settings.image_limit
+        item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
         record = item.payload
         if not isinstance(record, Mapping):
             return item

@@ -16,7 +16,7 @@ from polydom.features.wording import (
     without_mark,
 )
 
-from ..http.headers import Headers, read_query, type_and_budget_in
+from ..http.headers import read_query
 from ..schema.bounds import LARGE, USUAL_COLUMNS, check_body
 from ..schema.record import refuse_record
 from ..schema.streams import JSON
@@ -46,7 +46,7 @@ _decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
 
 
 def decode_request(
-    headers: Headers,
+    described: tuple[str, str | None],
     query: bytes,
     body: bytes,
     kind: Kind | None,
@@ -56,8 +56,10 @@ def decode_request(
 
     Parameters
     ----------
-    headers, query
-        Names in lower case; the raw query string.
+    described
+        Content type and budget, as `type_and_budget_in` the headers.
+    query
+        The raw query string.
     body
         JSON, or an image's or text's own bytes, as the content type says. Without one,
         and as a form, what begins like JSON is read as that; so are records whatever
@@ -75,7 +77,7 @@ def decode_request(
     BadItem
         If a text is not UTF-8, or a column of a record holds what none can.
     """
-    content_type, header_budget = type_and_budget_in(headers)
+    content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)

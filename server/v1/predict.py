@@ -1,35 +1,64 @@
 """`POST /v1/predict`: an item is decoded, a model is asked, its answer is encoded.
 
-What need not wait for anything is answered inside the protocol: an ASGI cycle, a task
-and the framework's routing cost more than a cheap plan. All else, and every request
-that is not answered with 200, is answered by a route of the application, as if nobody
-had looked at it before.
+A request whose plan is quick is answered inside the protocol, by `Predict.at_once`: an
+ASGI cycle, a task and the framework's routing cost more than a cheap plan. A request
+whose plan has to wait for the computing thread is decoded and planned there, too; the
+route of the application goes on with that `Planned` request. All other requests, and
+all that are not answered with 200, are read by the route alone.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
+from ..engine.outcome import Outcome
+from ..engine.planner import Choice
+from ..engine.request import Request
 from ..errors import NotReady
-from ..http.body import arrival, coding_of, read_body
+from ..http.body import arrival, read_body
 from ..http.headers import model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.admission import HeldBody
-from ..runtime.record_decoder import RecordDecoder, record_of
+from ..runtime.record_decoder import record_of
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..runtime.work_queue import run_off_loop
+from ..schema.bounds import LARGE, USUAL_COLUMNS
 from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
 from .decode import decode_request
 
 PREDICT = "/v1/predict"
-# Bytes of the longest body that is read on the event loop without a look beforehand.
+# Bytes of the longest body that is read inside the protocol, on the event loop.
 LONGEST_BODY = 65536
+# The headers that say how to read a body, and those of a plain body in JSON.
 _TELLING = frozenset((b"content-type", b"content-encoding", b"x-budget-ms"))
 _PLAIN_JSON = [(b"content-type", JSON)]
+_JSON_ALONE: tuple[str, str | None] = ("application/json", None)
+
+
+class Planned(NamedTuple):
+    """A request that was decoded and planned, and waits for the computing thread.
+
+    Attributes
+    ----------
+    served
+        The model that answers.
+    request
+        The decoded request, with its item and its budget.
+    choice
+        The plan; None where costs are money, which the computing thread plans with.
+    size
+        Bytes of the body, which count as held while the request waits.
+    """
+
+    served: ServedModel
+    request: Request
+    choice: Choice | None
+    size: int
 
 
 class Predict:
@@ -39,46 +68,98 @@ class Predict:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
-    def at_once(self, request: RawRequest) -> bytes | None:
-        """Answer a request if that need not wait; None where the route has to.
+    def at_once(self, raw: RawRequest) -> bytes | Planned | None:
+        """Answer a request whose plan is quick, while nothing waits.
 
-        Then nothing was counted, and nothing remembers that it came.
+        A request with a longer plan is returned as `Planned`, for the route. None means
+        that the route has to read the request itself, as nothing of it was kept.
         """
-        if len(request.body) > self._longest:
+        if len(raw.body) > self._longest or self._repository.queue.waiting:
             return None
         try:
-            served = self._repository.get()
-            if served.queue.waiting:
-                return None
-            is_bare = _is_bare(request)
-            if is_bare is None:
+            telling = [header for header in raw.headers if header[0] in _TELLING]
+            described = _JSON_ALONE
+            if telling != _PLAIN_JSON:
+                described = type_and_budget_in(telling)
+                if described[0] in MSGPACK or b"content-encoding" in dict(telling):
+                    return None
+            query = raw.query
+            served = self._repository.get(model_in(query) if query else None)
+            if not served.ready:
                 return None
             decoder = served.translator.record_decoder
-            if decoder is None or not is_bare:
-                return _answer_any(served, request)
-            return _answer_record(served, request, decoder)
-        except Exception:  # the route will meet it again, and say what it is
+            if decoder is None or query or described != _JSON_ALONE:
+                kind = served.planner.package.kind
+                ask = decode_request(described, query, raw.body, kind)
+                if ask.model is not None:
+                    served = self._repository.get(ask.model)
+                return _answer_item(served, raw, ask, served.translator.item(ask))
+            read = decoder.read(raw.body)
+            if read is None:
+                return None
+            terms, row, gaps = read
+            if terms.model is not None:
+                return None
+            if served.records.applies:
+                answer = served.records.answer(
+                    terms, row, gaps, raw.arrived_s, raw.when_written
+                )
+                if answer is not None:
+                    return answer
+            return _answer_item(served, raw, terms, record_of(row, gaps))
+        except Exception:  # the route meets the error again, answers and counts it
             return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever becomes of it."""
+        planned: Planned | None = scope.get("state", {}).get("planned")
         with self._repository.held_bytes.body() as held:
-            await self._answer(scope, receive, send, held)
+            if planned is None:
+                await self._answer(scope, receive, send, held)
+            else:
+                await self._answer_planned(planned, scope, receive, send, held)
+
+    async def _answer_planned(
+        self,
+        planned: Planned,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        held: HeldBody,
+    ) -> None:
+        """Answer a request that `at_once` planned."""
+        served, metrics = planned.served, self._repository.no_model
+        try:
+            held.hold(planned.size)
+            metrics = served.metrics
+            request, outcome = await served.answer_in_turn(
+                planned.request, planned.choice
+            )
+            encoded = encode(served.translator.answer(request, outcome))
+        except Exception as error:
+            await error_reply(*metrics.failed(error))(scope, receive, send)
+            return
+        sending = Reply(200, encoded)(scope, receive, send)
+        count = partial(served.sent, request, outcome)
+        await send_and_count(sending, request.caller, served.now, count)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
+        """Read a request and answer it."""
         repository = self._repository
         arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
-        served: ServedModel | None = None  # what is blamed for an error
+        served: ServedModel | None = None  # the model that an error is counted for
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
             served = self._served(query)
             kind = None if served is None else served.planner.package.kind
-            given = headers, query, body, kind, repository.columns
-            ask = await run_off_loop(decode_request, *given, size=len(body))
+            described, size = type_and_budget_in(headers), len(body)
+            columns = repository.columns if size > LARGE else USUAL_COLUMNS
+            given = described, query, body, kind, columns
+            ask = await run_off_loop(decode_request, *given, size=size)
             if served is None or ask.model is not None:
                 served = None
                 served = repository.get(ask.model)
@@ -88,7 +169,7 @@ class Predict:
             metrics = repository.no_model if served is None else served.metrics
             await error_reply(*metrics.failed(error))(scope, receive, send)
             return
-        if type_and_budget_in(headers)[0] in MSGPACK:
+        if described[0] in MSGPACK:
             packed = encode_msgpack(answer)
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
@@ -97,63 +178,25 @@ class Predict:
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
     def _served(self, query: bytes) -> ServedModel | None:
-        """Find what answers, before the body is decoded; None if only that can say."""
+        """Return the model that the query names, or the first; None if not loaded.
+
+        Then the body may still name a model that is loaded.
+        """
         try:
             return self._repository.get(model_in(query) if query else None)
-        except NotReady:  # the body may name one that is
+        except NotReady:
             return None
 
 
-def _is_bare(request: RawRequest) -> bool | None:
-    """Say whether there is nothing but a body in JSON; None where it is for the route.
-
-    That is msgpack, and what is compressed.
-    """
-    telling = [header for header in request.headers if header[0] in _TELLING]
-    if telling == _PLAIN_JSON:
-        return not request.query
-    content_type, budget = type_and_budget_in(telling)
-    if coding_of(telling) or content_type in MSGPACK:
-        return None
-    return not request.query and content_type == "application/json" and budget is None
-
-
-def _answer_record(
-    served: ServedModel, request: RawRequest, decoder: RecordDecoder
-) -> bytes | None:
-    """Answer for a record, in one go where that can be."""
-    read = decoder.read(request.body)
-    if read is None or not served.ready:
-        return None
-    terms, row, gaps = read
-    if terms.model is not None:
-        return None
-    if served.records.applies:
-        arrived_s, then = request.arrived_s, request.when_written
-        answer = served.records.answer(terms, row, gaps, arrived_s, then)
-        if answer is not None:
-            return answer
-    return _answer_item(served, request, terms, record_of(row, gaps))
-
-
-def _answer_any(served: ServedModel, request: RawRequest) -> bytes | None:
-    """Answer whatever is read fast, for the only model."""
-    kind = served.planner.package.kind
-    if kind == "image":
-        return None
-    ask = decode_request(request.headers, request.query, request.body, kind)
-    if ask.model is not None:
-        return None
-    return _answer_item(served, request, ask, served.translator.item(ask))
-
-
 def _answer_item(
-    served: ServedModel, request: RawRequest, terms: Terms, item: Item
-) -> bytes | None:
-    """Answer in the ordinary way, if that need not wait."""
-    done = served.answer_at_once(terms, item, request.arrived_s, request.caller)
-    if done is None:
+    served: ServedModel, raw: RawRequest, terms: Terms, item: Item
+) -> bytes | Planned | None:
+    """Answer in the ordinary way, or return the request as it is planned."""
+    if not served.ready:
         return None
-    answer = encode(served.translator.answer(*done))
-    request.when_written(partial(served.sent, *done))
+    request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
+    if not isinstance(done, Outcome):
+        return Planned(served, request, done, len(raw.body))
+    answer = encode(served.translator.answer(request, done))
+    raw.when_written(partial(served.sent, request, done))
     return answer

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
+from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
@@ -54,11 +55,11 @@ class Scene:
             self.clock(),
         )
         item = self.served.translator.item(ask)
-        answered = self.served.answer_at_once(ask, item, arrived_s, Caller())
-        assert answered is not None
-        answer = self.served.translator.answer(*answered)
+        request, outcome = self.served.begin(ask, item, arrived_s, Caller())
+        assert isinstance(outcome, Outcome)
+        answer = self.served.translator.answer(request, outcome)
         self.clock.now_s += after_s
-        self.served.sent(*answered)
+        self.served.sent(request, outcome)
         return answer
 
     def be_busy(self, rate: float) -> list[Answer]:

@@ -154,9 +154,10 @@ def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -
 
 async def _answer(served: ServedModel, ask: PredictRequest) -> tuple[Request, Outcome]:
     item = served.translator.item(ask)
-    answered = served.answer_at_once(ask, item, 50.0, Caller())
-    if answered is None:  # money's plans are the thread's
-        served.queue.start()
-        answered = await served.answer(ask, 50.0, Caller())
-        await asyncio.to_thread(served.queue.stop)
+    request, outcome = served.begin(ask, item, 50.0, Caller())
+    if isinstance(outcome, Outcome):
+        return request, outcome
+    served.queue.start()  # the computing thread carries out plans that cost money
+    answered = await served.answer(ask, 50.0, Caller())
+    await asyncio.to_thread(served.queue.stop)
     return answered

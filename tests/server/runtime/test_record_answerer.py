@@ -145,11 +145,12 @@ class Scene:
     ) -> tuple[Request, Outcome] | None:
         read, row, gaps = self.read(record, terms)
         try:
-            return self.served.answer_at_once(
+            request, outcome = self.served.begin(
                 read, record_of(row, gaps), arrived_s, Caller()
             )
         except PolydomError:
             return None
+        return (request, outcome) if isinstance(outcome, Outcome) else None
 
     def counts(self) -> Any:
         metrics, audit = self.served.metrics, self.served.planner.audit

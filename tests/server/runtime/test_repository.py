@@ -177,7 +177,7 @@ def test_repository_counts_together_what_waits_for_any_of_its_indexes(
         # nobody computes yet
         asking = [asyncio.ensure_future(ask(repository, n)) for n in ("a", "b", "b")]
         await asyncio.sleep(0)
-        waiting = {n: repository.get(n).waiting for n in repository.names()}
+        waiting = {n: repository.get(n).queue.waiting for n in repository.names()}
         assert waiting == {"a": 3, "b": 3}
         await repository.start()
         await asyncio.gather(*asking)

@@ -17,8 +17,8 @@ from polydom.server.v1.batch_body import read_item
 from polydom.server.v1.decode import decode_request
 
 KINDS = {
-    False: ((b"content-type", b"application/json"),),
-    True: ((b"content-type", b"application/msgpack"),),
+    False: ("application/json", None),
+    True: ("application/msgpack", None),
 }
 EIGHT_MB = 8 << 20
 # Decoding stops where a container begins; to build what follows took seconds.

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import uvicorn
@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
+from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import describe
+from polydom.server.http.headers import type_and_budget_in
 from polydom.server.http.protocol import REQUEST, WAITING, HttpProtocol
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.runtime.repository import Repository
@@ -28,7 +30,7 @@ from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.wire import encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_request
-from polydom.server.v1.predict import LONGEST_BODY, Predict
+from polydom.server.v1.predict import LONGEST_BODY, Planned, Predict
 from tests.support import records, served
 from tests.support.examples import few
 
@@ -54,6 +56,9 @@ class One(Repository):
 PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
 TEXTS = One(served.make_index(scale=0.01))
 RECORDS = One(records.make_index())
+SLOW = One(served.make_index())
+SLOW.queue.start()
+TEXT = json.dumps({"text": "x" * 100}).encode()
 
 
 def request(
@@ -64,15 +69,26 @@ def request(
 
 def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
-    served = one.served
+    kind = one.served.planner.package.kind
+
+    async def answer() -> tuple[Request, Outcome]:
+        described = type_and_budget_in(asked.headers)
+        ask = decode_request(described, asked.query, asked.body, kind)
+        return await one.served.answer(ask, asked.arrived_s, Caller())
+
+    return said_by(one, answer())
+
+
+def said_by(
+    one: One, answering: Coroutine[Any, Any, tuple[Request, Outcome]]
+) -> tuple[int, bytes]:
+    """Status and body of an answer or its error."""
     try:
-        kind = served.planner.package.kind
-        ask = decode_request(asked.headers, asked.query, asked.body, kind)
-        answered = asyncio.run(served.answer(ask, asked.arrived_s, Caller()))
+        answered = asyncio.run(answering)
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(served.translator.answer(*answered))
+    return 200, encode(one.served.translator.answer(*answered))
 
 
 numbers = st.one_of(
@@ -166,15 +182,34 @@ def test_what_would_wait_is_for_the_route() -> None:
     assert Predict(one).at_once(asked) is None
     one.queue.waiting, one.served.ready = 0, False
     assert Predict(one).at_once(asked) is None
-    slow = One(served.make_index())
-    body = json.dumps({"text": "x" * 100}).encode()
-    assert Predict(slow).at_once(request(body)) is None
+    SLOW.queue.waiting = 1
+    assert Predict(SLOW).at_once(request(TEXT)) is None
+    SLOW.queue.waiting = 0
+    assert isinstance(Predict(SLOW).at_once(request(TEXT)), Planned)
+
+
+def test_a_model_that_the_query_names_answers_at_once_too() -> None:
+    asked = request(PERSON, query=b"model=a")
+    assert Predict(RECORDS).at_once(asked) == ordinary(RECORDS, asked)[1]
+
+
+@settings(max_examples=few(200), deadline=None)
+@given(bodies("text", st.one_of(st.text(max_size=60), values)), headers, queries, waits)
+def test_a_planned_request_is_answered_as_by_the_route(
+    body: bytes, headers: Any, query: bytes, waited_s: float
+) -> None:
+    asked = request(body, headers, query, waited_s)
+    expected = ordinary(SLOW, asked)
+    planned = Predict(SLOW).at_once(asked)
+    if isinstance(planned, Planned):
+        assert said_by(SLOW, planned.served.answer_in_turn(*planned[1:3])) == expected
+    elif planned is not None:
+        assert (200, planned) == expected
 
 
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(request(PERSON, query=b"model=a"), id="a model by name"),
         pytest.param(
             request(PERSON[:-1] + b', "model": "a"}'), id="a model in the body"
         ),
@@ -428,11 +463,11 @@ def test_requests_behind_others_are_answered_without_a_cycle_too(
     tmp_path: Path,
 ) -> None:
     class Counting(HttpProtocol):
-        answered: ClassVar[list[bool]] = []
+        answered = 0
 
-        def _answered(self, answerer: Any) -> bool:
-            self.answered.append(super()._answered(answerer))
-            return self.answered[-1]
+        def _answered(self, answer: bytes) -> None:
+            Counting.answered += 1
+            super()._answered(answer)
 
     async def main() -> bytes:
         async with running(Counting, tmp_path) as (_, server):
@@ -449,7 +484,7 @@ def test_requests_behind_others_are_answered_without_a_cycle_too(
 
     said = asyncio.run(asyncio.wait_for(main(), 60))
     assert said.count(b"HTTP/1.1 200 ") == 3
-    assert Counting.answered == [True] * 6
+    assert Counting.answered == 6
 
 
 def test_what_had_to_wait_is_counted_before_anybody_asks_again(tmp_path: Path) -> None:
