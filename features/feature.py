@@ -36,6 +36,9 @@ class Node:
         Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. Of a feature
         that declares seconds none are measured; of steps only those that take a text
         out of a record declare any, beside what is measured.
+    version
+        The author's word for what its code does not show, such as a fitted estimator.
+        An index is refused where the version differs from the one at the build.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Node:
     needs: tuple["Step", ...]
     function: Function
     declared: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    version: str = field(default="", kw_only=True)
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the function."""
@@ -75,6 +79,7 @@ class StepTerms(TypedDict, total=False):
 
     kind: Kind | None
     needs: Sequence[Step]
+    version: str
 
 
 class FeatureTerms(StepTerms, total=False):
@@ -94,6 +99,7 @@ def step(
     *,
     kind: Kind | None = None,
     needs: Sequence[Step] = (),
+    version: str = "",
 ) -> Step | Callable[[Function], Step]:
     """Make a function a step.
 
@@ -104,6 +110,9 @@ def step(
     needs
         Steps whose results the function receives, in order. Without any it receives
         the item's payload.
+    version
+        Any text. Change it when the step changes and its code does not show it: when
+        an estimator that it uses is fitted anew, or a file that it reads is another.
 
     Raises
     ------
@@ -123,7 +132,13 @@ def step(
     def decorate(function: Function) -> Step:
         name = name_of(function)
         where = f"step {name!r}"
-        return Step(name, kind_of(where, function, kind, needs), tuple(needs), function)
+        return Step(
+            name,
+            kind_of(where, function, kind, needs),
+            tuple(needs),
+            function,
+            version=version,
+        )
 
     return decorate if function is None else decorate(function)
 
@@ -140,12 +155,13 @@ def feature(
     needs: Sequence[Step] = (),
     name: str | None = None,
     declared: Mapping[str, float] | None = None,
+    version: str = "",
 ) -> Feature | Callable[[Function], Feature]:
     """Make a function a feature.
 
     Parameters
     ----------
-    kind, needs
+    kind, needs, version
         As for `step`.
     name
         The function's where None.
@@ -180,6 +196,7 @@ def feature(
             tuple(needs),
             function,
             declared=dict(declared or {}),
+            version=version,
         )
 
     return decorate if function is None else decorate(function)

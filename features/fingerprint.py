@@ -1,364 +1,330 @@
 """Fingerprints: whether a feature is still the one that an index was built with.
 
 A fingerprint is the same in every process, on every machine and in every version of
-Python: no address, no order of a set, no place of a file and no name of a module of
-polydom's or of the user's own enters it.
+Python. The place of a file and the names of polydom's modules do not count.
 """
 
-import contextlib
-import copyreg
-import enum
 import functools
 import hashlib
 import inspect
-import logging
+import linecache
 import os
 import re
-import threading
 import types
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .errors import BadFeature
+from .extract import with_needs
 from .feature import Feature, Node
-from .own_modules import OURS, Home, absolute, home_of, is_ours, own_source
-from .sources import members_of, module_of, name_of, names_in, slots_of, source_of
+from .own_modules import is_library, own_source
+from .syntax import DECORATORS, Statement, Syntax, is_ours, parse, source_file
 
-PLAIN = frozenset(
-    (str, bytes, bytearray, bool, int, float, complex, type(None), type(...), range)
+ATOMS = frozenset((str, bytes, bool, int, float, complex, type(None), type(...)))
+SEQUENCES, SETS = (list, tuple), (set, frozenset)
+# Modules of Python's whose objects say in `repr` all that they are, such as a date; but
+# for those that write their address.
+TELLING = frozenset(
+    ("array", "builtins", "collections", "datetime", "decimal", "fractions", "uuid")
 )
-# What no value of a feature depends on: by its type alone.
-INERT = (
-    logging.Logger,
-    os._Environ,
-    type(threading.Lock()),
-    type(threading.RLock()),
-)
-DEEPEST = 20  # sets within objects within sets ...
+ADDRESS = " at 0x"
+LONG = 200  # characters of a text from which on its hash stands for it
 
 
 def fingerprint(feature: Feature) -> str:
-    """Hash all that a feature's values depend on: sha256, in hexadecimal.
+    """Hash what a feature's values depend on: sha256, in hexadecimal.
 
-    Covered are the sources of its function, of its steps and of the functions and
-    classes of the same file that these use, and all global objects, closures, defaults
-    and parameters that they refer to: numbers, texts, containers, arrays, patterns,
-    and any other object by its attributes or, of an installed library, by what it
-    pickles. Modules of the user's own count by their whole source, with those that
-    they import. Installed libraries count by name only: record their versions beside
-    it. What is read from files at run time is not covered.
+    Covered are, for the feature's function and for those of its steps: the statements
+    of its file that it needs, with all that these need; modules of the user's own that
+    they import, whole and with what these import; and plain data that the function
+    holds or finds in global variables: numbers, texts, containers, arrays. Installed
+    libraries count by their names only. The author's `version` counts, too.
 
     Raises
     ------
     BadFeature
-        If a function's source cannot be read, or an object has no state to be told by.
+        If a function's source cannot be read; if a function holds an object that is
+        neither code nor plain data, such as an estimator, and has no `version`.
     """
-    return _walked(feature.name, feature).digest.hexdigest()
+    return _Parts(feature).digest()
 
 
 def unsteady(one: Feature, other: Feature) -> list[str]:
-    """List the globals that differ between two loadings of a feature's file."""
-    first, second = _walked(one.name, one).used, _walked(other.name, other).used
-    return [
-        name
-        for name in sorted(first.keys() & second.keys())
-        if _walked(one.name, first[name]).digest.digest()
-        != _walked(one.name, second[name]).digest.digest()
-    ]
+    """List the global variables that differ between two loadings of a feature."""
+    first, second = _Parts(one).variables, _Parts(other).variables
+    return [name for name in sorted(first) if first[name] != second.get(name)]
 
 
-def _walked(feature: str, value: Any) -> "Walk":
-    walk = Walk(feature)
-    walk.add(value)
-    return walk
+class _Untold(Exception):
+    """A value is neither code nor plain data."""
 
 
-class Part(NamedTuple):
-    """A part of a value, and the global variable that led to it."""
-
-    value: Any
-    where: str
-
-
-class Walk:
-    """Hashes a value and all that it refers to, depth first; cycles end in a number.
-
-    Parameters
-    ----------
-    feature
-        Whose fingerprint it is, for messages.
-    depth
-        Of sets within sets, whose members are hashed apart and sorted.
+class _Parts:
+    """What a feature's fingerprint is made of.
 
     Attributes
     ----------
-    used
-        The global variables met, by name.
+    statements
+        Digests of the statements that the functions need.
+    modules
+        Digests of the user's modules that these import.
+    variables
+        The plain data of global variables, by name.
+    nodes
+        A line for each step, and one for the feature.
     """
 
-    def __init__(self, feature: str, depth: int = 0) -> None:
-        self.feature = feature
-        self.depth = depth
-        self.digest = hashlib.sha256()
-        self.used: dict[str, Any] = {}
-        # by identity what has been begun; kept alive, since identities come again
-        self._seen: dict[int, tuple[int, Any]] = {}
+    def __init__(self, feature: Feature) -> None:
+        self.statements: set[str] = set()
+        self.modules: set[str] = set()
+        self.variables: dict[str, str] = {}
+        self._seen: set[tuple[int, str]] = set()  # files and names in them
+        self._texts: dict[int, str] = {}  # by identity
+        self._kept: list[Any] = []  # alive, since identities come again
         self._folder = ""
-        self._homes: dict[str, tuple[Home, str | None]] = {}
+        nodes = [*with_needs([feature]), feature]
+        self.nodes = [
+            f"{node.kind} {[nodes.index(need) for need in node.needs]} "
+            f"{node.version} {self._function(feature.name, node)}"
+            for node in nodes
+        ]
 
-    def add(self, value: Any) -> None:
-        """Hash a value."""
-        left = [Part(value, "")]
-        while left:  # no recursion: chains of objects may be longer than Python's stack
-            left += reversed(self._begin(*left.pop()))
+    def digest(self) -> str:
+        variables = [f"{name}={text}" for name, text in sorted(self.variables.items())]
+        parts = [*self.nodes, *sorted(self.statements), *sorted(self.modules)]
+        text = "\n".join([*parts, *variables])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def _begin(self, value: Any, where: str) -> list[Part]:
-        """Hash the kind of a value, and return its parts, each with where it is."""
-        if type(value) in PLAIN:
-            self._write(type(value).__name__, self._text(value))
-            return []
-        if (text := _text_of(value)) and not (self._folder and self._folder in text):
-            self._write(type(value).__name__, text)
-            return []
-        if id(value) in self._seen:
-            self._write("again", str(self._seen[id(value)][0]))
-            return []
-        self._seen[id(value)] = len(self._seen), value
-        kind, parts = (
-            self._of_code(value)
-            or self._of_atom(value)
-            or self._of_collection(value)
-            or ("object", [type(value), *self._state_of(value, where)])
-        )
-        self._write(kind, str(len(parts)))
-        return [p if isinstance(p, Part) else Part(p, where) for p in parts]
-
-    def _write(self, *words: str) -> None:
-        for word in words:
-            data = word.encode("utf-8", "surrogatepass")
-            self.digest.update(b"%d:" % len(data) + data)
-
-    def _text(self, value: Any) -> str:
-        """Text of a plain value; of a path beside the feature's file, from there."""
-        if self._folder and isinstance(value, str):
-            if value == self._folder:
-                return repr(".")
-            return repr(value.removeprefix(self._folder + os.sep))
-        return repr(value)
-
-    def _of_code(self, value: Any) -> tuple[str, list[Any]] | None:
-        """Parts of a function, a class or what wraps them; None of anything else."""
-        match value:
-            case Node():
-                return "step", [value.kind, value.function, *value.needs]
-            case types.FunctionType():
-                return "function", self._of_function(value)
-            case type():
-                return "class", self._of_class(value)
-            case types.ModuleType():
-                return "module", [self._of_module(value.__name__)]
-            case types.MethodType():
-                return "method", [value.__func__, value.__self__]
-            case types.BuiltinFunctionType():
-                bound = value.__self__
-                owner = [] if isinstance(bound, types.ModuleType) else [bound]
-                return "builtin", [name_of(value), *owner]
-            case _ if type(value).__name__ == "cython_function_or_method":
-                return "builtin", [name_of(value)]  # its attributes are addresses
-            case staticmethod() | classmethod():
-                return type(value).__name__, [value.__func__]
-            case property():
-                return "property", [value.fget]
-            case functools.cached_property():
-                return "property", [value.func]
-            case functools.partial():
-                return "partial", [value.func, value.args, value.keywords]
-            case _ if _is_of_typing(value):
-                return "typing", [re.sub(r"\w+\.", "", repr(value))]
-            case _ if inspect.getattr_static(value, "__wrapped__", None) is not None:
-                return "wrapper", [name_of(value), value.__wrapped__]
-        return None
-
-    def _of_atom(self, value: Any) -> tuple[str, list[Any]] | None:
-        """Parts of a value that holds no others; None of anything else."""
-        match value:
-            case enum.Enum():
-                return "enum", [type(value), value.name]
-            case np.generic():
-                return None  # some are Python's numbers too
-            case str() | bytes() | int() | float():
-                base: Any = next(b for b in type(value).__mro__ if b in PLAIN)
-                return "plain", [type(value), base.__repr__(value)]
-            case re.Pattern():
-                return "pattern", [value.pattern, value.flags]
-            case PurePath():
-                return "path", [str(value)]
-            case np.dtype():
-                return "dtype", [repr(value.descr if value.fields else value.str)]
-            case _ if isinstance(value, INERT):
-                return "inert", [name_of(value)]
-        return None
-
-    def _of_collection(self, value: Any) -> tuple[str, list[Any]] | None:
-        """Parts of an array or a container; None of anything else."""
-        match value:
-            case np.ndarray() | np.generic():
-                parts = [value.dtype, value.shape, *_content(value)]
-            case dict():  # its order counts: a feature may go through it
-                parts = [part for pair in dict.items(value) for part in pair]
-            case types.MappingProxyType():
-                return "mapping", [dict(value)]
-            case set() | frozenset():
-                parts = sorted(map(self._apart, value))
-            case tuple() | list():
-                parts = list(value)
-            case _:
-                return None
-        if module_of(type(value)) in ("builtins", "numpy"):
-            return type(value).__name__, parts
-        more = [_steady(getattr(value, "__dict__", {}), value)]
-        more += [getattr(value, "default_factory", None)]
-        return "subclass", [type(value), *more, *parts]
-
-    def _apart(self, value: Any) -> bytes:
-        """Hash a member of a set by itself: they come in any order."""
-        if self.depth == DEEPEST:
-            raise BadFeature(
-                f"feature {self.feature!r} uses sets nested deeper than {DEEPEST}"
-            )
-        walk = Walk(self.feature, self.depth + 1)
-        walk._folder, walk._homes = self._folder, self._homes
-        walk.add(value)
-        return walk.digest.digest()
-
-    def _home(self, module: str) -> tuple[Home, str | None]:
-        """Whose a module is, and the hash of its source if the user's own."""
-        if module not in self._homes:
-            home = home_of(module)
-            source = own_source(module) if home == "read" else None
-            self._homes[module] = home, source
-        return self._homes[module]
-
-    def _of_module(self, module: str) -> str:
-        source = self._home(module)[1]
-        return source or (OURS if is_ours(module) else module)
-
-    def _of_function(self, value: types.FunctionType) -> list[Any]:
-        """Source, or name of a library's; and all that it holds, whoever's it is."""
-        held: list[Any] = [value.__defaults__, value.__kwdefaults__]
-        for cell in value.__closure__ or ():
-            with contextlib.suppress(ValueError):  # it is empty
-                held.append(cell.cell_contents)
-        held.append(vars(value).get("__wrapped__"))
-        home, source = self._home(value.__globals__.get("__name__", ""))
-        if home == "library":
-            return [name_of(value), *held]
-        if home == "read":
-            return [value.__qualname__, source, *held]
-        file = value.__globals__.get("__file__")
-        self._folder = self._folder or (
-            str(Path(file).absolute().parent) if file else ""
-        )
-        return [source_of(value), *held, *self._used_by(value)]
-
-    def _used_by(self, value: types.FunctionType) -> list[Any]:
-        """Global variables, and modules of the user's own, that a function names."""
-        imported, names = names_in(value.__code__)
-        found: list[Any] = []
-        for name in sorted(names):
-            if name in value.__globals__ and not name.startswith("__"):
-                part = value.__globals__[name]
-                self.used.setdefault(name, part)
-                found += [name, Part(part, name)]
-        package = value.__globals__.get("__package__") or ""
-        modules = sorted(absolute(name, level, package) for name, level in imported)
-        sources = [self._home(module)[1] for module in modules]
-        return found + [source for source in sources if source]
-
-    def _of_class(self, value: type) -> list[Any]:
-        """Name of a class; of one that is walked, what it and its bases define."""
-        home, source = self._home(module_of(value))
-        if home == "library":
-            return [name_of(value)]
-        if home == "read":
-            return [value.__qualname__, source]
-        return [value.__qualname__, *value.__bases__, *members_of(value)]
-
-    def _state_of(self, value: Any, where: str) -> list[Any]:
-        """List an object's attributes; of a library's object, what it pickles.
-
-        No code of the user's runs.
-        """
-        if self._home(module_of(type(value)))[0] != "library":
-            held = dict(slots_of(value)) | getattr(value, "__dict__", {})
-            return [_steady(held, value)]
+    def _function(self, feature: str, node: Node) -> str:
         try:
-            reduce = copyreg.dispatch_table.get(type(value))
-            reduced = reduce(value) if reduce else value.__reduce_ex__(4)
-        except Exception as error:  # whatever it says, it cannot be pickled
-            raise BadFeature(self._unknown(value, where)) from error
-        if isinstance(reduced, str):
-            return [reduced]
-        made, arguments, state, listed, mapped = (*reduced, None, None, None)[:5]
-        items = [list(part) for part in (listed, mapped) if part is not None]
-        return [made, arguments, _steady(state, value), *items]
+            return self._text_of(node.function)
+        except (_Untold, RecursionError) as error:
+            if node.version:
+                return "told by its version"
+            raise BadFeature(
+                f"feature {feature!r} uses {error}, of which nothing tells whether it "
+                "is still the same when the index is served; give the feature, or the "
+                'step that uses it, a version, as in @feature(version="1"), and '
+                "another whenever it changes"
+            ) from None
 
-    def _unknown(self, value: Any, where: str) -> str:
-        kind = type(value).__qualname__
-        what = f"the variable {where}, which holds a {kind}" if where else f"a {kind}"
-        return (
-            f"feature {self.feature!r} uses {what}; nothing tells whether that is "
-            "still the same when the index is served. Make it in a function, under "
-            "functools.cache: then the source of the function tells"
-        )
+    def _text_of(self, value: Any) -> str:
+        """Write out a value; functions and classes by name, with their statements."""
+        if type(value) in ATOMS:
+            return self._without_folder(repr(value))
+        if id(value) not in self._texts:
+            self._kept.append(value)
+            self._texts[id(value)] = "again"  # what a value that holds itself meets
+            try:
+                text = self._text_of_parts(value)
+            except _Untold:
+                del self._texts[id(value)]
+                raise
+            if len(text) > LONG:
+                text = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            self._texts[id(value)] = text
+        return self._texts[id(value)]
+
+    def _text_of_parts(self, value: Any) -> str:
+        kind = type(value)
+        if kind in SEQUENCES and ATOMS.issuperset(map(type, value)):
+            return self._without_folder(repr(value))  # quickly: there may be many
+        if kind in SEQUENCES:
+            return f"{kind.__name__}[{','.join(map(self._text_of, value))}]"
+        if kind is dict:  # in its order, as a feature may go through it
+            return f"{{{','.join(map(self._text_of, value.items()))}}}"
+        if kind in SETS:
+            return f"{kind.__name__}({','.join(sorted(map(self._text_of, value)))})"
+        if isinstance(value, np.ndarray | np.generic):
+            return self._array(np.asarray(value))
+        if isinstance(value, re.Pattern):
+            return f"pattern({value.pattern!r},{value.flags})"
+        if isinstance(value, PurePath):
+            return self._without_folder(str(value))
+        return self._code(value) or self._object(value)
+
+    def _without_folder(self, text: str) -> str:
+        """Leave out the folder that the feature's file is in."""
+        if not self._folder:
+            return text
+        return text.replace(self._folder + os.sep, "").replace(self._folder, ".")
+
+    def _array(self, array: np.ndarray) -> str:
+        if array.dtype.fields:  # bytes between fields may be anything
+            names = array.dtype.names or ()
+            return self._text_of([(name, array[name]) for name in names])
+        if array.dtype.hasobject:
+            return self._text_of(array.tolist())
+        data = hashlib.sha256(array.tobytes()).hexdigest()
+        return f"array({array.dtype.str},{array.shape},{data})"
+
+    def _code(self, value: Any) -> str:
+        """Write out a function or what stands for one; empty for anything else."""
+        if isinstance(value, types.ModuleType):
+            return f"module({_first(value.__name__)})"
+        if isinstance(value, types.MethodType):
+            return self._text_of([value.__func__, value.__self__])
+        if isinstance(value, functools.partial):
+            return self._text_of([value.func, value.args, value.keywords])
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, types.FunctionType):
+            return self._plain_function(value)
+        if (inner := inspect.getattr_static(value, "__wrapped__", None)) is not None:
+            return f"wrapper({type(value).__name__},{self._text_of(inner)})"
+        name = getattr(value, "__name__", None)
+        if callable(value) and isinstance(name, str):  # compiled, by C or Cython
+            owner = getattr(value, "__self__", None)
+            bound = (
+                "" if owner is None or isinstance(owner, types.ModuleType) else owner
+            )
+            return f"compiled({_first(value.__module__)},{name},{self._text_of(bound)})"
+        return ""
+
+    def _plain_function(self, value: types.FunctionType) -> str:
+        if is_library(value.__globals__.get("__name__", "")):
+            return f"function({_first(value.__module__)},{value.__qualname__})"
+        if not self._needs(value):
+            raise BadFeature(
+                f"the source of {value.__qualname__} cannot be read; define it in a "
+                "file"
+            )
+        held = [value.__defaults__, value.__kwdefaults__, *_closure(value)]
+        return f"function({value.__qualname__},{self._text_of(held)})"
+
+    def _class(self, value: type) -> str:
+        if is_library(value.__module__):
+            return f"class({_first(value.__module__)},{value.__qualname__})"
+        for member in vars(value).values():
+            if isinstance(member, types.FunctionType) and self._needs(member):
+                break
+        return f"class({value.__qualname__})"
+
+    def _object(self, value: Any) -> str:
+        """Write out an object by its class and its attributes."""
+        kind = type(value)
+        if is_library(kind.__module__):
+            text = repr(value) if _first(kind.__module__) in TELLING else ""
+            if not text or ADDRESS in text:
+                raise _Untold(f"a {kind.__qualname__}")
+            return self._without_folder(text)
+        if is_dataclass(value):
+            names = [field.name for field in fields(value)]
+        elif hasattr(kind, "__struct_fields__"):  # of msgspec
+            names = [*kind.__struct_fields__]
+        elif isinstance(value, tuple) and hasattr(kind, "_fields"):
+            names = [*kind._fields]
+        elif hasattr(value, "__dict__"):
+            names = sorted(vars(value))
+        else:
+            raise _Untold(f"a {kind.__qualname__}")
+        state = [(name, getattr(value, name, None)) for name in names]
+        return f"object({self._class(kind)},{self._text_of(state)})"
+
+    def _needs(self, function: types.FunctionType) -> bool:
+        """Take the statement that defines a function, and all that it needs.
+
+        False where its source cannot be read.
+        """
+        scope, code = function.__globals__, function.__code__
+        module = scope.get("__name__", "")
+        ours = is_ours(module)
+        if ours:
+            syntax = _syntax_of_ours(module)
+        else:
+            linecache.checkcache(code.co_filename)
+            lines = linecache.getlines(code.co_filename, scope)
+            syntax = _parsed(lines, scope.get("__package__") or "")
+        statement = syntax and syntax.at(code.co_firstlineno)
+        if syntax is None or statement is None:
+            return False
+        names = self._take(syntax, statement, ours=ours)
+        if ours:  # whose variables hold what their statements say
+            return True
+        if not self._folder and "__file__" in scope:
+            self._folder = str(Path(scope["__file__"]).absolute().parent)
+        for name in sorted(names & scope.keys()):
+            if not name.startswith("__"):
+                self._variable(name, scope[name], defined=name in syntax.binding)
+        return True
+
+    def _variable(self, name: str, value: Any, *, defined: bool) -> None:
+        """Keep the plain data of a variable; the file's statements tell all else.
+
+        A variable that the file does not define, as one of another cell of a notebook,
+        has nothing else that tells it.
+        """
+        if defined and callable(value):
+            return
+        try:
+            self.variables.setdefault(name, self._text_of(value))
+        except (_Untold, RecursionError) as error:
+            if not defined:
+                raise _Untold(f"the variable {name}, which holds {error}") from None
+
+    def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
+        """Take a statement and all that it needs; return the names that occur there."""
+        names: set[str] = set()
+        stars = syntax.binding.get("*", ())
+        left = [first, *(syntax.statements[place] for place in stars)]
+        self._kept.append(syntax)
+        while left:
+            statement = left.pop()
+            self.statements.add(statement.digest)
+            for module, name in statement.imports:
+                if is_ours(module):
+                    self._import_ours(module, name)
+                elif not ours and not is_library(module):
+                    sources = own_source(module), own_source(f"{module}.{name}")
+                    self.modules.update(filter(None, sources))
+            for name in statement.mentions:
+                names.add(name)
+                if (id(syntax), name) not in self._seen:
+                    self._seen.add((id(syntax), name))
+                    places = syntax.binding.get(name, ())
+                    left += [syntax.statements[place] for place in places]
+        return names
+
+    def _import_ours(self, module: str, name: str) -> None:
+        """Take what defines a name of polydom's."""
+        syntax = None if name in DECORATORS else _syntax_of_ours(module)
+        if syntax and (id(syntax), name) not in self._seen:
+            self._seen.add((id(syntax), name))
+            for place in syntax.binding.get(name, ()):
+                self._take(syntax, syntax.statements[place], ours=True)
 
 
-def _content(value: Any) -> list[Any]:
-    """Values of an array; by field, since what is between fields is anything."""
-    if value.dtype.fields:
-        return [np.asarray(value[name]) for name in value.dtype.names]
-    return [value.tolist() if value.dtype.hasobject else value.tobytes()]
+def _closure(function: types.FunctionType) -> Iterator[Any]:
+    """Values of the variables around a function, and what it is said to wrap."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+    yield vars(function).get("__wrapped__")
 
 
-def _steady(state: Any, value: Any) -> Any:
-    """Attributes by name, without what differs though the object is the same.
-
-    Those are cached properties, scikit-learn's version, and the addresses of other
-    attributes, which scikit-learn keeps, too.
-    """
-    if not isinstance(state, dict):
-        return state
-    addresses = {id(part) for part in state.values()}
-    kept = {}
-    for name in sorted(state, key=str):
-        part = state[name]
-        known = inspect.getattr_static(type(value), str(name), None)
-        if not (
-            isinstance(known, functools.cached_property)
-            or name == "_sklearn_version"
-            or (type(part) is int and part in addresses)
-        ):
-            kept[name] = part
-    return kept
+def _first(module: Any) -> str:
+    """Top-level package of a module's name; a library may move what is inside."""
+    return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 
-def _text_of(value: Any) -> str:
-    """Write out a container of nothing but plain values; empty for anything else.
-
-    Such ones are many and large, and Python may or may not keep equal ones once.
-    """
-    if type(value) in (tuple, list):
-        return repr(value) if set(map(type, value)) <= PLAIN else ""
-    if type(value) is dict:
-        parts = map(type, (*value, *value.values()))
-        return repr(value) if set(parts) <= PLAIN else ""
-    if type(value) in (set, frozenset) and set(map(type, value)) <= PLAIN:
-        return repr(sorted(map(repr, value)))
-    return ""
+@functools.lru_cache(maxsize=256)
+def _syntax_of_ours(module: str) -> Syntax | None:
+    file = source_file(module)
+    if file is None:
+        return None
+    is_package = Path(file).stem == "__init__"
+    package = module if is_package else module.rpartition(".")[0]
+    return _parsed(linecache.getlines(file), package)
 
 
-def _is_of_typing(value: Any) -> bool:
-    generic = isinstance(value, types.GenericAlias | types.UnionType)
-    return generic or type(value).__module__ == "typing"
+def _parsed(lines: Iterable[str], package: str) -> Syntax | None:
+    try:
+        return parse("".join(lines), package)
+    except (SyntaxError, ValueError):
+        return None

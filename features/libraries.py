@@ -17,7 +17,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from .own_modules import OURS, others_modules
+from .own_modules import others_modules
+from .syntax import OURS
 
 EXTRAS = frozenset(("boosting", "image", "parquet"))  # those that compute
 NO_EXTRAS = frozenset[str]()

@@ -1,12 +1,11 @@
 """Modules of the user's own: neither Python's, nor installed, nor polydom's.
 
-They are found and read as files; none is imported here.
+Modules are found and read as files; nothing here imports them.
 """
 
 import ast
 import functools
 import hashlib
-import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -17,62 +16,59 @@ from importlib.metadata import (
     packages_distributions,
 )
 from pathlib import Path
-from typing import Literal
 
-Home = Literal["walked", "read", "library"]
+from .syntax import OURS, imports_in, tree_digest
 
-OURS = "polydom"
 INSTALLED = ("site-packages", "dist-packages")
 
 
-def is_ours(module: str) -> bool:
-    """Whether a module is polydom's."""
-    return module.partition(".")[0] == OURS
+def is_library(module: str) -> bool:
+    """Say whether a module is Python's or installed.
 
-
-def home_of(module: str) -> Home:
-    """Return whose a module is, which decides what a fingerprint reads of it.
-
-    "walked" are polydom's, which may move things between them, and what no import
-    finds again: files of features, and scripts. "read" are the user's own, "library"
-    all others.
+    Files that no import finds again are neither: scripts, notebooks, and the files of
+    features that a project names.
     """
     first = module.partition(".")[0]
     if first in (OURS, "__main__", ""):
-        return "walked"
+        return False
     if first in sys.stdlib_module_names:
-        return "library"
-    if next(_own_files(module), None) is not None:
-        return "read"
-    return "library" if _find(first, None) else "walked"
+        return True
+    return next(_own_files(module), None) is None and _find(first, None) is not None
 
 
-def own_source(name: str) -> str | None:
-    """Hash a module of the user's own, with all that it imports; None for others."""
-    found, _ = _read_all([name])
+def own_source(module: str) -> str | None:
+    """Hash a module of the user's own, with all of the user's own that it imports.
+
+    None for any other module.
+    """
+    found, _ = _read_all([module])
     digest = hashlib.sha256()
     for place, file in sorted(found.items()):
-        content = hashlib.sha256(file.read_bytes()).hexdigest()
-        digest.update(f"{place} {content}\n".encode())
+        content = file.read_bytes()
+        tree = _tree_of(file)
+        known = tree_digest(tree) if tree else hashlib.sha256(content).hexdigest()
+        digest.update(f"{place} {known}\n".encode())
     return digest.hexdigest() if found else None
 
 
 def others_modules(files: Iterable[Path]) -> set[str]:
-    """Top-level modules of others that files import, or modules of the user's own.
+    """Find the installed modules that files import, directly or by the user's modules.
 
-    Those of Python's and polydom's are left out.
+    Returns
+    -------
+    Names of top-level modules, without Python's and polydom's.
     """
-    imported = [name for file in files for name in _imported_names(file.read_bytes())]
+    imported = [name for file in files for name in _imported_by(file)]
     _, others = _read_all(imported)
     first = {name.partition(".")[0] for name in others}
     return first - sys.stdlib_module_names - {OURS, "__main__", ""}
 
 
-def _read_all(names: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
-    """Files of the user's own modules that names lead to, and the names of others."""
+def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
+    """Find the files of the user's modules that names lead to, and all other names."""
     found: dict[str, Path] = {}
     others: set[str] = set()
-    left = [*names]
+    left = [*modules]
     while left:
         module = left.pop()
         files = [*_own_files(module)]
@@ -81,45 +77,41 @@ def _read_all(names: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
         for file in files:
             if file not in found.values():
                 found[f"{module}:{file.name}"] = file
-                if file.suffix == ".py":
-                    inside = file.stem == "__init__"
-                    package = module if inside else module.rpartition(".")[0]
-                    left += _imported_names(file.read_bytes(), package)
+                is_package = file.stem == "__init__"
+                left += _imported_by(
+                    file, module if is_package else module.rpartition(".")[0]
+                )
     return found, others
 
 
-@functools.lru_cache(maxsize=64)
-def _imported_names(source: bytes, package: str = "") -> tuple[str, ...]:
-    """List the modules, and what may be modules, that a source imports anywhere."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ()
+def _imported_by(file: Path, package: str = "") -> list[str]:
+    """List the modules, and the names that may be modules, that a file imports."""
+    tree = _tree_of(file)
     found: dict[str, None] = {}
-    for node in ast.walk(tree):
-        found.update(dict.fromkeys(_names_in(node, package)))
-    return tuple(found)
+    for module, name in imports_in(tree, package) if tree else ():
+        found[module] = None
+        if name:
+            found[f"{module}.{name}"] = None
+    return [*found]
 
 
-def absolute(name: str, level: int, package: str) -> str:
-    """Resolve a relative import; empty where it leads out of the package."""
-    if level == 0:
-        return name
+def _tree_of(file: Path) -> ast.Module | None:
+    """Parse a file; None where it is not Python, as a compiled module is not."""
     try:
-        return importlib.util.resolve_name("." * level + name, package)
-    except ImportError:
-        return ""
+        return ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return None
 
 
-def _own_files(name: str) -> Iterator[Path]:
-    """Files of a module of the user's own and of the packages it is in.
+def _own_files(module: str) -> Iterator[Path]:
+    """Find the files of one of the user's modules, and of the packages around it.
 
-    None where there is no such module, or it is somebody else's.
+    None for a module that is not there, or not the user's.
     """
-    first = name.partition(".")[0]
+    first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
         return
-    path, parts = None, name.split(".")
+    path, parts = None, module.split(".")
     for count in range(1, len(parts) + 1):
         spec = _find(".".join(parts[:count]), path)
         if spec is None:
@@ -132,25 +124,6 @@ def _own_files(name: str) -> Iterator[Path]:
             yield file
 
 
-def _names_in(node: ast.AST, package: str) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        base = absolute(node.module or "", node.level, package)
-        if base:
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-    elif isinstance(node, ast.Call) and node.args:
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called in ("import_module", "__import__"):
-            first = node.args[0]
-            # of f"skimage.{module}" the beginning is enough
-            if isinstance(first, ast.JoinedStr) and first.values:
-                first = first.values[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value.rstrip(".")
-
-
 def _find(name: str, path: object) -> ModuleSpec | None:
     try:
         return PathFinder.find_spec(name, path)  # type: ignore[arg-type]
@@ -160,12 +133,13 @@ def _find(name: str, path: object) -> ModuleSpec | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_installed(first: str, file: Path) -> bool:
-    """Whether a top-level module came with Python or with a distribution."""
+    """Say whether a top-level module came with Python or with a distribution."""
     folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     if any(part in INSTALLED for part in file.parts):
         return True
     if any(folder in file.parents for folder in folders):
         return True
+    # `pip install --target` puts distributions beside the user's own modules
     place = file.parents[1] if file.stem == "__init__" else file.parent
     if not any(place.glob("*.dist-info")):
         return False

@@ -82,18 +82,9 @@ class TermWeights:
     intercepts: Floats
 
     def __post_init__(self) -> None:
-        """Make arrays plain ones, with the numbers' own types.
-
-        What comes from another process or a mapped file has equal ones, which a
-        fingerprint would tell from the same.
-        """
-        for name, kind in KINDS.items():
-            array = np.asarray(getattr(self, name))
-            if array.dtype == kind:
-                object.__setattr__(self, name, array.view(kind))
-
-    def __reduce__(self) -> tuple[type["TermWeights"], tuple[Any, ...]]:
-        return TermWeights, tuple(self.arrays().values())
+        """Make plain arrays of memory-mapped ones, which are slower to index."""
+        for name in KINDS:
+            object.__setattr__(self, name, np.asarray(getattr(self, name)))
 
     def check(self) -> None:
         """Refuse arrays that do not fit together, or scores that could be infinite.

@@ -123,6 +123,7 @@ def _step_on(
             "record",
             needs or (made[None],),
             step.function,
+            version=step.version,
             text=text,
             of=step,
         )

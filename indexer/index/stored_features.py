@@ -24,9 +24,9 @@ from .built_facts import LARGEST
 NOT_ANY: Mapping[str, TermWeights] = {}
 
 OWN_CURE = (
-    "its code, a global variable or a module of your own that it uses has changed, or "
-    "differs from process to process, as the order of a set does; give the files it "
-    "was built from, or "
+    "its code, its version, data in a global variable or a module of your own that it "
+    "uses has changed, or the index is from an earlier release; give the files it was "
+    "built from, or "
 )
 
 
