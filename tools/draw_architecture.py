@@ -1,7 +1,7 @@
-"""Draw and list docs/explanation/architecture.md from the code and its import rules.
+"""Write the parts of two pages that list files: architecture.md and read-first.md.
 
-python -m tools.draw_architecture            writes the page's parts and its picture
-python -m tools.draw_architecture --check    exits with 1 where the page is out of date
+python -m tools.draw_architecture            writes the pages' parts, and two pictures
+python -m tools.draw_architecture --check    exits with 1 where a page is out of date
 """
 
 import ast
@@ -59,6 +59,21 @@ BUILD = (
     "indexer.building.exits.plan_exits",
     "indexer.index.index",
     "indexer.index.pdx_file",
+)
+# The core, in the order in which a newcomer reads it.
+TWELVE = (
+    "features.feature",
+    "features.extract",
+    "features.costs.curve",
+    "indexer.set_search.poly_dom",
+    "indexer.skyline.skylines",
+    "indexer.index.size_lookup",
+    "indexer.index.package",
+    "models.qwyc.algorithms",
+    "models.early_exit.early_exits",
+    "server.engine.planner",
+    "server.engine.execution",
+    "server.v1.predict",
 )
 
 
@@ -174,8 +189,65 @@ def rooms(known: Mapping[str, Path]) -> str:
     return table(("room", "what it is"), packages)
 
 
+def twelve() -> dict[str, str]:
+    """The part of read-first.md: each of the twelve files, and its sentence."""
+    known = modules()
+    rows = ((f"`{n.replace('.', '/')}.py`", sentence(known[n])) for n in TWELVE)
+    return {"twelve": table(("file", "what it is"), rows)}
+
+
+OVERVIEW = (
+    (
+        ("labelled items", "PROJECT.toml"),
+        ("build", "indexer/building/build.py"),
+        ("index", "a .pdx file"),
+    ),
+    (
+        ("item and budget", "POST /v1/predict"),
+        ("plan, compute, exit", "server/engine/"),
+        ("answer in time", "label, scores, what it took"),
+    ),
+)
+BOX, HIGH, BETWEEN = 200, 52, 60
+
+
+def overview() -> str:
+    """Draw the two ways: items become an index, and an index answers requests."""
+    width, height = 3 * BOX + 2 * BETWEEN + 8, 2 * HIGH + BETWEEN + 8
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="13" text-anchor="middle">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
+        'markerHeight="8" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>',
+    ]
+    for row, boxes in enumerate(OVERVIEW):
+        for column, (title, place) in enumerate(boxes):
+            x, y = 4 + column * (BOX + BETWEEN), 4 + row * (HIGH + BETWEEN)
+            middle = x + BOX / 2
+            parts += [
+                f'<rect x="{x}" y="{y}" width="{BOX}" height="{HIGH}" rx="6" '
+                'fill="#dbeafe" stroke="#26303a"/>',
+                f'<text x="{middle:g}" y="{y + 22}" font-weight="bold">{title}</text>',
+                f'<text x="{middle:g}" y="{y + 40}" font-size="11">{place}</text>',
+            ]
+            if column:
+                parts.append(_arrow(x - BETWEEN, y + HIGH / 2, x, y + HIGH / 2))
+    index = 4 + 2 * (BOX + BETWEEN) + BOX / 2
+    plan = 4 + BOX + BETWEEN + BOX / 2
+    parts.append(_arrow(index, 4 + HIGH, plan, 4 + HIGH + BETWEEN))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _arrow(x: float, y: float, to_x: float, to_y: float) -> str:
+    return (
+        f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" stroke="#26303a" '
+        'stroke-width="1.5" marker-end="url(#tip)"/>'
+    )
+
+
 def parts() -> dict[str, str]:
-    """Every generated part of the page, by its name."""
+    """Every generated part of architecture.md, by its name."""
     known = modules()
     return {
         "rooms": rooms(known),
@@ -184,11 +256,15 @@ def parts() -> dict[str, str]:
     }
 
 
-PAGES = {ROOT / "docs/explanation/architecture.md": parts}
-PICTURE = ROOT / "docs/pictures/floors.svg"
+PAGES = {
+    ROOT / "docs/explanation/architecture.md": parts,
+    ROOT / "docs/explanation/read-first.md": twelve,
+}
+PICTURES = {"floors.svg": picture, "overview.svg": overview}
 
 
 if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:
-        PICTURE.write_text(picture(), "utf-8")
+        for name, draw in PICTURES.items():
+            (ROOT / "docs/pictures" / name).write_text(draw(), "utf-8")
     raise SystemExit(write(PAGES))
