@@ -1,4 +1,4 @@
-"""How a stored model is made again."""
+"""Stored models: arrays by name, read as the model that they were."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from .scoring.scorer import Scorer, SumOfTerms
 from .scoring.stored_arrays import Stored
 from .trees.trees import Trees
 
-# Models that read no row.
+# Models that answer all rows alike.
 CONSTANT: dict[str, Callable[[Stored], Model]] = {
     Prior.kind: Prior.load,
     Mean.kind: Mean.load,
@@ -32,15 +32,15 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
 
 
 def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
-    """Make the model that `arrays` describe, for full rows of `width` columns.
+    """Make a model of stored arrays, for full rows of `width` columns.
 
-    All that kernels rely on is checked: types, shapes, columns inside the row, finite
-    numbers, and that every walk ends at a leaf. The arrays are used in place.
+    Everything that kernels rely on is checked: types, shapes, columns inside the row,
+    finite numbers, and a leaf at the end of every walk. The arrays are not copied.
 
     Raises
     ------
     BadModel
-        If the kind is unknown or the arrays are not such a model.
+        If the kind is unknown, or the arrays are not a model of this kind.
     """
     stored = Stored(kind, arrays)
     if kind in CONSTANT:
@@ -49,7 +49,7 @@ def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> 
         known = ", ".join([*CONSTANT, *LOADERS])
         raise BadModel(f"unknown kind of model {kind!r}; known: {known}")
     scorer = LOADERS[kind](stored, width)
-    if "link" not in arrays:  # which regressors have, and classifiers a head
+    if "link" not in arrays:  # a regressor has a link, a classifier a head
         return load_classifier(scorer, stored)
     if not isinstance(scorer, SumOfTerms):
         raise stored.fail("it is no sum of terms, as regressors are")

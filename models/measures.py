@@ -1,4 +1,4 @@
-"""How good answers are, each in one number: from labels, and choices or scores."""
+"""Measures of quality, from labels and the choices, scores or values of a model."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from polydom.features.errors import BadInput
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-SURE = float(np.finfo(np.float64).eps)  # the least probability that log loss sees
-WHOLE = 1e-5  # by how much probabilities in float32 may miss a sum of 1
+SURE = float(np.finfo(np.float64).eps)  # least probability in the log loss
+WHOLE = 1e-5  # largest deviation of a sum of float32 probabilities from 1
 
 
 def accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Share of rows whose choice is their label.
+    """Compute the share of rows whose choice is their label.
 
     Parameters
     ----------
     labels, choices : (N,)
         Classes as whole numbers from 0 on, N > 0.
     weights : (N,), optional
-        Of the rows, finite and not all zero; 1 each by default.
+        Weight of each row, finite, >= 0 and not all 0; 1 by default.
 
     Returns
     -------
-    In [0, 1].
+    A number in [0, 1].
 
     Raises
     ------
@@ -45,23 +45,23 @@ def confusion(
     classes: int,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Weight of the rows of each class for which each class was chosen.
+    """Sum up the weights of rows for each pair of label and choice.
 
     Parameters
     ----------
     labels, choices, weights
         As for `accuracy`.
     classes
-        How many there are; labels and choices are below it.
+        Number of classes; labels and choices are less.
 
     Returns
     -------
-    (classes, classes); row i holds what was chosen for rows of class i.
+    (classes, classes); row i has the choices for rows with label i.
 
     Raises
     ------
     BadInput
-        As `accuracy`, and if a label or choice is no such class.
+        As `accuracy`, and if a label or a choice is not less than `classes`.
     """
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
@@ -74,9 +74,9 @@ def confusion(
 def balanced_accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Mean over classes of the share of its rows that are chosen right.
+    """Compute the mean, over classes, of the share of a class's rows that are right.
 
-    Classes that no row has do not count. Arguments, range and errors are those of
+    Classes without rows do not count. Arguments, range and errors are those of
     `accuracy`; the definition is scikit-learn's.
     """
     right, own, _ = _hits(labels, choices, weights)
@@ -87,11 +87,11 @@ def balanced_accuracy(
 def macro_f1(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Mean over classes of F1, the harmonic mean of precision and recall.
+    """Compute the mean, over classes, of F1: the harmonic mean of precision and recall.
 
-    Classes that no row has do not count, though choosing one is an error;
-    scikit-learn's `f1_score` does the same with `labels=np.unique(labels)`. Arguments,
-    range and errors are those of `accuracy`.
+    Classes without rows do not count, but choosing one is an error. scikit-learn's
+    `f1_score` does the same with `labels=np.unique(labels)`. Arguments, range and
+    errors are those of `accuracy`.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -101,12 +101,12 @@ def macro_f1(
 def log_loss(
     labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Mean of the negative logarithm of the probability of a row's own class.
+    """Compute the mean negative logarithm of the probability of a row's label.
 
     Parameters
     ----------
     labels : (N,)
-        Classes as whole numbers from 0 on, N > 0. One that has no column has the
+        Classes as whole numbers from 0 on, N > 0. A class of K or more has the
         probability 0.
     scores : (N, K)
         Probability of each class; rows sum to 1.
@@ -115,13 +115,13 @@ def log_loss(
 
     Returns
     -------
-    In nats, 0 or more, and at most 36.05: no probability counts as less than float64's
+    A number of nats in [0, 36.05]: probabilities below float64's epsilon count as
     epsilon, as in scikit-learn.
 
     Raises
     ------
     BadInput
-        As `accuracy`, and if scores are no probabilities.
+        As `accuracy`, and if scores are not probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)
@@ -136,25 +136,26 @@ def log_loss(
 def auc(
     labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Area under the ROC curve: the chance that a class's row outscores another's.
+    """Compute the area under the ROC curve.
 
-    Ties count one half. Of two classes it is that of the second, of more the mean of
-    each against all others (macro one-vs-rest).
+    The area of a class is the chance that a row of the class has a higher score for it
+    than another row; ties count one half. With two classes the result is the area of
+    the second, with more the mean area (macro one-vs-rest).
 
     Parameters
     ----------
     labels : (N,)
-        Classes as whole numbers from 0 on, N > 0. Rows of one that has no column are
-        others to every class.
+        Classes as whole numbers from 0 on, N > 0. Labels of K or more are rows of
+        another class to each of the K.
     scores : (N, K)
-        Of each class, the higher the likelier; K >= 2.
+        Score of each class, higher for likelier; K >= 2.
     weights : (N,), optional
         As for `accuracy`.
 
     Returns
     -------
-    In [0, 1]. Classes that all rows have, or none, do not count; NaN where no other is
-    left.
+    A number in [0, 1]. Classes without rows, or with all rows, do not count; NaN if no
+    class is left.
 
     Raises
     ------
@@ -173,22 +174,22 @@ def auc(
 
 
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Share of the labels' squared deviation from their mean that answers explain.
+    """Compute R^2: the share of the labels' squared deviation that values explain.
 
     1 - sum w (y - f)^2 / sum w (y - mean)^2.
 
     Parameters
     ----------
     labels, values : (N,)
-        Numbers y that were to be answered, and answers f; finite, N > 0.
+        True numbers y and predictions f; finite, N > 0.
     weights : (N,), optional
-        Of the rows, finite and not all zero; 1 each by default.
+        Weight of each row, finite, >= 0 and not all 0; 1 by default.
 
     Returns
     -------
-    At most 1, perhaps -infinity; 0 is what the mean gives, less is worse than it.
-    Where labels are all alike, 1 if all answers are right and else 0, as in
-    scikit-learn, which has no answer to a single row.
+    A number of at most 1, perhaps -infinity. 0 is as good as predicting the mean. If
+    all labels are equal, 1 if all values are right, else 0: scikit-learn does the
+    same, except for a single row.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -
     own, given, each = _numbers(labels, values, weights)
     largest = np.abs(own).max() or 1.0
     with np.errstate(over="ignore"):
-        # so that squares stay in range, and what is all alike has no deviation
+        # Squares then stay in range, and equal labels have no deviation at all.
         own, given = own / largest, given / largest
         own, given = own - own[0], given - own[0]
         rest = each @ (own - given) ** 2
@@ -210,7 +211,7 @@ def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -
 def mae(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Mean absolute error of answers, in units of the labels, 0 or more.
+    """Compute the mean absolute error of values, in units of the labels.
 
     Arguments and errors are those of `r2`.
     """
@@ -222,7 +223,7 @@ def mae(
 def d2_absolute(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Share of the labels' absolute deviation from their median that answers explain.
+    """Compute D^2: the share of the labels' absolute deviation that values explain.
 
     1 - sum w |y - f| / sum w |y - median|. Arguments, range and errors are those of
     `r2`; the name is scikit-learn's.
@@ -230,7 +231,7 @@ def d2_absolute(
     own, given, each = _numbers(labels, values, weights)
     order = np.argsort(own, kind="stable")
     reached = np.cumsum(each[order])
-    # any median will do: they have the same sum of deviations
+    # All medians have the same sum of deviations.
     median = own[order[np.searchsorted(reached, reached[-1] / 2)]]
     with np.errstate(over="ignore"):
         rest = each @ np.abs(own / 2 - given / 2)
@@ -239,7 +240,7 @@ def d2_absolute(
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
-    """Give 1 - rest / all; where labels are all alike, whether answers are right."""
+    """Compute 1 - rest / all; of equal labels, 1 if all values are right, else 0."""
     if not all_ > 0:
         return float((own == given).all())
     with np.errstate(over="ignore"):
@@ -249,7 +250,7 @@ def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
 def _numbers(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Check labels, answers and weights (N,); leave out rows that weigh nothing."""
+    """Check labels, values and weights (N,); leave out rows of weight 0."""
     own, given = np.asarray(labels, np.float64), np.asarray(values, np.float64)
     for name, found in (("labels", own), ("values", given)):
         if found.ndim != 1 or not len(found):
@@ -263,13 +264,13 @@ def _numbers(
 
 
 def are_probabilities(scores: Floats) -> bool:
-    """Say whether rows of scores (N, K) are probabilities, as float32 has them."""
+    """Say whether scores (N, K) are probabilities, up to rounding in float32."""
     sums = scores.sum(axis=1)
     return bool((scores >= 0).all() and (abs(sums - 1) <= WHOLE).all())
 
 
 def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
-    """Area under one class's curve; None where it has all the weight, or none."""
+    """Compute the area of one class; None if it has all the weight or none."""
     _, rank = np.unique(scores, return_inverse=True)
     own = np.bincount(rank, weights * is_own)
     others = np.bincount(rank, weights * ~is_own)
@@ -283,9 +284,9 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Weight (K,) of the rows of each class chosen right, of all, and of its choices.
+    """Sum up, for each class, the weights of right rows, of all rows, and of choices.
 
-    Sums along one class need no matrix of all pairs, which thousands would make large.
+    A confusion matrix of thousands of classes would be too large.
     """
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
@@ -295,12 +296,11 @@ def _hits(
 
 
 def _summed(codes: Codes, weights: Floats, count: int) -> Floats:
-    """Sum up the weights (N,) of each of so many codes."""
+    """Sum up the weights (N,) of each code below `count`."""
     return np.bincount(codes, weights, count).astype(np.float64, copy=False)
 
 
 def _codes(name: str, values: ArrayLike) -> Codes:
-    """Check classes (N,)."""
     found = np.asarray(values)
     if found.ndim != 1 or not len(found):
         raise BadInput(
@@ -312,7 +312,6 @@ def _codes(name: str, values: ArrayLike) -> Codes:
 
 
 def _scores(values: ArrayLike) -> Floats:
-    """Check scores (N, K)."""
     found = np.asarray(values, np.float64)
     if found.ndim != 2:
         raise BadInput(f"scores have the shape {found.shape}; (N, K) is needed")
@@ -323,7 +322,7 @@ def _scores(values: ArrayLike) -> Floats:
 def _weights(
     labels: NDArray[Any], others: NDArray[Any], weights: ArrayLike | None
 ) -> Floats:
-    """Check that all are of one length, and the weights (N,)."""
+    """Check lengths and weights (N,); without weights, return ones."""
     if len(others) != len(labels):
         raise BadInput(f"there are {len(labels)} labels for {len(others)} answers")
     if weights is None:

@@ -1,1 +1,1 @@
-"""Fitted estimators and model files, read into the forms that are served."""
+"""Fitted estimators and model files, read into compiled models."""

@@ -1,4 +1,4 @@
-"""A compiled model beside its original, on rows drawn where it decides."""
+"""The comparison of a compiled model with its original, on drawn rows."""
 
 import sys
 import warnings
@@ -15,15 +15,15 @@ from ..scoring.fitted_columns import FittedColumns
 Floats = NDArray[np.float64]
 
 ROWS = 12
-GAPS = 0.1  # share of values that are missing, where the original takes that
-# A margin this small may be rounding: XGBoost adds in float32, forests in threads.
+GAPS = 0.1  # share of missing values, if the original accepts them
+# Smaller margins may be rounding errors: XGBoost adds in float32, forests in threads.
 NEAR = 1e-4
 
 
 def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
-    """Raise BadModel if a compiled classifier answers drawn rows otherwise.
+    """Raise BadModel if a compiled classifier and its original choose differently.
 
-    `columns` (d,) are the positions in the model's full row of the original's columns.
+    `columns` (d,) has the positions of the original's columns in the full row.
     """
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
@@ -37,7 +37,7 @@ def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> No
 
 
 def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
-    """Raise BadModel if a compiled regressor's predictions of drawn rows differ."""
+    """Raise BadModel if a compiled regressor and its original predict differently."""
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
         near = NEAR * np.abs(theirs).max()
@@ -78,18 +78,22 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Rows that the original takes, as it is given them, and its predictions.
+    """Find rows that the original accepts.
 
-    It may want no gaps, nothing negative, or names and types that only its own data
-    frame has. Of categories a frame is what both are given. None if it takes none.
+    It may refuse gaps or negative numbers, or need a data frame with names and types.
+
+    Returns
+    -------
+    The rows, the form of them for the compiled model, and the original's predictions;
+    None for these if it accepts no rows. With categories both models get a frame.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # rows without names, out of range ...
+        warnings.simplefilter("ignore")  # about missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
             for form, both in _forms(original, fitted, rows[:, columns]):
                 try:
                     return rows, form if both else rows, original.predict(form)
-                except Exception:  # whatever it does not like
+                except Exception:  # estimators refuse rows with any exception
                     continue
     return X, X, None
 
@@ -97,7 +101,7 @@ def _predicted(
 def _forms(
     original: Any, fitted: FittedColumns | None, X: Floats
 ) -> Iterator[tuple[Any, bool]]:
-    """Forms of rows to try, and whether the compiled model is to read them too."""
+    """Yield forms of rows, and whether the compiled model must read the same form."""
     names = getattr(original, "feature_names_in_", None)
     if names is not None and (pandas := sys.modules.get("pandas")):
         frame = pandas.DataFrame(X, columns=names)
@@ -105,7 +109,7 @@ def _forms(
         if fitted and places and not isinstance(fitted.categories[0][0], bytes):
             for j, known in zip(places, fitted.categories, strict=True):
                 codes = np.nan_to_num(X[:, j], nan=-1.0).clip(-1, len(known))
-                codes[codes == len(known)] = -1  # is unknown, which some refuse
+                codes[codes == len(known)] = -1  # unknown, which some refuse
                 dtype = pandas.CategoricalDtype(list(known))
                 column = pandas.Categorical.from_codes(codes.astype(int), dtype=dtype)
                 frame.isetitem(j, column)
@@ -116,7 +120,7 @@ def _forms(
 def draw_rows(
     scorer: Any, columns: NDArray[np.int32], rng: np.random.Generator
 ) -> Floats:
-    """Draw full rows (ROWS, width) from where a scorer's inputs make a difference."""
+    """Draw full rows (ROWS, width) at which the scorer's decisions differ."""
     X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
     preparation = scorer.preparation
     drawn = preparation.undo(scorer.draw_inputs(ROWS, rng))

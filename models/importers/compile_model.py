@@ -1,4 +1,4 @@
-"""Fitted estimators to compiled models: classifiers, and regressors beside them."""
+"""Fitted estimators, boosters and model files to compiled models."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,23 +32,24 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     ----------
     estimator
         A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
-        `LatticeEnsembleClassifier`, or a Pipeline of simple transformers (see
-        `scoring.preparation.TRANSFORMERS`) with such a one at its end.
+        `LatticeEnsembleClassifier`, or a Pipeline with one of these after simple
+        transformers (see `transformers.TRANSFORMERS`).
     columns
-        (d,) positions in the full row of the columns it was fitted on; by default the
-        first d, in order.
+        (d,) positions in the full row of the columns that the estimator was fitted on;
+        by default the first d.
 
     Returns
     -------
-    `Classifier` or `Prior`; of numbers `Regressor` or `Mean`. Sums of a regressor's
-    trees are bit-equal to scikit-learn's and LightGBM's, and within float32's rounding
-    of XGBoost's; sums of linear terms differ in the last bits, as BLAS adds otherwise.
+    `Classifier` or `Prior`; for numbers `Regressor` or `Mean`. Sums of a regressor's
+    trees equal those of scikit-learn and LightGBM to the bit, and those of XGBoost up
+    to rounding in float32. Sums of linear terms may differ in the last bits, as BLAS
+    adds in another order.
 
     Raises
     ------
     BadModel
-        If the estimator is not fitted, has no compiled form, or answers a dozen drawn
-        rows otherwise than that does.
+        If the estimator is not fitted or has no compiled form, or if both answer one of
+        a dozen drawn rows differently.
     """
     transformers, last = _split(estimator)
     name = _find(last)
@@ -74,7 +75,7 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
 def _fitted_columns(
     estimator: Any, last: Any, count: int, direct: bool
 ) -> FittedColumns:
-    """Names and texts of the columns, which scikit-learn reads by their values."""
+    """Make the fitted columns of a scikit-learn estimator: names, and categories."""
     names = getattr(estimator, "feature_names_in_", None)
     texts = text_categories(last) if direct else {}
     return FittedColumns(
@@ -98,9 +99,9 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
 
 
 def read_booster(booster: Any) -> Classifier | Regressor:
-    """Read a raw Booster of LightGBM or XGBoost, of all rounds that it predicts with.
+    """Compile a Booster of LightGBM or XGBoost, with all rounds of its `predict`.
 
-    Labels are 0 to K - 1, and class scores what its own `predict` gives.
+    Labels are 0 to K - 1. Class scores are those of its `predict`.
     """
     if find_class(booster, ["lightgbm.Booster"]):
         return read_lightgbm(lightgbm_text(booster))
@@ -108,7 +109,7 @@ def read_booster(booster: Any) -> Classifier | Regressor:
 
 
 def read_file(path: Path) -> Classifier | Regressor:
-    """Read a booster's model file by what is in it, whatever its name."""
+    """Compile a booster's model file; its content tells the format, not its name."""
     data = path.read_bytes()
     if is_ubj(data):
         return read_xgboost(data)
@@ -131,7 +132,7 @@ RUNS_CODE = (
     ", but a pickle, which is not read as it may run any code: load it yourself, as by "
     "joblib.load, and give the object"
 )
-# How files of other kinds begin, and what to do about them.
+# Beginnings of files of other formats, and the advice for each.
 OTHER_FILES = (
     (b"\x80", RUNS_CODE),
     (b"x\x01", RUNS_CODE),  # joblib compresses it by zlib
@@ -148,8 +149,9 @@ OTHER_FILES = (
 def compilable(estimator: Any) -> str | None:
     """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
 
-    What only fitting shows (an odd option, a category that is no integer) is not seen.
-    The answer is its class, such as "sklearn.svm.LinearSVC"; None of a Pipeline.
+    Flaws that only fitting shows are not found: a rare option, a category that is no
+    whole number. Returns the class, such as "sklearn.svm.LinearSVC"; None for a
+    Pipeline.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:

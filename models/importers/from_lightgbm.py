@@ -1,4 +1,4 @@
-"""LightGBM's text model files to flat arrays, without LightGBM."""
+"""LightGBM's models, read from their text without LightGBM."""
 
 import json
 import math
@@ -84,7 +84,7 @@ def read_lightgbm(
 
 
 def lightgbm_text(booster: Any) -> str:
-    """Give the text of a fitted Booster; BadModel if LightGBM cannot write it."""
+    """Write a Booster as a text; BadModel if LightGBM cannot."""
     try:
         return str(booster.model_to_string())
     except (TypeError, ValueError) as error:  # of categories that JSON cannot hold
@@ -95,7 +95,7 @@ def lightgbm_text(booster: Any) -> str:
 
 
 def _fitted(text: str) -> FittedColumns:
-    """Names of the columns, and the categories that LightGBM puts after its trees."""
+    """Read the names of the columns, and their categories, which follow the trees."""
     text = text.replace("\r\n", "\n")
     fields = _fields(text.partition("\nTree=")[0])
     names = tuple(fields.get("feature_names", "").split())
@@ -105,7 +105,7 @@ def _fitted(text: str) -> FittedColumns:
     found = "\npandas_categorical:" in text
     try:
         lists = (json.loads(line) or ()) if found else ()
-        # What was a tuple is written as a list.
+        # LightGBM writes a tuple, such as an interval, as a list.
         categories = [
             tuple(tuple(one) if isinstance(one, list) else one for one in known)
             for known in lists
@@ -127,7 +127,7 @@ def _fitted(text: str) -> FittedColumns:
 def _read(
     text: str, preparation: Preparation | None, objectives: tuple[str, ...]
 ) -> tuple[str, Fields, int, Trees]:
-    """Objective, its options, the number of classes, and the trees."""
+    """Read the objective, its options, the number of classes, and the trees."""
     text = text.replace("\r\n", "\n")
     header, *sections = text.split("\nTree=")
     fields = _fields(header)
@@ -164,7 +164,7 @@ def _read(
 
 
 def _check_whole(text: str, fields: Fields) -> None:
-    """Raise BadModel where the header's sizes of the trees, in bytes, do not fit."""
+    """Raise BadModel unless the trees have the sizes, in bytes, of the header."""
     if "tree_sizes" not in fields:  # older than they are
         return
     sizes = fields["tree_sizes"].split()
@@ -231,7 +231,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
 
 
 def _tree(fields: Fields, width: int) -> Tree:
-    """One tree: inner nodes first, then its leaves."""
+    """Read one tree: inner nodes first, then leaves."""
     if fields.get("is_linear", "0") != "0":
         raise BadModel("LightGBM trees with linear leaves have no compiled form")
     leaves = _numbers(fields["leaf_value"])
@@ -267,9 +267,9 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Thresholds that send values within `ZERO_LIMIT` of 0 where 0 goes.
+    """Move thresholds so that values within `ZERO_LIMIT` of 0 go where 0 goes.
 
-    LightGBM takes them for 0 before it compares them.
+    LightGBM takes such values for 0 before it compares them.
     """
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
@@ -277,7 +277,7 @@ def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _children(children: NDArray[np.float64], inner: int) -> NDArray[np.int64]:
-    """Children by node number; LightGBM gives leaf k as -(k + 1)."""
+    """Return children as numbers of nodes; LightGBM writes leaf k as -(k + 1)."""
     whole = children.astype(np.int64)
     placed = np.where(whole < 0, inner - whole - 1, whole)
     return np.concatenate([placed, np.full(inner + 1, -1)])

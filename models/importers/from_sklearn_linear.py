@@ -32,7 +32,7 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _loss(classifier: Any) -> str:
-    """Find the key of `LINKS` for what turns margins into class scores."""
+    """Find the key of `LINKS` for a classifier's scores."""
     if type(classifier).__name__ == "SGDClassifier":
         return str(classifier.loss)
     if getattr(classifier, "solver", None) == "liblinear":
@@ -119,7 +119,7 @@ def _regression(regressor: Any, preparation: Preparation) -> Model:
 
 
 def _generalised(regressor: Any, preparation: Preparation) -> Model:
-    """Poisson, gamma, Tweedie: their own link, by its class."""
+    """Compile a Poisson, gamma or Tweedie regressor, with its link function."""
     link = type(regressor._base_loss.link).__name__
     if link not in REGRESSION_LINKS:
         raise BadModel(f"{type(regressor).__name__} with a {link} has no compiled form")
@@ -144,7 +144,7 @@ def _weighted(regressor: Any, preparation: Preparation, link: Link) -> Model:
 
 
 def _dummy_regression(regressor: Any, preparation: Preparation) -> Model:
-    """Mean, median, quantile or constant: one value whatever the row."""
+    """Compile a constant: a mean, median, quantile or given number."""
     return Mean(float(np.asarray(regressor.constant_).reshape(())))
 
 

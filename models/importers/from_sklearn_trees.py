@@ -27,7 +27,7 @@ from .known_classes import find_class, short
 def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
-    """Read a fitted `tree_`; `inputs` are the columns its features stand for."""
+    """Read a fitted `tree_`; `inputs` has the column of each of its features."""
     column = np.where(fitted.children_left < 0, -1, fitted.feature)
     if inputs is not None:
         column = np.where(column < 0, -1, np.asarray(inputs)[column])
@@ -42,7 +42,7 @@ def _read_tree(
 
 
 def _node_values(tree: Any) -> NDArray[np.float64]:
-    """Give what a fitted tree's nodes (n,) stand for, (n, R), of its one output."""
+    """Return the values (n, R) of a fitted tree's nodes; BadModel for many outputs."""
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
     values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
@@ -50,7 +50,7 @@ def _node_values(tree: Any) -> NDArray[np.float64]:
 
 
 def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
-    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
+    """Return the class shares (n, K) of the nodes of a classification tree."""
     shares = _node_values(tree)
     if shares.shape[1] == K:
         return shares
@@ -62,9 +62,9 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
 def _fitted_trees(
     estimator: Any, values: Callable[[Any], NDArray[np.float64]]
 ) -> list[Tree]:
-    """Read the trees of a tree, a forest or a Bagging of trees, in their order.
+    """Read the trees of a tree, a forest or a Bagging of trees.
 
-    `values` gives what a fitted tree's nodes (n,) stand for: (n, R).
+    `values` is a function from a fitted tree to the values (n, R) of its nodes.
     """
     if not hasattr(estimator, "estimators_"):
         return [_read_tree(estimator.tree_, values(estimator))]
@@ -77,7 +77,7 @@ def _fitted_trees(
 
 
 def _need_trees(estimator: Any) -> None:
-    """Raise BadModel if the base models are no trees of scikit-learn's."""
+    """Raise BadModel unless the base models are scikit-learn's trees."""
     kind = type(estimator).__name__
     task = "Regressor" if kind.endswith("Regressor") else "Classifier"
     known = (f"sklearn.tree.DecisionTree{task}", f"sklearn.tree.ExtraTree{task}")
@@ -90,7 +90,7 @@ def _need_trees(estimator: Any) -> None:
 
 
 def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
-    """Read a GradientBoosting's trees, stage by stage, and the sums it starts from."""
+    """Read the trees of a GradientBoosting, stage by stage, and its first sums."""
     init, kind = estimator.init_, type(estimator).__name__
     usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
     if init != "zero" and not find_class(init, usual):
@@ -109,7 +109,7 @@ def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 
 
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
-    """Mean of the trees' class shares; the largest wins."""
+    """Compile a mean of trees' class shares; the largest wins."""
     K = len(classifier.classes_)
     trees = _fitted_trees(classifier, lambda tree: _probabilities(tree, K))
     targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
@@ -118,7 +118,7 @@ def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
-    """SAMME: each tree votes with its weight for a class and against the others."""
+    """Compile AdaBoost: a tree votes for one class and against all others."""
     K = len(classifier.classes_)
     _need_trees(classifier)
     weights = classifier.estimator_weights_[: len(classifier.estimators_)]
@@ -145,7 +145,7 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
-    """GradientBoosting: learning rate times leaf value, stage by stage."""
+    """Compile GradientBoosting: leaf values times the learning rate."""
     trees, bias = _boosted_trees(classifier)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=True)
     gain = 2.0 if classifier.loss == "exponential" else 1.0
@@ -153,7 +153,7 @@ def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
-    """HistGradientBoosting: missing values, and categories as sets."""
+    """Compile HistGradientBoosting, with missing values and categories."""
     trees = _hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=False)
@@ -161,7 +161,7 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
-    """Sum of each tree, where each stage has a tree for each sum."""
+    """Return the raw score of each tree: a stage has one tree for each."""
     return [i % len(bias) for i in range(len(trees))]
 
 
@@ -187,9 +187,10 @@ def _hist_trees(estimator: Any) -> list[Tree]:
 def _encoded(
     estimator: Any,
 ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Input that each of the trees' features stands for, and its categories if any.
+    """Find the input of each of the trees' features, and its categories if any.
 
-    HistGradientBoosting puts categorical columns first and numbers their values.
+    HistGradientBoosting moves categorical columns to the front and numbers their
+    values.
     """
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
@@ -219,16 +220,16 @@ def _encoded(
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """Categories of a HistGradientBoosting's columns of texts, in their codes' order.
+    """List the categories of each column of texts, in the order of their codes.
 
-    Trees know them by these codes, and other categories by their values.
+    Compiled trees compare texts by these codes, and other categories by their values.
     """
     if getattr(estimator, "_preprocessor", None) is None:
         return {}
     encoder = estimator._preprocessor.named_transformers_["encoder"]
     marked = np.flatnonzero(np.asarray(estimator.is_categorical_, bool)).tolist()
     columns = zip(marked, map(list, encoder.categories_), strict=True)
-    # What is missing comes last, as None or NaN.
+    # A missing value comes last, as None or NaN.
     return {
         place: tuple(value for value in values if isinstance(value, str))
         for place, values in columns
@@ -251,8 +252,8 @@ def _hist_tree(
         words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
         codes = np.arange(len(known))
         goes_left = (words[codes // 32] >> (codes % 32).astype(np.uint32)) & 1 == 1
-        # An unknown category goes where a missing value goes, so the set holds those
-        # categories which go to the other side.
+        # An unknown category goes where a missing value goes, so the set has the
+        # categories that go to the other side.
         flags[node] |= WHOLE_ONLY
         if missing_left[node]:
             sets[int(node)] = known[~goes_left].tolist()

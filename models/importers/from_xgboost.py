@@ -1,4 +1,4 @@
-"""XGBoost's model files, JSON or Universal Binary JSON, without XGBoost."""
+"""XGBoost's models, read from JSON or Universal Binary JSON without XGBoost."""
 
 import json
 import math
@@ -41,7 +41,7 @@ REGRESSIONS: dict[str, Link] = {
     "rank:pairwise": "identity",
 }
 BOOSTERS = ("gbtree", "dart", "gblinear")
-# What reading a value of another type or size than it should have raises.
+# Errors from reading a value of a wrong type or size.
 MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # XGBoost's own limit.
 MOST_CATEGORIES = 1 << 24
@@ -95,7 +95,7 @@ def _read(
     objectives: tuple[str, ...],
     to_best: bool,
 ) -> tuple[str, int, SumOfTerms, FittedColumns]:
-    """Objective, number of classes (1 where it has none), raw scores, and columns."""
+    """Read the objective, the number of classes or 1, the scorer, and the columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         if "tree_info" in model:
@@ -143,7 +143,7 @@ def _compile(
 
 
 def _fitted(learner: dict[str, Any]) -> FittedColumns:
-    """Names of the columns, and the categories of those that have any."""
+    """Read the names of the columns, and their categories."""
     booster = learner["gradient_booster"]
     model = booster.get("gbtree", booster).get("model", {})
     encodings = model.get("cats", {}).get("enc", ())  # files before 3.1 have none
@@ -161,10 +161,10 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 
 
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
-    """Categories by code: whole numbers, or texts as bytes one after the other.
+    """Read the categories of a column, by code: whole numbers or texts.
 
-    Of texts beyond ASCII in pandas' frames XGBoost takes as many bytes as there are
-    characters. What was cut so stays bytes.
+    For texts of pandas, XGBoost stores as many bytes as there are characters, which
+    cuts texts that are not ASCII. Cut texts are returned as bytes.
     """
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:
@@ -197,7 +197,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
-    """Margins from which the sums start; one number, or a list of one per class."""
+    """Turn a base score, one number or one for each class, into margins (K,)."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers
@@ -243,7 +243,7 @@ def _trees(
 
 
 def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
-    """Count the trees up to the best round; all, where training did not stop early."""
+    """Count the trees up to the best round; all if training did not stop early."""
     count = len(model["trees"])
     if best is None:
         return count
@@ -260,7 +260,7 @@ def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
 
 
 def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
-    """Read a tree over `width` inputs whose leaves count `weight` times, as in dart."""
+    """Read a tree over `width` inputs; leaf values are multiplied by `weight`."""
     left, right = _whole(tree, "left_children"), _whole(tree, "right_children")
     features = _whole(tree, "split_indices")
     defaults = _whole(tree, "default_left")
@@ -292,12 +292,12 @@ def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
 
 
 def _whole(tree: dict[str, Any], name: str) -> NDArray[np.int64]:
-    with np.errstate(invalid="ignore"):  # what is too large for one is out of range
+    with np.errstate(invalid="ignore"):  # numbers that are too large are refused later
         return np.asarray(tree[name]).astype(np.int64)
 
 
 def _sets(tree: dict[str, Any], leaf: NDArray[np.bool_]) -> dict[int, Sequence[int]]:
-    """Categories that go right, by node; a split on one category is a set of one."""
+    """Read the categories that go right, by node."""
     types = _whole(tree, "split_type") if "split_type" in tree else np.zeros(len(leaf))
     if types.shape != leaf.shape:
         raise BadModel("an XGBoost tree with fields of different lengths")
@@ -326,7 +326,7 @@ def _cut_sets(
 def _linear(
     model: dict[str, Any], inputs: Preparation, bias: NDArray[np.float64]
 ) -> SumOfTerms:
-    """Make sums of weighted inputs, to which what is missing adds nothing."""
+    """Compile a linear booster; a missing input adds nothing."""
     d, K = len(inputs.columns), len(bias)
     weights = np.asarray(model["weights"], np.float32).astype(np.float64)
     if weights.shape != ((d + 1) * K,):
@@ -337,7 +337,7 @@ def _linear(
     if not np.isfinite(weights).all():
         raise BadModel("a weight in a linear XGBoost model is not finite")
     table = weights.reshape(d + 1, K)
-    # Of base scores by class, XGBoost's linear booster adds the first to all sums.
+    # XGBoost's linear booster adds the base score of the first class to all sums.
     intercepts = table[d] + bias[0]
     return Linear(inputs.then_fill(0.0), np.ascontiguousarray(table[:d]), intercepts)
 

@@ -1,4 +1,4 @@
-"""Classes with a compiled form, known by module and name: a name says too little."""
+"""Classes by module and name, found without importing their libraries."""
 
 import sys
 from collections.abc import Iterable
@@ -6,14 +6,15 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Find which of `known`, such as "sklearn.svm.LinearSVC", a thing's class is.
+    """Find the class of a thing in `known`, such as "sklearn.svm.LinearSVC".
 
-    A class of the user's may have any name, and a subclass may decide otherwise.
+    A class of the same name from another module, or a subclass, is not found: it may
+    decide differently.
     """
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")
-        # There is no object of a class whose module has not been imported.
+        # A module that was not imported has no objects.
         own = sys.modules.get(module)
         if name == kind.__name__ and getattr(own, name, None) is kind:
             return full
@@ -21,7 +22,7 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
 
 
 def named(thing: Any, known: Iterable[str]) -> str:
-    """Name a thing's class with its module; and the one that it is not, if alike."""
+    """Name a thing's class, and a known class of the same name that it is not."""
     kind = type(thing)
     full = f"{kind.__module__}.{kind.__name__}"
     for other in known:
@@ -31,5 +32,5 @@ def named(thing: Any, known: Iterable[str]) -> str:
 
 
 def short(known: Iterable[str]) -> list[str]:
-    """Give the classes' names without their modules."""
+    """Return the names of classes without their modules."""
     return [full.rpartition(".")[2] for full in known]

@@ -41,15 +41,22 @@ TRANSFORMERS = (
 def compile_preparation(
     transformers: Sequence[Any], columns: NDArray[Any], *, rounded: bool = False
 ) -> Preparation:
-    """Compile the fitted transformers of a Pipeline, first to last.
+    """Compile the fitted transformers of a Pipeline, from first to last.
 
-    `rounded` scalers round as scikit-learn does where rows are float32: for trees, to
-    which the last bit of an input matters.
+    Parameters
+    ----------
+    transformers
+    columns
+        (d,) positions in the full row of the columns that the Pipeline was fitted on.
+    rounded
+        True to round as scikit-learn's scalers do for float32 rows. Trees need this, as
+        the last bit of an input may decide.
 
     Raises
     ------
     BadModel
-        If one is not among `TRANSFORMERS`, or uses an option without compiled form.
+        If a transformer is not in `TRANSFORMERS` or has an option without compiled
+        form.
     """
     made = plain(columns)
     for transformer in transformers:
@@ -87,16 +94,16 @@ def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
 
 @cache
 def _is_single() -> bool:
-    """Whether this scikit-learn's StandardScaler rounds its means for float32 rows."""
+    """Say whether the installed StandardScaler rounds its means for float32 rows."""
     from sklearn.preprocessing import StandardScaler
 
-    odd = 2.0**24 + 1  # which float32 does not have
+    odd = 2.0**24 + 1  # not a float32
     scaler = StandardScaler().fit([[odd]])
     return bool(scaler.transform(np.array([[odd - 1]], np.float32))[0, 0] == 0)
 
 
 def check_transformer(transformer: Any) -> None:
-    """Raise BadModel unless it is one of `TRANSFORMERS`, by its class, not its name."""
+    """Raise BadModel unless the class of a transformer is in `TRANSFORMERS`."""
     if not find_class(transformer, TRANSFORMERS):
         raise BadModel(
             f"{named(transformer, TRANSFORMERS)} in a Pipeline has no compiled form; "
@@ -113,9 +120,7 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
         )
     fill = np.asarray(imputer.statistics_, np.float64)
     if imputer._fit_dtype == np.float32:
-        fill = fill.astype(np.float32).astype(
-            np.float64
-        )  # as it rounds what it fills in
+        fill = fill.astype(np.float32).astype(np.float64)  # as the imputer rounds
     made = made.then(AFFINE, affine(len(fill), {FILL: fill}))
     # The imputer drops columns without a single value to learn from.
     kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)

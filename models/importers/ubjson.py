@@ -1,4 +1,4 @@
-"""Universal Binary JSON, as XGBoost writes its models in it."""
+"""A reader of Universal Binary JSON, in the form of XGBoost's models."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from polydom.features.errors import BadModel
 
-# Numbers are big-endian; a length is one of the whole ones.
+# Numbers are big-endian. Lengths have one of the types of whole numbers.
 NUMBERS = {
     b"i": ">i1",
     b"U": ">u1",
@@ -23,22 +23,22 @@ DEEPEST = 32
 
 
 def is_ubj(data: bytes) -> bool:
-    """Say whether data begin as an object in this form; no JSON text does."""
+    """Say whether data begin as an object of UBJSON; no JSON text does."""
     return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read one value that takes up all of the data.
+    """Read one value, which takes up all of the data.
 
-    Objects become dicts, arrays of one type NumPy arrays, other arrays lists. Lengths
-    are compared with what is left of the data before anything is made of them. Objects
-    with a count or a type in their head, high-precision numbers and no-ops, which
-    XGBoost does not write, are refused.
+    Objects become dicts, arrays of one type become NumPy arrays, other arrays lists.
+    Lengths are compared with the rest of the data before memory is allocated. XGBoost
+    writes no objects with a count or a type, no high-precision numbers and no no-ops,
+    so these are refused.
 
     Raises
     ------
     BadModel
-        If the data are anything else, or nested deeper than `DEEPEST`.
+        If the data are not such a value, or nested deeper than `DEEPEST`.
     """
     reader = _Reader(data)
     value = reader.value(0)
@@ -48,7 +48,7 @@ def read_ubj(data: bytes) -> Any:
 
 
 class _Reader:
-    """Data, and how far they are read."""
+    """Data and the position of the next byte to read."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -66,15 +66,15 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
     def peek(self) -> bytes:
-        """Look at the next byte, empty at the end."""
+        """Return the next byte without taking it; empty at the end."""
         return self.data[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:
-        """Read a marker and what it announces."""
+        """Read a marker and its value."""
         return self.rest(self.take(1), depth)
 
     def rest(self, marker: bytes, depth: int) -> Any:
-        """Read what a marker announced."""
+        """Read the value after a marker."""
         if depth > DEEPEST:
             raise self.fail(f"nested deeper than {DEEPEST}")
         if marker in NUMBERS:
@@ -124,7 +124,7 @@ class _Reader:
         if self.peek() == b"#":
             self.take(1)
             count = self.length()
-            # every value takes a byte at least
+            # Every value takes at least a byte.
             if not 0 <= count <= len(self.data) - self.at:
                 raise self.fail(f"an array of {count} values")
             return [self.value(depth + 1) for _ in range(count)]

@@ -20,17 +20,17 @@ from .inputs import flatten_dull, join_inputs, keypoints, pairs_tested
 from .lattices import MOST_INPUTS, Lattices, make_lattices
 from .training import Descent, train_lattices
 
-MOST_ROWS = 10_000  # from which interactions are guessed
+MOST_ROWS = 10_000  # rows for the small boosted trees that choose inputs
 
 
 class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Sum of small interpolated look-up tables: QWYC's own base models.
+    """A sum of small interpolated look-up tables, the base models of the QWYC paper.
 
-    Each lattice reads a few columns, which small boosted trees test together (the idea
-    of Canini et al. 2016, with another measure); every one through a calibrator of its
-    own, learned with it. Missing values are taken. `compile` gives its
-    lattices one by one, so that `fit_schedule` can leave some out. See `Lattices` for
-    what is evaluated.
+    Each lattice reads a few columns that small boosted trees test together (the idea of
+    Canini et al. 2016, with another measure). Each of its inputs goes through a
+    calibrator, which is learned with the lattice. Missing values are allowed. `compile`
+    makes an `Ensemble` of the lattices, so that `fit_schedule` can leave some out.
+    `Lattices` describes the evaluation.
 
     Parameters
     ----------
@@ -39,21 +39,21 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     inputs_per_lattice
         S in 1..10, or as many as there are columns; a lattice has 2^S vertices.
     keypoints
-        Of each calibrator, 2..1000, spaced by quantiles.
+        Number of keypoints of each calibrator, 2..1000, spaced by quantiles.
     training
-        "joint": the sum is trained. "independent": each lattice by itself; their sum
-        is then scaled to fit.
+        "joint": the sum of all lattices is trained. "independent": each lattice is
+        trained by itself, then their sum is scaled to fit.
     interpolation
-        "multilinear": between all 2^S vertices. "simplex": between S + 1 of them, which
-        is several times as fast to train and to evaluate, and bends where inputs are
-        equal.
+        "multilinear": between all 2^S vertices of a lattice. "simplex": between S + 1
+        of its vertices, which is several times as fast to train and to evaluate; the
+        score then bends where inputs are equal.
     monotonic
-        Column: +1 where the score of the second class must never fall as the column
-        rises, -1 where it must never rise. Holds to the last bit, for any values that
-        are not missing. Two classes only.
+        Map from columns to signs: +1 if the score of the second class must never fall
+        as the column rises, -1 if it must never rise. The promise holds to the last
+        bit, for all values that are not missing. Two classes only.
     l2, laplacian
-        Weights of the squared vertices, and of their squared differences along edges,
-        per training set; at least 0.
+        Weights of two penalties, at least 0: the squared vertices, and the squared
+        differences of vertices along edges, summed over the training set.
     epochs, learning_rate
         Passes over the rows, and the first step size of Adam.
     random_state
@@ -64,9 +64,9 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
     classes_ : (K,)
         Labels, ascending.
     lattices_ : Lattices
-        What was learned.
+        The learned lattices.
     n_features_in_ : int
-        Columns it was fitted on.
+        Number of columns in `fit`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -111,7 +111,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "LatticeEnsembleClassifier":
-        """Choose columns, then learn calibrators and vertices.
+        """Choose the columns of each lattice, then learn calibrators and vertices.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return signs
 
     def head(self) -> Head:
-        """Make what turns raw scores into class scores and choices."""
+        """Make the head that turns raw scores into class scores and choices."""
         binary = len(self.classes_) == 2
         link, rule = (LOGISTIC, POSITIVE) if binary else (SOFTMAX, LARGEST)
         return Head(self.classes_, link, rule, self.lattices_.outputs)
@@ -195,17 +195,17 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return self.lattices_.raw(X)
 
     def decision_function(self, X: Any) -> Floats:
-        """Raw scores of the rows X (N, d): (N,) for two classes, else (N, K)."""
+        """Compute raw scores of rows X (N, d): (N,) for two classes, else (N, K)."""
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict_proba(self, X: Any) -> Floats:
-        """Shares of the classes (N, K) for the rows X (N, d)."""
+        """Compute the class shares (N, K) of rows X (N, d)."""
         raw = self._raw(X)
         return self.head().scores(raw)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels (N,) of the rows X (N, d)."""
+        """Predict the labels (N,) of rows X (N, d)."""
         raw = self._raw(X)
         labels: NDArray[Any] = self.classes_[self.head().choose(raw)]
         return labels

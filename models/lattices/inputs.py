@@ -1,4 +1,4 @@
-"""Which inputs each lattice reads, and where its calibrators bend."""
+"""The inputs of each lattice, and the keypoints of its calibrators."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,21 +8,22 @@ from numpy.typing import NDArray
 
 from ..scoring.model import Floats
 
-# Values are held within these, so that no gap between keypoints is infinite.
+# Values are clipped to this magnitude, so that no gap between keypoints is infinite.
 WIDEST = 1e300
 
 
 def keypoints(values: NDArray[Any], count: int) -> Floats:
-    """Give `count` ascending keypoints for the values (N,) of one input.
+    """Choose `count` ascending keypoints for the values (N,) of one input.
 
-    Quantiles of the different values; where there are fewer, also places halfway
-    between, and if need be beyond the last. Missing values do not count.
+    Keypoints are quantiles of the values. If there are fewer different values, the
+    largest gaps are halved, and points beyond the last value added if needed. Missing
+    values do not count.
     """
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
     if len(found) > count:
         shares = np.linspace(0.0, 1.0, count)
-        # Of the rows where that tells them apart, else of the different values.
+        # Quantiles of the rows; where these coincide, of the different values.
         rows = np.unique(np.quantile(known, shares, method="nearest"))
         rest = np.quantile(found, shares, method="nearest")
         found = np.union1d(rows, rest[~np.isin(rest, rows)][: count - len(rows)])
@@ -40,23 +41,23 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
 def flatten_dull(
     calibrations: Floats, X: NDArray[Any], knots: Floats, inputs: NDArray[Any]
 ) -> None:
-    """Let no score depend on what an input is if it was the same in all rows.
+    """Make scores independent of an input that had one value in all rows.
 
-    Nothing was learned of other values, so all get what that one got; a missing value
-    too, unless there were some.
+    All other values get the calibrated value of that one, since nothing was learned
+    about them. So do missing values, unless some were missing.
 
     Parameters
     ----------
     calibrations
-        (T, S, P + 1), changed in place; the last is a missing value's.
+        (T, S, P + 1), changed in place; the last one is for a missing value.
     X, knots, inputs
-        (N, d) rows, (d, P) keypoints, (T, S) what each lattice reads.
+        (N, d) rows, (d, P) keypoints, (T, S) inputs of each lattice.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)
     for column in np.flatnonzero(~(low < high)).tolist():
         own = inputs == column
-        seen = int(np.searchsorted(knots[column], low[column]))  # NaN is behind all
+        seen = int(np.searchsorted(knots[column], low[column]))  # P if all are NaN
         kept = calibrations[own][:, -1:].copy()
         calibrations[own] = calibrations[own][:, seen : seen + 1]
         if gaps[column]:
@@ -64,9 +65,9 @@ def flatten_dull(
 
 
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
-    """Count how often trees test a second input below a first: (d, d), symmetric.
+    """Count how often trees test two inputs on one path: (d, d), symmetric.
 
-    On the diagonal, how often the input is tested at all. Trees are the node tables of
+    The diagonal has the number of tests of each input. Trees are the node tables of
     HistGradientBoosting's predictors, whose root comes first.
     """
     seen = np.zeros((d, d))
@@ -90,11 +91,11 @@ def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
 def join_inputs(
     together: Floats, shape: tuple[int, int], rng: np.random.Generator
 ) -> Any:
-    """Choose (T, S) inputs such that those in a lattice interact, greedily.
+    """Choose the inputs (T, S) of lattices so that those of a lattice interact.
 
-    The first input of a lattice is drawn by how often it is tested; then follows the
-    one that is tested most with those that are in. A pair that is in several lattices
-    counts for less, so that others get their turn; ties are drawn.
+    The first input of a lattice is drawn, with the number of its tests as weight. Then
+    the input follows that is tested most often together with the inputs so far. A pair
+    that is in other lattices already counts for less. Ties are broken by chance.
     """
     T, S = shape
     d = len(together)

@@ -16,40 +16,43 @@ from .one_row import pack_lattices
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
-MOST_UNITS = 2**30  # then sums of the most lattices are whole numbers below 2^52
+MOST_UNITS = 2**30  # sums of MOST_LATTICES are then whole numbers below 2^52
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lattices(SumOfTerms):
-    """A sum of lattices, QWYC's own base models (its appendix D.1).
+    """A sum of lattices, the base models of the QWYC paper (its appendix D.1).
 
-    Each of S inputs goes through a piecewise-linear calibrator to [0, 1]; a missing
-    value has a calibrated value of its own, and beyond the outer keypoints the input
-    is held there. A lattice interpolates between its 2^S vertices: multilinearly
-    between all of them, or between the S + 1 of the simplex that holds its inputs
-    (Lovasz's extension), which is several times as fast to evaluate.
+    A piecewise-linear calibrator maps each of S inputs to [0, 1]. A missing value has
+    its own calibrated value, and values beyond the outer keypoints are clipped. A
+    lattice interpolates between its 2^S vertices: multilinearly between all of them, or
+    between the S + 1 vertices of the simplex that contains its inputs (Lovasz's
+    extension), which is several times as fast.
 
-    All is rounded as `kernels/plain.py` says. So sums are exact in any order, and where
+    `kernels/plain.py` describes the rounding. Sums are exact in any order. If
     calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
 
     Attributes
     ----------
     preparation
-        Takes the d inputs out of the full row.
+        Makes the d inputs from a full row.
     knots : (d, P) float64
         Keypoints of each input, ascending.
     inputs : (T, S) int32
-        What each lattice reads, in 0..d - 1.
+        Inputs of each lattice, in 0..d - 1.
     calibrations : (T, S, P + 2) int32
-        Calibrated values at the keypoints, then for a missing value, twice; in 2^-20.
+        Calibrated values in units of 2^-20: one for each keypoint, then the value for a
+        missing input twice.
     vertices : (T, R, 2^S) int32
-        In `unit`; bit s of the vertex is 1 where the calibrated input s is.
+        Vertices in units of `unit`; bit s of a vertex's index is its coordinate s.
     bias : (R,) float64
-        What raw scores start from, whole units.
+        Raw scores before the first lattice, whole numbers of units.
     unit
-        A power of two.
+        Unit of vertices and bias, a power of two.
     simplex
-        Is it on simplices that lattices interpolate?
+        True if lattices interpolate on simplices.
+    packed
+        The lattices packed for one row at a time; None if only the plain kernel works.
     """
 
     preparation: Preparation
@@ -74,7 +77,7 @@ class Lattices(SumOfTerms):
         return len(self.inputs)
 
     def raw(self, X: Rows) -> Floats:
-        """Raw scores (N, R) of the full rows X (N, width)."""
+        """Compute the raw scores (N, R) of full rows X (N, width)."""
         if self.packed is not None:
             self.preparation.check(X)
             return self.packed.follow(as_rows(X))[0]
@@ -82,19 +85,19 @@ class Lattices(SumOfTerms):
         return sums
 
     def margin(self) -> "Lattices":
-        """Give the same sum as one raw score, which it is for two classes."""
+        """Return the lattices themselves, which have one raw score for two classes."""
         return self
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each lattice adds to the raw scores: (N, T, R)."""
+        """Evaluate each lattice by itself: summands of the raw scores, (N, T, R)."""
         return self._evaluate(X, whole=False)
 
     def base_bias(self) -> Floats:
-        """Give what the raw scores start from: (R,)."""
+        """Return the raw scores before the first lattice: (R,)."""
         return self.bias
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and kernels take the row."""
+        """Return the raw score of a full row; None if R > 1 or no kernel takes it."""
         packed = self.packed
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
@@ -103,21 +106,21 @@ class Lattices(SumOfTerms):
         return float(total[0] + self.bias[0])
 
     def with_packed(self) -> "Lattices":
-        """Give the same lattices packed for single rows, where there is one."""
+        """Return the same lattices, packed for one row at a time if possible."""
         everything = np.arange(self.size)
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices for kernels that stop, where there are any."""
+        """Pack lattices in this order for kernels that stop; None if none can."""
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest vertex (T, R) of each lattice."""
+        """Find the smallest and largest vertex (T, R) of each lattice."""
         ends = self.vertices.min(axis=2), self.vertices.max(axis=2)
         return ends[0] * self.unit, ends[1] * self.unit
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which columns of full rows each lattice reads: (T, width)."""
+        """Mark the columns of full rows that each lattice reads: (T, width)."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size)[:, None], self.columns[self.inputs]] = True
         return used
@@ -145,17 +148,17 @@ class Lattices(SumOfTerms):
         return out
 
     def reach(self) -> float:
-        """Give what no raw score exceeds."""
+        """Return a bound of the absolute raw scores."""
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) from where they make a difference."""
+        """Draw prepared inputs (count, d) at which decisions differ."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
         return {
             **self.preparation.arrays(),
             "knots": self.knots,
@@ -176,7 +179,7 @@ class Lattices(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":
-        """Read lattices; BadModel unless all that the kernels rely on holds."""
+        """Read lattices; BadModel unless kernels can rely on them."""
         preparation = load_preparation(stored, width)
         d = len(preparation.columns)
         knots = _load_knots(stored, d)
@@ -218,20 +221,20 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices of learned numbers: rounds them, which keeps their order.
+    """Make lattices of learned numbers by rounding, which keeps their order.
 
     Parameters
     ----------
-    knots, inputs, simplex
+    preparation, knots, inputs, simplex
         As in `Lattices`.
     calibrations
-        (T, S, P + 1) in [0, 1]; the last is a missing value's.
+        (T, S, P + 1) in [0, 1]; the last one is for a missing value.
     vertices
         (T, R, 2^S), finite.
     bias
         (R,), finite.
     """
-    # Units so large that bias and vertices both have room.
+    # A unit so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)
     unit = float(2.0 ** (np.ceil(np.log2(largest)) - 30))
     parts = np.rint(np.concatenate([calibrations, calibrations[..., -1:]], -1) * PARTS)

@@ -1,4 +1,4 @@
-"""Lattices packed for single rows: sixteen side by side, addresses at hand."""
+"""Lattices packed for one row at a time: sixteen lattices side by side."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ from .kernels.one_row import (
 )
 from .kernels.vector_steps import LANES, STEP
 
-# A place between keypoints is a whole number of 32 bits; so is one among vertices.
+# Positions between keypoints, and among vertices, are whole numbers of 32 bits.
 MOST_KEYPOINTS = 2000
 MOST_OUTPUTS = 1000
-MOST_COLUMNS = 4096  # what is written of them lies on the stack
-# Groups of the largest block. A row that stops early pays for the block it is in, so
-# the first ones are smaller.
+MOST_COLUMNS = 4096  # because their calibrated values are on the stack
+# Groups of the largest block. A row that stops early has calibrated the whole block, so
+# the first blocks are smaller.
 MOST_GROUPS = 16
 
 KERNELS = {
@@ -39,10 +39,10 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order, or None where only the plain kernel does.
+    """Pack `Lattices` in the given order; None if only the plain kernel works.
 
-    Those are rows that are prepared first, very many inputs, keypoints or raw scores,
-    and Python without compiled kernels.
+    It alone works behind a preparation, for more inputs, keypoints or raw scores than
+    the constants above, and without compiled kernels.
     """
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
@@ -89,10 +89,11 @@ def pack_lattices(
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Places to compare, and to exchange where the first is smaller: Batcher's merge.
+    """Make Batcher's network that sorts in descending order: pairs of places.
 
-    That of the next power of two without the places that are not there: they would
-    hold what is last anyway.
+    Each step exchanges the values of a pair if the first is smaller. The network is
+    that of the next power of two, without the places beyond `size`: they would hold the
+    smallest values anyway.
     """
     whole = 1 << (size - 1).bit_length()
     steps = []
@@ -110,7 +111,7 @@ def sorting_network(size: int) -> list[tuple[int, int]]:
 
 
 def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
-    """Fill up the last group; of all vertices the kernels want a vector each."""
+    """Fill up the last group; if not simplex, put the lattices of a group last."""
     T, R, V = vertices.shape
     groups = -(-T // LANES)
     out = np.zeros((groups * LANES, R, V), np.int32)
@@ -123,7 +124,7 @@ def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
 def _blocks(
     inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Put calibrations of the same column side by side, in blocks of groups."""
+    """Divide groups into blocks, with calibrations of one column side by side."""
     T, S = inputs.shape
     groups = -(-T // LANES)
     places = np.zeros((groups * LANES, S), np.int32)
@@ -166,10 +167,10 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Where a kernel writes what, from the beginning of its room on, in bytes."""
+    """Lay out a kernel's memory: offsets in bytes, and its size as "work"."""
     cells = max(2, 2**S // 8)
     sizes = {
-        "calibrated": 4 * columns,  # what comes before it
+        "calibrated": 4 * columns,  # size of the part before "calibrated", and so on
         "keys": 4 * pitch,
         "values": 8 * LANES * S,
         "sums": 8 * LANES * R,

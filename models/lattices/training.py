@@ -1,4 +1,4 @@
-"""How the calibrators and vertices of lattices are learned."""
+"""Training of lattices: their calibrators and vertices."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ NEWTON_STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """How to descend: the settings of `LatticeEnsembleClassifier`."""
+    """Settings of the descent, from `LatticeEnsembleClassifier`."""
 
     joint: bool
     simplex: bool
@@ -28,7 +28,7 @@ class Descent:
 
 
 class Learned(NamedTuple):
-    """What is learned: see `lattices.make_lattices` for the shapes."""
+    """The learned numbers, in the shapes of `lattices.make_lattices`."""
 
     calibrations: Floats
     vertices: Floats
@@ -44,24 +44,26 @@ def train_lattices(
     descent: Descent,
     rng: np.random.Generator,
 ) -> Learned:
-    """Learn lattices by Adam on the log loss, projected to what must be monotone.
+    """Learn lattices by Adam on the log loss; after each step, restore monotonicity.
 
     Parameters
     ----------
     X, y
-        (N, d) rows, NaN where a value is missing, and (N,) classes 0..K - 1, each of
-        which occurs.
+        (N, d) rows, NaN for missing values, and (N,) classes 0..K - 1, all of which
+        occur.
     knots, inputs
-        (d, P) keypoints and (T, S) what each lattice reads.
+        (d, P) keypoints and (T, S) inputs of each lattice.
     signs
-        (d,) +1 where scores must not fall with the input, -1 where they must not rise,
+        (d,) +1 if scores must not fall as the input rises, -1 if they must not rise,
         else 0.
+    descent, rng
+        Settings, and the source of the order of rows.
 
     Notes
     -----
-    Jointly, the sum of the lattices is one model. Independently, each is a model of
-    its own with the classes' shares as its bias, and their scores are averaged. A mean
-    of weak models is near their bias, so it is stretched to fit (see `stretch`).
+    Joint training fits the sum of all lattices. Independent training fits each lattice
+    as a model with the class shares as its bias, then averages their scores. The mean
+    of weak models is near their bias, so it is scaled to fit (see `stretch`).
     """
     used, positions = np.unique(inputs, return_inverse=True)
     places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
@@ -99,25 +101,24 @@ def train_lattices(
 
 
 def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Floats]:
-    """Fit the slope and bias with which sums give the likeliest classes.
+    """Fit a slope and a bias for sums, by logistic regression with Newton's method.
 
-    A logistic regression by Newton's method, which wants the slope near 1 and the bias
-    near what it was about as much as one row does: where sums tell all rows apart, no
-    slope is the best.
+    A penalty with about the weight of one row keeps the slope near 1 and the bias near
+    its first value. Without it no slope would be best if sums separate all classes.
 
     Parameters
     ----------
     sums
-        (N, R) without their bias.
+        (N, R) sums without bias.
     y
         (N,) classes 0..K - 1.
     bias
-        (R,) to begin with.
+        (R,) first value of the bias.
 
     Returns
     -------
     slope
-        At least 0, so that what must not fall does not.
+        A number >= 0, so that monotonic scores stay monotonic.
     bias
         (R,).
     """
@@ -130,7 +131,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
     sums = sums / scale
     before = np.append(scale, bias)
     found = before.copy()
-    # Slopes of a row's scores in what is sought: (N, K, 1 + K).
+    # Derivatives of a row's scores by slope and bias: (N, K, 1 + K).
     by = np.concatenate([sums[:, :, None], np.tile(np.eye(K), (N, 1, 1))], axis=2)
     for _ in range(NEWTON_STEPS):
         scores = by @ found
@@ -142,7 +143,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
         bend = np.einsum("nk,nkp,nkq->pq", shares, by, by) - mean.T @ mean
         slope = np.einsum("nk,nkp->p", wrong, by) + found - before
         step = np.linalg.solve(bend + np.eye(1 + K), slope)
-        # So far off the loss is no parabola, and a whole step could lead further.
+        # Far from the minimum the loss is no parabola, so a whole step may overshoot.
         found -= step / max(1.0, np.abs(step).max())
     if found[0] <= 0.0:
         return 0.0, bias
@@ -152,7 +153,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
 def start(
     y: NDArray[np.int64], shape: tuple[int, int, int, int], signs: NDArray[np.int64]
 ) -> Learned:
-    """Straight calibrators, flat lattices, and the log odds of the classes as bias."""
+    """Make straight calibrators, flat lattices, and the classes' log odds as bias."""
     T, R, S, P = shape
     calibrations = np.empty((T, S, P + 1))
     calibrations[:, :, :P] = np.linspace(0.0, 1.0, P)
@@ -166,7 +167,7 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Keypoints below the values (N, d), and how far they are to the next.
+    """Find the keypoint below each value (N, d), and the share of the way to the next.
 
     Keypoint P stands for a missing value.
     """
@@ -185,7 +186,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Slope of the penalties, half the squares of the vertices and of their edges."""
+    """Compute the gradient of both penalties: half the weighted squares."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -198,10 +199,11 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 
 
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
-    """Make monotone what must be; `signs` (T, S) are those of each lattice's inputs.
+    """Restore monotonicity; `signs` (T, S) are the signs of each lattice's inputs.
 
-    Of two vertices that fall where they must not, both get the mean. That keeps what
-    earlier inputs have been given, since mean, least and largest are monotone.
+    If a vertex is higher than the next one along a monotonic input, both get their
+    mean. This keeps the monotonicity in inputs before, as the mean, the minimum and the
+    maximum are monotonic.
     """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)
@@ -224,7 +226,7 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
 
 
 def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
-    """View the vertices (T, R, V) where input s is 0, and those where it is 1."""
+    """View the vertices (T, R, V) with coordinate s of 0, and those with 1."""
     T, R, V = vertices.shape
     pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)
     return pairs[:, :, :, 0], pairs[:, :, :, 1]

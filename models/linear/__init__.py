@@ -1,1 +1,1 @@
-"""Weighted sums, and naive Bayes."""
+"""Linear models, and naive Bayes."""

@@ -1,4 +1,4 @@
-"""Linear terms packed for single rows: sixteen side by side, in blocks."""
+"""Linear terms packed for early exits: sixteen at a time, in blocks."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,15 +34,15 @@ from .kernels.early_sums import (
 )
 from .kernels.vector_steps import LANES
 
-MOST_OUTPUTS = 1000  # sums lie on the stack
+MOST_OUTPUTS = 1000  # because sums are on the stack
 EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """What affine operations make of each column's value, in one step: (d,) each.
+    """The operations of a preparation joined to one affine step: arrays (d,).
 
-    A value x becomes `gain` * x + `offset`, held between `low` and `high`; a missing
-    one `filling`, which is NaN where it stays missing.
+    A value x becomes `gain` * x + `offset`, clipped to `low` and `high`. A missing
+    value becomes `filling`; NaN leaves it missing.
     """
 
     gain: Floats
@@ -53,16 +53,17 @@ class Shapes(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """Whether there is nothing but gain and offset."""
+        """True if no value is clipped or filled."""
         ends = np.isinf(self.low) & np.isinf(self.high)
         return bool(ends.all() and np.isnan(self.filling).all())
 
 
 class Magnitudes(NamedTuple):
-    """Magnitudes (d,) of which the rounding of inputs is a share.
+    """Bounds of the intermediate results of a preparation: arrays (d,).
 
-    `passed` is the largest that a missing value, or 0, has on its way; a value has up
-    to `slope` more for each 1.
+    The rounding error of an input is a share of its largest intermediate result. That
+    is at most `passed` for a missing value or 0, and grows by at most `slope` for each
+    unit of the value.
     """
 
     slope: Floats
@@ -72,7 +73,7 @@ class Magnitudes(NamedTuple):
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
     """Join all operations of a preparation; None if one is not affine.
 
-    But the last may compare with thresholds.
+    Only the last operation may be another one: a comparison with thresholds.
     """
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
@@ -101,10 +102,10 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | Non
 
 
 def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join operations that make 0 of values up to some `last` one, and 1 beyond.
+    """Join operations that turn values up to `last` into 0 and larger ones into 1.
 
-    That is exact: float32 are whole multiples of 2^-149, so the next one is at least 1
-    further after a gain of 2^149, for which float64 has room.
+    This is exact: values of float32 are multiples of 2^-149. So after a gain of 2^149,
+    which float64 can represent, the next value is at least 1 further.
     """
     d, limits = len(preparation.columns), preparation.table[-1, CENTER]
     flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
@@ -128,12 +129,18 @@ def pack_linear(
     sizes: Floats,
     starts: Floats,
 ) -> PackedTerms | None:
-    """Pack a `Linear`'s terms in this order, or None where only NumPy adds them.
+    """Pack the terms of a `Linear` in this order; None if only NumPy can add them.
 
-    Those are whole sums, inputs that are divided by their norm, numbers near the
-    largest, very many raw scores, and Python without compiled kernels. What the model
-    itself adds up is as large as `sizes` (d, R) and `starts`, of weights and
-    intercepts: rounding is a share of these.
+    NumPy adds whole sums, terms behind a norm, numbers near the largest float64, more
+    than `MOST_OUTPUTS` raw scores, and all terms without compiled kernels.
+
+    Parameters
+    ----------
+    linear, order, stops
+        The model, the order of its terms, and the rule that ends a row.
+    sizes, starts
+        Absolute weights (d, R) and intercepts (R,) of the model's own sums. Rounding
+        errors are a share of these.
     """
     preparation, weights = linear.preparation, linear.weights
     d, R = weights.shape
@@ -161,7 +168,7 @@ def pack_linear(
         "constants": start + constant[order].cumsum(axis=0)[looks - 1],
         **{name: limit[looks - 1] for name, limit in stops.by_tree(d).items()},
     }
-    # Far more than sums in both orders, and operations on each input, can round.
+    # Far more than the rounding errors of sums in both orders and of all operations.
     share = 4 * EPSILON * (d + 8 * (1 + len(preparation.operations)))
     table = lay_table(
         TABLE,
@@ -179,12 +186,14 @@ def pack_linear(
 def lay_blocks(
     order: NDArray[Any], stops: Stops
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Lay terms in groups of `LANES` that end where a sum is looked at.
+    """Divide terms into blocks, at whose ends sums have limits, and groups of `LANES`.
 
     Returns
     -------
-    Terms of each group, and which are there only to fill it up, (G, LANES); groups,
-    and terms, up to the end of each block, (B,).
+    laid, spare : (G, LANES)
+        Terms of each group, and marks of the terms that only fill up a group.
+    ends, looks : (B,)
+        Number of groups, and of terms, up to the end of each block.
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

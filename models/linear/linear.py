@@ -1,4 +1,4 @@
-"""Raw scores that are weighted sums of the inputs."""
+"""Linear models: raw scores that are weighted sums of the inputs."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,17 +23,17 @@ from .kernels.sums import linear, linear_one
 class Linear(SumOfTerms):
     """Logistic regression, linear SVM, perceptron, ridge, LDA, discrete naive Bayes.
 
-    Sums run in float64 in a fixed order. scikit-learn leaves the order to BLAS, so raw
-    scores may differ from its own in the last bits (about 1e-15 of the largest term),
-    and a choice only where two classes tie within that. Like it, they refuse rows with
-    NaN or infinity, with `BadRow`.
+    Terms are added in float64 in a fixed order. scikit-learn leaves the order to BLAS,
+    so raw scores may differ from its scores in the last bits (about 1e-15 of the
+    largest term), and choices only if two classes tie within that. As in scikit-learn,
+    rows with NaN or infinity are refused, with `BadRow`.
 
     Attributes
     ----------
     preparation
-        Takes the d inputs out of the full row.
+        Makes the d inputs from a full row.
     weights : (d, R) float64
-        R = 1 for a binary margin, else one column per class.
+        R is 1 for a binary margin, else the number of classes.
     intercepts : (R,) float64
     enter
         The kernel `linear_one`, compiled.
@@ -55,16 +55,16 @@ class Linear(SumOfTerms):
 
     @property
     def size(self) -> int:
-        """Terms of each sum, one per input."""
+        """d, the number of terms of each sum."""
         return len(self.columns)
 
     @property
     def light(self) -> bool:
-        """Yes: a term is one product."""
+        """True: a term is one product."""
         return True
 
     def raw(self, X: Rows) -> Floats:
-        """Raw scores (N, R) of the full rows X (N, width)."""
+        """Compute the raw scores (N, R) of full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
         if not linear(Z, self.weights, self.intercepts, out):
@@ -72,7 +72,7 @@ class Linear(SumOfTerms):
         return out
 
     def raw_one(self, row: Rows) -> Floats:
-        """Raw scores (R,) of one full row, which are those that `raw` gives."""
+        """Compute the raw scores (R,) of one full row, as `raw` does."""
         preparation = self.preparation
         if is_dense(row, preparation.width):
             out = np.empty(len(self.intercepts))
@@ -82,7 +82,7 @@ class Linear(SumOfTerms):
         return SumOfTerms.raw_one(self, row)
 
     def margin(self) -> "Linear":
-        """Give the same sums as one raw score: the difference where there are two."""
+        """Return the same sum with one raw score: the only one, or the difference."""
         if self.outputs == 1:
             return self
         weights = np.ascontiguousarray(self.weights[:, 1:] - self.weights[:, :1])
@@ -90,37 +90,37 @@ class Linear(SumOfTerms):
         return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each input adds to the raw scores: (N, d, R)."""
+        """Evaluate each term by itself: summands of the raw scores, (N, d, R)."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
     def base_bias(self) -> Floats:
-        """Give what the raw scores start from: (R,)."""
+        """Return the raw scores before the first term: (R,)."""
         return self.intercepts
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Refuse: inputs, and so their terms, may be as large as they like."""
+        """Raise BadInput: inputs have no bounds, so terms have none."""
         raise BadInput(
             "the terms of a linear model have no bounds; trees and lattices do"
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which column of full rows each term reads: (T, width)."""
+        """Mark the column of full rows that each term reads: (T, width)."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size), self.columns] = True
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms for kernels that stop, where there are any."""
+        """Pack terms in this order for kernels that stop; None if none can."""
         sizes = np.abs(self.weights), np.abs(self.intercepts)
         return pack_linear(self, order, stops, *sizes)
 
     def reach(self) -> float:
-        """Give what no raw score of a finite float32 row exceeds."""
+        """Return a bound of the absolute raw scores of finite float32 rows."""
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) from where they make a difference."""
+        """Draw prepared inputs (count, d) at which decisions differ."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()
         reach = 1.0 + np.abs(self.intercepts - start).max()
@@ -129,7 +129,7 @@ class Linear(SumOfTerms):
         return drawn
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
         return {
             **self.preparation.arrays(),
             "weights": self.weights,
@@ -141,7 +141,7 @@ class Linear(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":
-        """Read linear sums; BadModel if the arrays are none."""
+        """Read a linear model; BadModel if the arrays are not one."""
         preparation = load_preparation(stored, width)
         intercepts = stored.finite("intercepts", (None,))
         if not len(intercepts):
@@ -152,12 +152,12 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The difference of two linear sums, which may be far smaller than they are.
+    """The difference of two linear sums, which may be far smaller than each.
 
     Attributes
     ----------
     sums
-        Both, as the model adds them.
+        Both sums. Rounding errors are a share of these, not of the difference.
     """
 
     sums: Linear
@@ -166,7 +166,7 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms for kernels that stop, where there are any."""
+        """Pack terms in this order for kernels that stop; None if none can."""
         weights, intercepts = self.sums.weights, self.sums.intercepts
         sizes = np.abs(weights).sum(axis=1, keepdims=True), np.abs(intercepts).sum()
         return pack_linear(self, order, stops, *sizes)

@@ -1,4 +1,4 @@
-"""Raw scores of Gaussian naive Bayes; the discrete kinds are linear sums."""
+"""Gaussian naive Bayes; the discrete kinds of naive Bayes are linear sums."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,19 +15,19 @@ from .kernels.sums import gaussian
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussian(Scorer):
-    """One normal distribution per class and input.
+    """One normal distribution for each class and input.
 
-    Log-likelihoods are summed input by input; NumPy sums pairwise, so they may differ
-    from scikit-learn's in the last bits, and a choice only where classes tie within
-    that. Like it, they refuse rows with NaN or infinity, with `BadRow`.
+    Log-likelihoods are added input by input. NumPy adds in pairs, so raw scores may
+    differ from scikit-learn's in the last bits, and choices only if classes tie within
+    that. As in scikit-learn, rows with NaN or infinity are refused, with `BadRow`.
 
     Attributes
     ----------
     preparation
-        Takes the d inputs out of the full row.
+        Makes the d inputs from a full row.
     means, variances : (K, d) float64
     constants : (K,) float64
-        Log prior and normalising terms of each class.
+        Sum of the log prior and the normalising terms of each class.
     """
 
     preparation: Preparation
@@ -38,11 +38,11 @@ class Gaussian(Scorer):
 
     @property
     def outputs(self) -> int:
-        """K: a log-likelihood per class."""
+        """K, the number of classes."""
         return len(self.constants)
 
     def raw(self, X: Rows) -> Floats:
-        """Joint log-likelihoods (N, K) of the full rows X (N, width)."""
+        """Compute the joint log-likelihoods (N, K) of full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
         if not gaussian(Z, self.means, self.variances, self.constants, out):
@@ -50,19 +50,19 @@ class Gaussian(Scorer):
         return out
 
     def reach(self) -> float:
-        """Give what no log-likelihood of a finite float32 row exceeds."""
+        """Return a bound of the absolute log-likelihoods of finite float32 rows."""
         gaps = self.preparation.reach() + np.abs(self.means)
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) from where they make a difference."""
+        """Draw prepared inputs (count, d) at which decisions differ."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])
         return self.means[k] + spread * rng.normal(size=spread.shape)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays that `load` reads."""
+        """Return the arrays that `load` reads."""
         return {
             **self.preparation.arrays(),
             "means": self.means,
@@ -75,7 +75,7 @@ class Gaussian(Scorer):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":
-        """Read the distributions; BadModel if the arrays are none."""
+        """Read distributions; BadModel if the arrays do not hold any."""
         preparation = load_preparation(stored, width)
         constants = stored.finite("constants", (None,))
         if not len(constants):

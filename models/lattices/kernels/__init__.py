@@ -1,1 +1,1 @@
-"""Compiled lattices: plain, a row at a time, and their gradients."""
+"""Compiled lattices: any rows, one row at a time, and gradients."""

@@ -1,14 +1,14 @@
-"""Compiled evaluation of single rows by lattices, sixteen lattices at a time.
+"""Compiled evaluation of one row by lattices, sixteen lattices at a time.
 
-First the row is placed between the keypoints of all its columns. Then, a block of
-lattices at a time, their inputs are calibrated: those that read the same column lie
-side by side, and all of them at each keypoint. Then come the block's groups, one
-lattice in each lane: its inputs are sorted, which gives the vertices of the simplex
-that holds them, or all its vertices are halved input by input.
+First the kernel finds the position of each column's value between its keypoints. Then
+it takes one block of lattices after another. It calibrates all inputs of the block:
+calibrations of the same column lie side by side for each keypoint. Then it evaluates
+the groups of the block, one lattice in each lane. On simplices it sorts the inputs,
+which gives the corners of the simplex; else it halves the vertices input by input.
 
-The kernels take the address of a table of addresses, as those of packed trees do, and
-trust what they find there: `packed.py` makes it. Shapes: D columns of P
-keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
+`lattices/one_row.py` lays out the table whose address the kernels get. Nothing is
+checked here. Shapes: D columns of P keypoints, T lattices over S inputs, R raw scores,
+V = 2^S vertices, G groups.
 """
 
 import math
@@ -47,13 +47,13 @@ from .vector_steps import (
     walk,
 )
 
-# What the address of packed lattices is that of, for B blocks with E exchanges.
+# The record at the address of packed lattices: B blocks, E exchanges.
 TABLE = np.dtype(
     [
         ("columns", "<u8"),  # (D,) int32
         ("knots", "<u8"),  # (P, D) float64
         ("gaps", "<u8"),  # (P - 1, D) float64, between keypoints
-        ("first_of", "<u8"),  # (G,) int64, the block of which it is the first, or -1
+        ("first_of", "<u8"),  # (G,) int64, block of which a group is the first, or -1
         ("blocks", "<u8"),  # (B + 1, BLOCK_SIZE) int64
         ("runs", "<u8"),  # (.., RUN_SIZE) int64
         ("calibrations", "<u8"),  # a block's: (P + 2, its pitch) int32
@@ -74,8 +74,8 @@ TABLE = np.dtype(
         ("input_count", "<u8"),
         ("output_count", "<u8"),
         ("simplex", "<u8"),
-        ("work", "<u8"),  # bytes to write on
-        ("calibrated", "<u8"),  # where in these each of what is written begins
+        ("work", "<u8"),  # size of the memory for a row, in bytes
+        ("calibrated", "<u8"),  # offset in this memory, as are the next fields
         ("keys", "<u8"),
         ("values", "<u8"),
         ("cells", "<u8"),
@@ -84,18 +84,18 @@ TABLE = np.dtype(
     ]
 )
 
-# Of a block: its first run and calibration, and all its inputs, padded.
+# Columns of a block: first run, first calibration, number of inputs with padding.
 FIRST_RUN, FIRST_CALIBRATION, PITCH, BLOCK_SIZE = range(4)
-# Of inputs that read one column: which, where they begin, and how many steps they are.
+# Columns of a run, the inputs that read one column: column, first input, steps.
 COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 
 @njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
 def place_row(row: Rows, address: int, work: int) -> None:
-    """Write how far along its keypoints each column's value is: (D,) int32.
+    """Write the position of each column's value among its keypoints: (D,) int32.
 
-    `plain.locate` in one number, in 2^-20 of the way between two keypoints.
-    All columns take the steps of one binary search together.
+    The result of `plain.locate` as one number, in units of 2^-20 of a gap. All columns
+    take the steps of one binary search together.
     """
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
@@ -108,7 +108,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
     for k in range(D):
         j = uint64(k)
         value = float64(row[uint64(columns[j])])
-        # What is missing is seen to below.
+        # A missing value is replaced below.
         held[j] = min(max(value, knots[0, j]), knots[last, j])
         out[j] = 0
     size = last - 1
@@ -155,9 +155,9 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 
 @njit(void(uint64, uint64, uint64, uint64), **OPTIONS)
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
-    """Interpolate vertices (V, LANES) at shares (size, LANES), all but the last.
+    """Interpolate vertices (V, LANES) at shares (size, LANES), into the first cell.
 
-    The one cell that is left is shifted, and the first of `cells`.
+    The result is shifted by SHIFT.
     """
     pitch, s = uint64(8 * LANES), size
     step = uint64(3) if size >= uint64(3) else uint64(1)
@@ -177,7 +177,7 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
         s -= step
         count = uint64(1) << s
         far, own, at = count * pitch, shares + s * pitch, cells
-        # Each cell is written where nothing is left to be read.
+        # Each cell overwrites only cells that were read before.
         for _ in range(count):
             if step == uint64(3):
                 halve_cells_3(at, far, own, at)
@@ -190,7 +190,7 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 def evaluate(address: int, group: int, work: int) -> None:
     """Write the values of a group: (R, LANES) float64.
 
-    Groups come in their order, so that the inputs of their block are calibrated.
+    The first group of a block calibrates the block, so groups are evaluated in order.
     """
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
@@ -229,7 +229,7 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 @njit(inline="always")
 def room(table: Any) -> int:
-    """Reserve what a row is evaluated on, from the beginning of a cache line."""
+    """Reserve the memory for a row, from the start of a cache line."""
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
@@ -258,10 +258,7 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Code of one row, for one raw score, as soon as a limit says so.
-
-    The sum so far goes to `out[0]`.
-    """
+    """Add lattices until the sum passes a limit: the code; the sum goes to `out[0]`."""
     table = table_at(address, TABLE)
     work = room(table)
     T, unit = int64(table.lattice_count), table.unit
@@ -285,23 +282,20 @@ def early(row: Rows, address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
-    """Answer of one row: that of `early`, or on which side the whole sum is."""
+    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
-    """Code and sum of one row: those of `early`, or on which side the whole sum is."""
+    """Return code and sum of one row; the answer is that of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add lattices to `totals` (R,) until the best leads by more than its margin.
-
-    Returns its code, 4 * lattices used + answer.
-    """
+    """Add lattices to `totals` (R,) until the best leads by its margin: the code."""
     table = table_at(address, TABLE)
     work = room(table)
     T, R, unit = int64(table.lattice_count), int64(table.output_count), table.unit
@@ -319,7 +313,8 @@ def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     return int(4 * T + UNDECIDED)
 
 
-# For many rows: totals (N, R) begin as what the sums start from; codes are (N,).
+# Kernels of many rows take totals (N, R), which hold the starts of the sums, and write
+# codes (N,).
 MANY = (uint64, float64[:, ::1], int64[::1])
 
 
@@ -335,13 +330,13 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Sum and code of `early` for each row."""
+    """Write the sum and the code of `early` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Totals and code of `early_by_margin` for each row."""
+    """Write the totals and the code of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

@@ -1,18 +1,17 @@
-"""Compiled lattices: interpolated look-up tables behind calibrators.
+"""Compiled lattices for any rows: interpolated look-up tables behind calibrators.
 
-Everything is a whole number in float64. Calibrated inputs are multiples of 2^-20 in
-[0, 1] and vertices whole units of at most 2^30, so that a weighted mean of two vertices
-is exact before it is rounded to whole units again, and so is that of a simplex. Every
-step is then monotone in each of its inputs, to the last bit, and sums of lattices are
-exact in any order.
+All numbers are whole numbers in float64. Calibrated inputs are multiples of 2^-20 in
+[0, 1], vertices are whole units of at most 2^30. So a weighted mean of vertices is
+exact before it is rounded to whole units again. Each step is then monotonic in each of
+its inputs, to the last bit, and sums of lattices are exact in any order.
 
-These kernels run on any rows and without a compiler; `one_row.py` does the same,
-several times as fast, for rows that are not prepared.
+These kernels evaluate all rows, and also run as plain Python. `one_row.py` evaluates
+rows without a preparation, several times as fast.
 
-A kernel never checks; `lattices.py` does, when a model is made. Shapes: d inputs of P
-keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex
-is 1 where input s is. Indices are unsigned: signed ones are looked at for their sign,
-and loops over them are not vectorised.
+Nothing is checked here; `lattices.py` checks stored models. Shapes: d inputs of P
+keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex's
+index is its coordinate s. Indices are unsigned, because LLVM does not vectorise loops
+that test an index for its sign.
 """
 
 import math
@@ -30,16 +29,16 @@ COLUMNS = frozen(int32)
 INPUTS = frozen(int32, 2)
 UNITS_3D = frozen(int32, 3)
 
-PARTS = 2.0**20  # of which a calibrated input is a whole number
-SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
-OPEN = -1  # a place that is not looked up yet
+PARTS = 2.0**20  # units of a calibrated input in 1
+SHIFT = 1.5 * 2.0**52  # adding a number to it rounds the number to a whole one
+OPEN = -1  # place of a column that was not looked up yet
 
 
 @njit(inline="always")
 def locate(value: float, knots: Any) -> tuple[int, float]:
-    """Find the keypoint at or below a value, and how far on to the next it is.
+    """Find the keypoint at or below a value, and the share of the way to the next.
 
-    Beyond the first and last keypoint the value is theirs; P stands for a missing one.
+    Values are clipped to the first and last keypoint. P stands for a missing value.
     """
     last = knots.shape[0] - 1
     if math.isnan(value):
@@ -70,10 +69,10 @@ def calibrate(
     parts: Any,
     out: Any,
 ) -> None:
-    """Calibrated inputs of one lattice: `out` (S,).
+    """Write the calibrated inputs of one lattice: `out` (S,).
 
-    `inputs` (S,) and `calibrations` (S, P + 2) are the lattice's own; `places` and
-    `parts` (d,) keep what `locate` found for the row.
+    `inputs` (S,) and `calibrations` (S, P + 2) are those of the lattice. `places` and
+    `parts` (d,) store the results of `locate` for the row.
     """
     for i in range(inputs.shape[0]):
         s = uint64(i)
@@ -99,10 +98,10 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 
 @njit(inline="always")
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
-    """Multilinear interpolation of `vertices` (V,) at `inputs` (S,), in whole units.
+    """Interpolate `vertices` (V,) multilinearly at `inputs` (S,), in whole units.
 
-    The vertices are halved input by input, from `work` to `other` (V / 2,) and back: a
-    loop that reads where it writes would not be vectorised.
+    The vertices are halved input by input, from `work` to `other` (V / 2,) and back,
+    because LLVM does not vectorise a loop that reads where it writes.
     """
     s = inputs.shape[0] - 1
     half, f = uint64(1 << s), inputs[s]
@@ -122,12 +121,12 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 
 @njit(inline="always")
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
-    """Interpolation of `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
+    """Interpolate `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
 
-    From vertex 0 on, the largest input is set first: the simplex is that of the
-    vertices on this way, and the weight of each is how much smaller the next input is.
-    Inputs that are equal give the vertices between them no weight, whatever their
-    order. `order` (S,) is written on.
+    The way from vertex 0 to the last vertex sets the coordinate of the largest input
+    first. The vertices on the way are the corners of the simplex. The weight of a
+    corner is the difference between the inputs before and after it. So between equal
+    inputs a corner has no weight, whatever their order. `order` (S,) is overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s
@@ -163,10 +162,10 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Give what each lattice adds to each raw score, in units: `out` (N, T, R).
+    """Evaluate each lattice, in units: `out` (N, T, R), or its sums (N, 1, R).
 
-    Multilinear, or where `simplex` on simplices. Where `whole`, their sum: `out`
-    (N, 1, R).
+    Lattices interpolate on simplices if `simplex`, else multilinearly. Sums are written
+    if `whole`.
     """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)

@@ -1,8 +1,8 @@
 """Compiled gradients for the training of lattices.
 
 Shapes: T lattices over S inputs, R raw scores, V = 2^S vertices, P keypoints, d inputs.
-Level s of a lattice's weights holds 2^s of them, those of its first s inputs, from
-place 2^s - 1 on; the last level are the weights of the vertices.
+The weights of a lattice come in levels. Level s has the 2^s weights for its first s
+inputs, from place 2^s - 1 on; the last level has the weights of the vertices.
 """
 
 import math
@@ -25,7 +25,7 @@ class Model(NamedTuple):
     Attributes
     ----------
     places, parts : (N, d) int16 and float32
-        Keypoints below values, and how far they are from there to the next.
+        Keypoint below each value, and the share of the way to the next.
     inputs : (T, S) int32
     simplex
     calibrations : (T, S, P + 1) float64
@@ -48,7 +48,7 @@ MODEL = types.NamedTuple(
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)
 def weigh(inputs: Floats, out: Floats) -> None:
-    """Weights at calibrated `inputs` (S,), level by level: `out` (2 V - 1,)."""
+    """Write the weights at calibrated `inputs` (S,), level by level: (2 V - 1,)."""
     out[0] = 1.0
     for s in range(inputs.shape[0]):
         half = uint64(1 << s)
@@ -62,7 +62,7 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Slope of the log loss in each margin (R,): what is predicted less what is so."""
+    """Write the derivative of the log loss by each margin (R,): prediction - truth."""
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
         return
@@ -78,9 +78,9 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 
 @njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
-    """Halve `cells` (2 half,) at f into `out` (half,); the slope in f.
+    """Halve `cells` (2 half,) at f into `out` (half,); return the derivative by f.
 
-    `weights` (half,) are those of the inputs not yet halved.
+    `weights` (half,) belong to the inputs that are not halved yet.
     """
     half = uint64(weights.shape[0])
     slope = 0.0
@@ -97,9 +97,9 @@ PATH = (int64[::1], int64[::1], float64[::1])  # order, path and weights of `cli
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Vertices of the simplex that holds `inputs` (S,), and their weights: (S + 1,).
+    """Write the corners of the simplex of `inputs` (S,) and their weights: (S + 1,).
 
-    `order` (S,) are the inputs from the largest on, in which they are set.
+    `order` (S,) gets the inputs from the largest on.
     """
     S = inputs.shape[0]
     for s in range(S):
@@ -118,7 +118,7 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
-    """Write what each lattice gives for row i, (T, R), and its inputs (T, S)."""
+    """Write the scores (T, R) of row i in each lattice, and its inputs (T, S)."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -163,10 +163,11 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Slopes in a lattice's vertices (R, V) and inputs (S,): adds and writes.
+    """Compute the gradient of a multilinear lattice.
 
-    Multilinear. `slopes` (R,) are those in its scores; `weights` (2 V - 1,) is written
-    on.
+    The derivatives by its vertices are added to `by_vertex` (R, V), those by its inputs
+    are written to `out` (S,). `slopes` (R,) are the derivatives by its scores;
+    `weights` (2 V - 1,) is overwritten.
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
@@ -193,9 +194,9 @@ def slope_on_simplex(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Slopes as `slope_between_all` gives them, of a simplex.
+    """Compute the gradient of a lattice on simplices, as `slope_between_all` does.
 
-    What an input adds is the step between the vertices before and after it is set.
+    The derivative by an input is the difference of the corners after and before it.
     """
     S = inputs.shape[0]
     climb(inputs, order, path, weights)
@@ -219,10 +220,10 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add the slopes of the log loss over `rows` to the last three arrays.
+    """Add the gradient of the log loss over `rows` to the last three arrays.
 
-    Where `joint`, of the loss of all lattices together, else of the sum of each
-    lattice's own. `bias` is (R,).
+    If `joint`, the loss is that of the sum of all lattices, else the sum of the losses
+    of each lattice. `bias` is (R,).
     """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
@@ -270,7 +271,7 @@ def adam(
     rate: float,
     step: float,
 ) -> None:
-    """One step of Adam (Kingma and Ba, Algorithm 1), the `step`-th, counted from 1."""
+    """Take one step of Adam (Kingma and Ba, Algorithm 1); `step` counts from 1."""
     first, second = 1.0 - 0.9**step, 1.0 - 0.999**step
     for i in range(parameters.shape[0]):
         means[i] = 0.9 * means[i] + 0.1 * slopes[i]

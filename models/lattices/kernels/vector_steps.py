@@ -1,12 +1,12 @@
-"""Compiled steps that sixteen lattices take at once, one in each lane of a vector.
+"""Steps of the kernels in `one_row.py`, for sixteen lattices at a time.
 
-Calibrated inputs are whole numbers of 2^-20 here. All that is added is a whole number
-below 2^53, and products are exact, so that it does not matter whether the processor
-rounds between a product and a sum. What is rounded is rounded as `plain`
-does: the same bits, whatever the machine.
+Calibrated inputs are whole numbers of 2^-20 here. All summands are whole numbers below
+2^53 and products are exact. So results do not depend on whether the processor rounds
+between a product and a sum. Rounding is that of `plain.py`: the same bits on every
+machine.
 
-The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
-Addresses are trusted; `packed.py` makes what is there.
+LLVM divides vectors into those of the processor. Addresses are not checked;
+`lattices/one_row.py` lays out the arrays.
 """
 
 from typing import Any
@@ -29,17 +29,17 @@ from ...scoring.kernels.native import (
 )
 
 LANES = 16  # lattices in a group
-STEP = 8  # calibrated inputs at once, as many as double precision has lanes
+STEP = 8  # inputs that are calibrated at a time, as float64 has eight lanes
 BITS = 20  # of a calibrated input
-WHICH = 4  # bits of a key that say which input it is
+WHICH = 4  # bits of a key that hold the number of the input
 
 DOUBLE = ir.DoubleType()
 INTS, DOUBLES = ir.VectorType(INT, LANES), ir.VectorType(DOUBLE, LANES)
-SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
+SHIFT = 1.5 * 2.0**52  # adding a number to it rounds the number to a whole one
 
 
 def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """Give a * b + c, for an exact a * b: in one instruction where there is one."""
+    """Compute a * b + c for an exact a * b, in one instruction if there is one."""
     name = f"llvm.fmuladd.v{a.type.count}f64"
     fused = instruction(builder, name, *[a.type] * 4)
     return builder.call(fused, [a, b, c])
@@ -47,12 +47,12 @@ def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, types.float64, ADDRESS))
 def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
-    """Write what lies `part` of the way from `low` to `high` (STEP,), rounded."""
+    """Interpolate between `low` and `high` (STEP,) at `part`, rounded."""
     ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
     low, high = (builder.sitofp(load(builder, at, ints), floats) for at in (low, high))
     part = spread(builder, part, floats)
     value = _add_product(builder, builder.fsub(high, low), part, low)
-    # Of what is so large, the last bits are the whole number.
+    # The last bits of so large a number are the whole number.
     value = builder.fadd(value, constant(floats, SHIFT))
     whole = builder.bitcast(value, ir.VectorType(LONG, STEP))
     store(builder, builder.trunc(whole, ints), out)
@@ -87,9 +87,9 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 5))
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
-    """Interpolate between the vertices on the way along descending keys (size,).
+    """Interpolate on the simplex of descending keys (size,), as `plain.walk` does.
 
-    A lane's vertices begin `far` numbers after those of the lane before.
+    The vertices of a lane begin `far` numbers after those of the lane before.
     """
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
@@ -120,13 +120,13 @@ def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
 
 
 def _halving(inputs: int, whole: bool) -> Any:
-    """Make the step that interpolates over so many `inputs`, the last ones first."""
+    """Make a function that interpolates over `inputs` inputs, from the last on."""
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Halve the cells at an address, `far` bytes apart, until there is one.
+        """Halve the cells at an address, `far` bytes apart, until one is left.
 
-        Cells are shifted, so sums are rounded to whole numbers of units.
+        Cells are shifted, so sums round to whole units.
         """
         row = []
         for _ in range(1 << inputs):
@@ -150,6 +150,6 @@ def _halving(inputs: int, whole: bool) -> Any:
     return halve
 
 
-# From vertices, and from what was halved before; over three inputs at once, and one.
+# For vertices, and for cells that were halved before; over three inputs, and over one.
 halve_vertices_3, halve_vertices_1 = _halving(3, True), _halving(1, True)
 halve_cells_3, halve_cells_1 = _halving(3, False), _halving(1, False)

@@ -1,1 +1,1 @@
-"""Compiled sums over a row's inputs."""
+"""Compiled sums over the inputs of a row."""

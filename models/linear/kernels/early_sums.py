@@ -1,12 +1,13 @@
-"""Compiled evaluation of single rows by linear terms that may stop early.
+"""Compiled evaluation of one row by linear terms, which may stop early.
 
-Terms lie in blocks, and blocks in groups of sixteen: those that are missing in the last
-group of a block weigh nothing. Sums are looked at where a block ends. What they start
-from, and what each term adds whatever its input, is in them from the table.
+Terms come in blocks, and blocks in groups of sixteen. Terms that fill up the last group
+of a block have the weight 0. Sums are compared with limits at the end of each block.
+The table has the constants that are added there: the starts of the sums, and the parts
+of terms that do not depend on the row.
 
-Whole sums in this order round otherwise than those in the inputs' own. Where one is
-nearer to a tie than both can round, it is made NaN, which leaves the row undecided; so
-is a sum that is no finite number. `packed.py` makes what lies at the addresses.
+A whole sum in this order rounds differently from the sum in the inputs' own order. If
+it is nearer to a tie than both rounding errors, or not finite, it becomes NaN, which
+leaves the row undecided. `linear/early_sums.py` lays out the arrays.
 """
 
 import math
@@ -29,30 +30,30 @@ from ...scoring.stopping_rule import BEST, UNDECIDED
 from .vector_steps import LANES, add_products, add_up, collect, largest, shape
 from .vector_steps import ROW as VECTOR
 
-# What the address of packed terms is that of: G groups of B blocks, R raw scores.
+# The record at the address of packed terms: G groups, B blocks, R raw scores.
 TABLE = np.dtype(
     [
         ("columns", "<u8"),  # (G, LANES) int32
         ("shapes", "<u8"),  # (G, 5, LANES) float64, see `vector_steps.shape`
         ("weights", "<u8"),  # (G, R, LANES) float64
         ("ends", "<u8"),  # (B,) int64, groups up to the end of each block
-        ("used", "<u8"),  # (B,) int64, base models up to there
-        ("constants", "<u8"),  # (B, R) float64, what is added there to the sums
+        ("used", "<u8"),  # (B,) int64, base models up to the end of each block
+        ("constants", "<u8"),  # (B, R) float64, added to the sums at the end of a block
         ("lower", "<u8"),  # (B,) float64
         ("upper", "<u8"),  # (B,) float64, or margins
         ("threshold", "<f8"),
-        ("rounding", "<f8"),  # of the largest sum, for inputs up to 1 ...
-        ("constant_rounding", "<f8"),  # ... and for inputs of 0
+        ("rounding", "<f8"),  # rounding error of the largest sum, for each 1 of inputs
+        ("constant_rounding", "<f8"),  # rounding error for inputs of 0
         ("blocks", "<i8"),  # B
         ("outputs", "<i8"),  # R
-        ("shaped", "<i8"),  # are there shapes?
+        ("shaped", "<i8"),  # 1 if `shapes` is used
     ]
 )
 
 
 @njit(inline="always")
 def room(table: Any) -> int:
-    """Reserve what a row is evaluated on: values, magnitudes, and R sums, at 0."""
+    """Reserve memory for a row: values, magnitudes, and R sums, all 0."""
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
     made[:] = 0
@@ -62,7 +63,7 @@ def room(table: Any) -> int:
 
 @njit(void(uint64, uint64, int64, int64, uint64), **OPTIONS)
 def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
-    """Add the terms of some groups, for the row at an address, to the sums."""
+    """Add the terms of groups `first` to `end` to the sums of a row."""
     table = table_at(address, TABLE)
     R, vector = uint64(table.outputs), uint64(VECTOR)
     peaks, sums = work + vector, work + uint64(2) * vector
@@ -79,7 +80,7 @@ def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
 
 @njit(float64(uint64, uint64), **OPTIONS)
 def rounding_of(address: int, work: int) -> float:
-    """By how much sums in another order may differ, for the inputs that were read."""
+    """Bound the difference to a sum in another order, for the inputs that were read."""
     table = table_at(address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
     bits[0] = largest(work + uint64(VECTOR))
@@ -89,10 +90,7 @@ def rounding_of(address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Code of one row, for one raw score, as soon as a limit says so.
-
-    The sum so far goes to `out[0]`.
-    """
+    """Add terms until the sum passes a limit: the code; the sum goes to `out[0]`."""
     table = table_at(address, TABLE)
     B, work, at = table.blocks, room(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
@@ -118,20 +116,20 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer of one row: that of `early`, or on which side the whole sum is."""
+    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Code and sum of one row: those of `early`, or on which side the whole sum is."""
+    """Return code and sum of one row; the answer is that of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
-    """Add terms to `totals` (R,) until the best leads by more than its margin: code."""
+    """Write sums to `totals` (R,) until the best leads by its margin: the code."""
     table = table_at(address, TABLE)
     B, R, work, at = table.blocks, table.outputs, room(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
@@ -157,19 +155,19 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> i
     return int(4 * used[B - 1] + UNDECIDED)
 
 
-# For many rows: totals (N, R) are written; codes are (N,).
+# Kernels of many rows write totals (N, R) and codes (N,).
 MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 
 @njit(MANY, **OPTIONS)
 def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Sum and code of `early` for each row."""
+    """Write the sum and the code of `early` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
 def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of `early_by_margin` for each row."""
+    """Write the totals and the code of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

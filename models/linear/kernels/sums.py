@@ -1,7 +1,6 @@
-"""Compiled models that are sums over their inputs.
+"""Compiled whole sums over the inputs Z (N, d): linear models and naive Bayes.
 
-Z (N, d) are prepared rows. Nothing is checked here; `linear.py` and `naive_bayes.py`
-do.
+Nothing is checked here; `linear.py` and `naive_bayes.py` check stored models.
 """
 
 import math
@@ -18,7 +17,7 @@ from ...scoring.model import Floats, Rows
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)
 def dot(z: Floats, weights: Floats) -> float:
-    """Sum of z[j] * weights[j, 0], in four interleaved parts to hide latency."""
+    """Sum up z[j] * weights[j, 0], in four interleaved parts to hide latency."""
     a = b = c = d = 0.0
     whole = z.shape[0] - z.shape[0] % 4
     for j in range(0, whole, 4):
@@ -33,7 +32,7 @@ def dot(z: Floats, weights: Floats) -> float:
 
 @njit(inline="always")
 def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Do for one row what `linear` does for many: `out` is (R,)."""
+    """Evaluate one row as `linear` does: `out` (R,)."""
     outputs = weights.shape[1]
     finite = True
     if outputs == 1:
@@ -52,9 +51,9 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
+    """Write Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
 
-    Says whether all of `out` is finite, as it cannot be where Z is not.
+    Returns True if `out` is finite, which requires finite Z.
     """
     finite = True
     for i in range(Z.shape[0]):
@@ -75,7 +74,7 @@ def linear_one(
     intercepts: Floats,
     out: Floats,
 ) -> bool:
-    """`prepare` and `linear` of one full row, at once: `out` (R,)."""
+    """Prepare and evaluate one full row: `out` (R,); True if it is finite."""
     z = np.empty(columns.shape[0])
     prepare_row(row, columns, operations, table, z)
     return bool(add_row(z, weights, intercepts, out))
@@ -85,10 +84,10 @@ def linear_one(
 def gaussian(
     Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
-    """Joint log-likelihood of each class: `out` (N, K).
+    """Write the joint log-likelihood of each class: `out` (N, K).
 
-    `means` and `variances` are (K, d); `constants` (K,) hold what does not depend on
-    the row. Says whether all of `out` is finite, as it cannot be where Z is not.
+    `means` and `variances` are (K, d). `constants` (K,) are the parts that do not
+    depend on the row. Returns True if `out` is finite, which requires finite Z.
     """
     finite = True
     for i in range(Z.shape[0]):

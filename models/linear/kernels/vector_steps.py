@@ -1,6 +1,6 @@
-"""Steps of the kernels in `early_sums.py`: sixteen terms side by side.
+"""Steps of the kernels in `early_sums.py`, for sixteen terms at a time.
 
-LLVM cuts vectors to what the processor has. Addresses are trusted.
+LLVM divides vectors into those of the processor. Addresses are not checked.
 """
 
 from typing import Any
@@ -30,10 +30,10 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Write the row's values in some columns, and the largest magnitudes so far.
+    """Write the row's values in sixteen columns, and update the largest magnitudes.
 
-    Magnitudes are bits of float32, which have the order of their numbers; those of
-    missing values do not count.
+    A magnitude is the bits of a float32 without its sign, which have the order of the
+    numbers. Missing values do not count.
     """
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
@@ -47,9 +47,9 @@ def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> No
 
 @in_llvm(types.void(*[ADDRESS] * 2))
 def shape(builder: Any, values: Any, shapes: Any) -> None:
-    """Scale values, shift them, hold them between limits, and fill what is missing.
+    """Scale and shift values, clip them, and fill missing ones.
 
-    `shapes` is the address of gains, offsets, lowest and highest values, and fillings.
+    `shapes` is the address of gains, offsets, lower limits, upper limits and fillings.
     """
     ends = [builder.add(shapes, _LONG(ROW * k)) for k in range(5)]
     gain, offset, low, high, filling = (load(builder, at, _DOUBLES) for at in ends)
@@ -72,7 +72,7 @@ def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
 
 @in_llvm(types.float64(ADDRESS))
 def add_up(builder: Any, sums: Any) -> Any:
-    """Sum of sixteen sums, half by half."""
+    """Add up sixteen sums, half by half."""
     left, count = load(builder, sums, _DOUBLES), LANES
     while count > 1:
         count //= 2
@@ -91,7 +91,7 @@ def add_up(builder: Any, sums: Any) -> Any:
 
 @in_llvm(types.int32(ADDRESS))
 def largest(builder: Any, peaks: Any) -> Any:
-    """Largest of sixteen magnitudes."""
+    """Find the largest of sixteen magnitudes."""
     kept = load(builder, peaks, _WORDS)
     most = builder.extract_element(kept, ir.IntType(32)(0))
     for k in range(1, LANES):

@@ -1,1 +1,1 @@
-"""Compiled preparation and links, and what all kernels share."""
+"""Compiled preparation and links, and the tools that all kernels share."""

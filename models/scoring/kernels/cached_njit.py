@@ -1,8 +1,8 @@
-"""`numba.njit` for all kernels: compiled when first needed, once for a machine.
+"""`numba.njit` for all kernels: each is compiled when first needed, once per machine.
 
-To compile all kernels takes most of a minute, and an index needs a few. So a kernel is
-compiled, or loaded from the file in which another process has kept it, when it is first
-called or when a kernel that calls it is compiled; for the types that it declares.
+Compiling all kernels takes most of a minute, and an index needs only a few. So a kernel
+is compiled at its first call, or when a kernel that calls it is compiled, for the types
+that it declares. If another process has compiled it, its file is loaded instead.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,12 @@ from numba.core.registry import CPUDispatcher
 from .compiling import COMPILING
 from .kernel_cache import KernelCache
 
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
-# One row takes microseconds: to let go of Python's lock would cost a part of that.
+# Without "fastmath", which assumes that there is no NaN.
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+# For one row, which takes microseconds: releasing Python's lock would add to that.
 ONE_ROW = {**OPTIONS, "nogil": False}
 COMPILED = not numba.config.DISABLE_JIT
-# Every kernel that was imported, in an order in which callees come first.
+# Every imported kernel; a kernel comes after the kernels that it calls.
 DECLARED: "list[Kernel]" = []
 
 
@@ -32,10 +33,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     Attributes
     ----------
     declared
-        Signatures that it is compiled for, and no others. Where there are none it is
-        compiled as numba does, for whatever it is called with.
+        The only signatures that are compiled. If empty, numba compiles for the types of
+        the arguments.
     kept
-        Whether what it is compiled to is kept on disk.
+        True if the compiled code is kept on disk.
     """
 
     declared: tuple[Any, ...] = ()
@@ -43,21 +44,21 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     _cache: Any
 
     def compile_declared(self) -> None:
-        """Compile for what is declared, or load that; once."""
+        """Compile or load the declared signatures, once."""
         if not self.declared or not self._can_compile:
             return
         with global_compiler_lock, typeinfer.register_dispatcher(self):
-            # Another thread may have done it meanwhile; a kernel may call itself.
+            # Another thread may have compiled meanwhile, and a kernel may call itself.
             if self._can_compile and not self.is_compiling:
                 for signature in self.declared:
                     self.compile(signature)
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile as numba does, unless another process does or has."""
+        """Compile as numba does, or load the code that another process compiled."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
-            with suppress(RuntimeError):  # nothing can be kept anywhere
+            with suppress(RuntimeError):  # no folder is writable
                 cache = self._cache = KernelCache(self.py_func)
         if not isinstance(cache, KernelCache):
             return super().compile(sig)
@@ -67,12 +68,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
         return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """As numba's, for the compiler of a kernel that calls this one."""
+        """Compile this kernel before a kernel that calls it: numba's own hook."""
         self.compile_declared()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """As numba's, unless types are declared; what is returned is called."""
+        """Return the function to call for arguments: numba's hook at the first call."""
         if not self.declared:
             return super()._compile_for_args(*args, **kws)
         self.compile_declared()
@@ -80,7 +81,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
 
 
 def njit(signatures: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a kernel of one signature, a list of them or none; see `numba.njit`."""
+    """Decorate a kernel that has one signature, a list or none; see `numba.njit`."""
     kept = options.pop("cache", False)
     options |= {"nopython": True, "boundscheck": None, "no_cfunc_wrapper": True}
 

@@ -1,17 +1,17 @@
-"""Who is told that kernels are compiled; loads no compiler itself."""
+"""Notice of kernels being compiled. This module loads no compiler itself."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Compiling:
-    """Tells of kernels that are compiled, not of those that are loaded.
+    """A listener that is told of each compilation, but not of kernels that are loaded.
 
     Attributes
     ----------
     tell
-        Called with the name of each that is begun, but for those it calls; None where
-        nobody wants to know.
+        Function that gets the name of a kernel when its compilation begins. It is not
+        called for kernels that are compiled because another kernel calls them.
     """
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Tell that a kernel is compiled now, here or by a process that is waited for.
+        """Tell that a kernel is being compiled, by this process or by another one.
 
-        Whoever calls holds this process's compiler.
+        The caller holds this process's compiler lock.
         """
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)

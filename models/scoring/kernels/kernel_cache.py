@@ -1,15 +1,15 @@
-"""Compiled kernels on disk, named by all that they were compiled from.
+"""Compiled kernels on disk, in files named by a digest of all sources involved.
 
-numba takes a file for fresh while the source file of its kernel is the same. But the
-constants and kernels that a kernel imports are in its code too, and so are the checks
-that `NUMBA_BOUNDSCHECK` asks for. Where sources lie and when they were written does not
-matter here, so what is compiled stays of use where they are installed again.
+numba's own cache compares only the source file of the kernel. But the code of a kernel
+also contains the constants and the kernels that it imports, and the bounds checks of
+`NUMBA_BOUNDSCHECK`. The digest here covers all of these, but neither paths nor times,
+so compiled files stay valid when the package is installed again.
 
-Each file is sealed with a checksum, and nothing of it is unpickled or linked before
-that fits: an empty file, as a power cut leaves it, or a byte that has changed, costs
-another compilation and no more. The checksum finds accidents, not forgery. Whoever may
-write to the folder can run code as whoever uses it, as with Python's own `.pyc` files:
-`NUMBA_CACHE_DIR` must name no folder that others may write to.
+Each file has a checksum, and no file is unpickled or linked before its checksum is
+verified. So an empty file, as a power cut leaves it, or a changed byte only costs
+another compilation. The checksum finds accidents, not forgery. As with Python's `.pyc`
+files, a user who may write to the folder can run code as the user who reads it. So
+`NUMBA_CACHE_DIR` must not be a folder that others may write to.
 """
 
 import functools
@@ -36,19 +36,19 @@ log = logging.getLogger("polydom")
 
 _SEAL = hashlib.sha256
 _SEAL_BYTES = _SEAL().digest_size
-_TOLD: set[Path] = set()  # folders in which something is damaged
-# At the beginning of a line: what is imported for types alone is indented.
+_TOLD: set[Path] = set()  # folders with a damaged file that was logged
+# Imports at the beginning of a line; imports for type checkers alone are indented.
 _IMPORT = re.compile(rb"^from ([.\w]+) import", re.MULTILINE)
 _OWN = __name__.partition(".")[0]
-# What is imported by all kernels, and in the code of none.
+# Modules that all kernels import, and that are in the code of no kernel.
 _UNINVOLVED = {__name__, f"{__package__}.compiling"}
 
 
 class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
-    """Finds the folder of a kernel's files, and names them by its sources."""
+    """Numba's locator: finds the folder of a kernel's files, and names the files."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
-        self._py_file = file  # which numba names in warnings
+        self._py_file = file  # for numba's warnings
         self._digest = digest(function.__module__)
         folders = _folders(Path(file))
         name = f"{Path(file).stem}.{function.__qualname__}-{self._digest}.*nbc"
@@ -57,7 +57,7 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> "_BySources | None":
-        """Say where; None where nothing can be kept."""
+        """Make a locator; None if no folder is writable."""
         located = cls(py_func, py_file)
         return located if located._folder else None
 
@@ -66,11 +66,11 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        """Return what files are compared by; their name says all."""
+        """Return the digest: a file of this name is never out of date."""
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """Return what tells versions of a kernel apart in their files' names."""
+        """Return the digest, as the part of file names that tells versions apart."""
         return self._digest
 
 
@@ -79,10 +79,10 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Files:
-    """What one kernel was compiled to: a sealed file for each signature and processor.
+    """The compiled code of one kernel: a file for each signature and processor.
 
-    A key says which; it is part of the file's name, and the name of what is sealed, so
-    that no file does in another's place.
+    The key of both is part of the file's name. The checksum covers the name, so a file
+    under another name is refused.
     """
 
     def __init__(self, folder: Path, base: str) -> None:
@@ -90,12 +90,12 @@ class _Files:
         self._base = base
 
     def load(self, key: Any) -> Any:
-        """Give what was saved; None where that is not there, or damaged."""
+        """Load what was saved; None if the file is missing or damaged."""
         content = self.read(key)
         return None if content is None else loads(content)
 
     def read(self, key: Any) -> bytes | None:
-        """Give the bytes of what was saved, once their seal was found to fit."""
+        """Read the bytes that were saved; None if the file is missing or damaged."""
         path = self._path(key)
         try:
             sealed = path.read_bytes()
@@ -110,10 +110,7 @@ class _Files:
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep what a kernel was compiled to, whole or not at all, instead of the last.
-
-        OSError is raised where that cannot be.
-        """
+        """Replace the file by new code, whole or not at all; OSError if impossible."""
         path, content = self._path(key), dumps(data)
         temporary = path.with_name(f"{path.name}.tmp.{os.urandom(8).hex()}")
         try:
@@ -137,23 +134,22 @@ def _seal(name: str, content: bytes) -> bytes:
 
 
 def _say_damaged(path: Path) -> None:
-    """Say so once a folder: after a power cut much of it may be."""
+    """Log a damaged file, once a folder: a power cut may damage many files."""
     if path.parent not in _TOLD:
         _TOLD.add(path.parent)
         log.warning("a compiled kernel is damaged, and compiled again: %s", path)
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
-    """What one kernel was compiled to, shared by processes.
+    """The compiled code of one kernel on disk, shared by processes.
 
-    It is beside the sources, as Python's own compiled files are; where that folder can
-    be neither read from nor written to, in the user's folder for such things; or where
-    the environment variable `NUMBA_CACHE_DIR` says.
+    The folder is `NUMBA_CACHE_DIR` if the environment has it, else `__pycache__` beside
+    the sources, else the user's cache folder.
 
     Raises
     ------
     RuntimeError
-        If it can be kept nowhere.
+        If no folder is writable.
     """
 
     _impl_class = _Impl
@@ -163,20 +159,20 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(Path(self._cache_path), self._impl.filename_base)
 
     def holds(self, signature: Any, target: Any) -> bool:
-        """Whether there is code for this signature and this processor."""
+        """Say whether there is code for this signature and this processor."""
         key = self._index_key(signature, target.codegen())
         return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code; where that cannot be, as on a full disk, it is compiled again."""
+        """Save code; on a full disk nothing is saved and nothing is raised."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes from compiling meanwhile, or wait for one that does.
+        """Hold the lock of the folder, so that one process compiles and others wait.
 
-        Where no file can be locked all compile.
+        If no file can be locked, all processes compile.
         """
         lock = _lock_of(self._cache_path, os.getpid())
         try:
@@ -191,7 +187,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def _folders(file: Path) -> list[Path]:
-    """List where the kernels of a source file may be kept, the best first."""
+    """List the folders for kernels of a source file, the preferred one first."""
     if numba.config.CACHE_DIR:
         return [Path(numba.config.CACHE_DIR, "polydom")]
     own = AppDirs(appname="polydom", appauthor=False).user_cache_dir
@@ -200,9 +196,9 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Give a process's one lock of a folder, which its holder may take again.
+    """Return the lock of a folder, one for each process; it may be taken again.
 
-    A lock that was made before this process was forked is the other's.
+    A forked process must not use the lock object of its parent.
     """
     return FileLock(Path(folder, "kernels.lock"))
 
@@ -219,7 +215,7 @@ def _is_writable(folder: Path) -> bool:
 
 @functools.cache
 def digest(name: str) -> str:
-    """Hash a module's source, and those of what it imports from its package or ours."""
+    """Hash the sources of a module and of its imports from its package or ours."""
     found: dict[str, bytes] = {}
     _collect(name, found)
     sources = sorted(hashlib.sha256(source).digest() for source in found.values())
@@ -228,7 +224,7 @@ def digest(name: str) -> str:
 
 
 def _collect(name: str, found: dict[str, bytes]) -> None:
-    """Put the source of a module, and of those that it imports, into `found`."""
+    """Put the sources of a module and of its imports into `found`."""
     module = sys.modules.get(name)
     if name in found or module is None or name in _UNINVOLVED:
         return

@@ -1,7 +1,7 @@
-"""Compiled last step of every model: raw scores to class scores, and the choice.
+"""Compiled last step of every classifier: raw scores to class scores, and the choice.
 
-`raw` holds R numbers per row: one for a binary margin, else one per class (R = K).
-A kernel never checks; `classifier.py` does, when a model is made.
+A row has R raw scores: one if the model has a binary margin, else one for each class
+(R = K). Nothing is checked here; `classifier.py` checks a head when it is made.
 """
 
 import math
@@ -16,17 +16,17 @@ from .cached_njit import ONE_ROW, OPTIONS, njit
 from .native import FLOATS, FLOATS_2D, copy
 from .stopping_rule import margin_of
 
-# How raw scores become class scores.
+# Links: functions from raw scores to class scores.
 MARGIN, LOGISTIC, SOFTMAX, HUBER, EACH = range(5)
-# How a class is chosen: by the sign of one margin, or by the first largest of several.
+# Rules: the sign of the margin chooses the class, or the first of the largest scores.
 POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE = range(4)
-# Sums of shares below it are rounded by too much, or are of shares too small to add.
+# Below this, sums of shares underflow or round too much.
 LEAST_SUM = 1e-280
 
 
 @njit(float64(float64), **OPTIONS)
 def logistic(margin: float) -> float:
-    """Logistic function, without overflow on either side."""
+    """Compute the logistic function, without overflow."""
     if margin >= 0.0:
         return 1.0 / (1.0 + math.exp(-margin))
     power = math.exp(margin)
@@ -35,7 +35,7 @@ def logistic(margin: float) -> float:
 
 @njit(float64(float64, int64), **OPTIONS)
 def probability(margin: float, link: int) -> float:
-    """Probability-like value of one margin, in [0, 1]; NaN stays NaN."""
+    """Map a margin to [0, 1], by the logistic function or Huber's; NaN stays NaN."""
     if link == HUBER:
         return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
     share: float = logistic(margin)
@@ -44,9 +44,9 @@ def probability(margin: float, link: int) -> float:
 
 @njit(void(FLOATS, float64, float64[::1]), **OPTIONS)
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
-    """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
+    """Write exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
 
-    Infinite ones share alike: the difference of two is no number.
+    Infinite scores get equal shares, as their difference would be NaN.
     """
     largest = raw[0]
     for k in range(1, raw.shape[0]):
@@ -61,7 +61,7 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """One-against-rest probabilities, normalised; all zero becomes uniform."""
+    """Write one-against-rest probabilities, normalised; uniform if all are zero."""
     total = 0.0
     for k in range(raw.shape[0]):
         out[k] = probability(gain * raw[k], link)
@@ -72,7 +72,7 @@ def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(inline="always")
 def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Class scores `out` (K,) of `raw` (R,); a binary margin gives two."""
+    """Write the class scores `out` (K,) of `raw` (R,); a margin gives two."""
     if link == SOFTMAX:
         softmax(raw, gain, out)
     elif link == MARGIN and raw.shape[0] == out.shape[0]:
@@ -91,14 +91,14 @@ def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS_2D, int64, float64, float64[:, ::1]), **OPTIONS)
 def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Class scores `out` (N, K) of `raw` (N, R); a binary margin gives two columns."""
+    """Write the class scores `out` (N, K) of `raw` (N, R)."""
     for i in range(raw.shape[0]):
         score_row(raw[i], link, gain, out[i])
 
 
 @njit(int64(FLOATS), **OPTIONS)
 def first_largest(values: Floats) -> int:
-    """Position of the largest value, as numpy.argmax: first of ties, first NaN wins."""
+    """Find the largest value as numpy.argmax does: the first NaN or first of ties."""
     best = 0
     for k in range(values.shape[0]):
         if math.isnan(values[k]):
@@ -110,7 +110,7 @@ def first_largest(values: Floats) -> int:
 
 @njit(inline="always")
 def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
-    """Position of the chosen class of one row."""
+    """Choose the class of one row: its position."""
     if rule == POSITIVE:
         return int(raw[0] > 0.0)
     if rule == NOT_NEGATIVE:
@@ -122,23 +122,24 @@ def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
 
 @njit(void(FLOATS_2D, FLOATS_2D, int64, int64[::1]), **OPTIONS)
 def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
-    """Position of the chosen class of each row: `out` (N,)."""
+    """Write the position of the chosen class of each row: `out` (N,)."""
     for i in range(raw.shape[0]):
         out[i] = choose_row(raw[i], scores[i], rule)
 
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Class scores of one row, `out` (K,), and the class chosen."""
+    """Write the class scores of one row, `out` (K,), and return the chosen class."""
     score_row(raw, link, gain, out)
     return int(choose_row(raw, out, rule))
 
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Class scores of whole sums, `out` (K,), and the class chosen; -1 near a tie.
+    """Write the class scores of whole sums, `out` (K,); return the chosen class.
 
-    Near a tie, or where a sum is no number, the library's own order of adding decides.
+    Returns -1 near a tie, or if a sum is not finite: then the sums must be added again
+    in the library's own order.
     """
     largest = 1.0
     for k in range(raw.shape[0]):
@@ -153,13 +154,13 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Least and most share of each in a sum of (K,) numbers from `low` to `high`.
+    """Write the least and the most share of each class, whose numbers have bounds.
 
-    Least is the share of the own low among the others' high. Where sums are too small
-    to be added up, anything is possible.
+    The least share is the class's lowest number among the highest numbers of the
+    others. If sums are too small to be accurate, the shares are 0 and 1.
     """
     above = below = 0.0
-    for k in range(low.shape[0]):  # sums of those before
+    for k in range(low.shape[0]):  # sums of the classes before k
         out[2 * k], out[2 * k + 1] = above, below
         above += high[k]
         below += low[k]
@@ -187,11 +188,11 @@ def bound_scores(
     rounding: Floats,
     out: Floats,
 ) -> None:
-    """Bounds of the class scores of sums that are not whole: `out` (2 K,), in pairs.
+    """Write the bounds of class scores of unfinished sums: `out` (2 K,), in pairs.
 
-    To raw score k the base models after position `at` add from `least[at, k]` to
-    `most[at, k]`. `rounding` is by how much class scores are widened, and the least
-    and the most that one may be.
+    The base models after position `at` add `least[at, k]` to `most[at, k]` to raw
+    score k. `rounding` holds a number by which bounds are widened, and the least and
+    the most that a class score can be.
     """
     count = raw.shape[0]
     low, high = np.empty(count), np.empty(count)

@@ -1,28 +1,26 @@
-"""What kernels need that numba does not offer: addresses, and vectors of LLVM.
+"""Addresses and LLVM's vectors for kernels, which numba does not offer.
 
-Addresses. To hand an array over from Python costs a hundred nanoseconds, a number a
-tenth of that. So what is packed for a kernel lies in arrays whose addresses, and
-sizes, are the fields of one record (`AddressTable`), and the kernel takes the
-address of the record: `table_at(address, TABLE)` reads it, and
-`carray(pointer(table.field), shape, dtype)` each array. Nothing is checked on the way;
-whoever packs is trusted.
+Addresses. Passing an array from Python to a kernel takes a hundred nanoseconds; passing
+a number takes ten. So the arrays that are packed for a kernel have their addresses and
+sizes in one record (`AddressTable`), and the kernel gets the address of the record.
+`table_at(address, TABLE)` reads the record, and
+`carray(pointer(table.field), shape, dtype)` reads an array. Nothing is checked.
 
-Vectors. LLVM has vectors of any length, on any processor: it cuts them to what the
-machine has. numba has none, so the steps that need them are written in LLVM's own
-instructions. A function `in_llvm` is called by the compiler of each kernel that calls
-it, and appends instructions to the kernel's block, one a call of `builder`. So Python
-runs once, while a kernel is compiled: its `if` and `for` choose and repeat
-instructions, they do not run with the kernel. Its arguments are LLVM's values, not
-numbers; they have no sign, the instruction knows
-(`icmp_signed`, `icmp_unsigned`). Loads and stores say what the address is a multiple
-of, as LLVM would take the whole vector's size for it.
+Vectors. LLVM has vectors of any length and divides them into those of the processor.
+numba has no vectors, so the steps that need them are written in LLVM's instructions.
+The compiler of a kernel calls a function that is decorated with `in_llvm`, and the
+function appends instructions to the kernel, one with each call of a method of
+`builder`. So its Python code runs once, while the kernel is compiled: `if` and `for`
+select and repeat instructions, and do not run with the kernel. Its arguments are LLVM's
+values, not numbers. LLVM's integers have no sign; instructions are signed or not
+(`icmp_signed`, `icmp_unsigned`). Loads and stores state the alignment of the address,
+for which LLVM would otherwise assume the size of the whole vector.
 
-Two habits of llvmlite are worked around here. An instruction of a processor is a
-function of the module that is declared once, under LLVM's name for it (`instruction`).
-And `gep`, which counts places from an address on, believes that its result is one
-pointer, though for a vector of places it is a vector of pointers; nothing is computed
-from that belief but the text that LLVM reads, so the type of the finished value is put
-right before it is used (`gather`).
+Two peculiarities of llvmlite are worked around here. A processor's instruction is a
+function that a module declares once, under LLVM's name for it (`instruction`). And
+`gep`, given a vector of offsets, returns a vector of pointers but sets the type of one
+pointer. Only the text for LLVM depends on that type, so `gather` corrects it before the
+value is used.
 """
 
 import functools
@@ -42,7 +40,7 @@ INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
 def frozen(kind: Any, axes: int = 1) -> Any:
-    """Type of an array without gaps, of so many axes, that a kernel only reads."""
+    """Return the type of a contiguous array that a kernel only reads."""
     return Array(kind, axes, "C", readonly=True)
 
 
@@ -52,17 +50,17 @@ FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 
 
 def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function for kernels of one that writes LLVM's instructions.
+    """Turn a function that writes LLVM's instructions into a function for kernels.
 
     Parameters
     ----------
     signature
-        Numba's, or a function of the arguments' types that gives it.
+        Numba's signature, or a function from the arguments' types to it.
 
     Returns
     -------
-    A decorator, of functions of the builder and the arguments' values. They return
-    the result's value, or None where there is no result.
+    A decorator of functions with the arguments builder and values. The functions return
+    the value of the result, or None.
     """
 
     def decorate(write: Callable[..., Any]) -> Any:
@@ -93,10 +91,10 @@ def table_at(address: int, kind: Any) -> Any:
 
 @njit(inline="always")
 def copy(source: Any, out: Any) -> None:
-    """Copy one axis into another as long, or longer.
+    """Copy a one-dimensional array into another of at least its length.
 
-    To assign one array to another brings in all that numba knows of shapes and of
-    their errors, whose compilation takes longer than most kernels'.
+    To assign arrays, numba would compile code for all shapes and their errors, which
+    takes longer than most kernels.
     """
     for k in range(source.shape[0]):
         out[k] = source[k]
@@ -104,15 +102,15 @@ def copy(source: Any, out: Any) -> None:
 
 @in_llvm(types.voidptr(types.int64))
 def on_stack(builder: Any, count: Any) -> Any:
-    """Reserve room for `count` int32 until the calling kernel returns."""
+    """Reserve `count` int32 on the stack of the calling kernel."""
     return builder.bitcast(builder.alloca(INT, size=count), BYTE.as_pointer())
 
 
 def entry(kernel: Any) -> Any:
-    """Find the compiled function of a kernel with one signature.
+    """Return the compiled function of a kernel with one signature.
 
-    Its dispatcher would look at the types of the arguments; this takes them for what
-    they must be. What is not compiled is its own.
+    Calling it skips the dispatcher, which checks the types of the arguments. Without
+    compiled kernels, return the argument.
     """
     if not isinstance(kernel, Kernel):
         return kernel
@@ -121,12 +119,12 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Give a vector of one number known now."""
+    """Make a vector of equal numbers, known when the kernel is compiled."""
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Give a vector of one number known when the kernel runs."""
+    """Make a vector of equal numbers, known when the kernel runs."""
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))
     return builder.shuffle_vector(
@@ -135,20 +133,20 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def load(builder: Any, address: Any, kind: Any, align: int = 1) -> Any:
-    """Read a vector from an address, any or a multiple of `align` bytes."""
+    """Read a vector from an address that is a multiple of `align` bytes."""
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = align
     return value
 
 
 def store(builder: Any, value: Any, address: Any, align: int = 1) -> None:
-    """Write a vector to an address, any or a multiple of `align` bytes."""
+    """Write a vector to an address that is a multiple of `align` bytes."""
     place = builder.inttoptr(address, value.type.as_pointer())
     builder.store(value, place).align = align
 
 
 def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
-    """Read the elements at `places`, below 2^32, from the address `start` on."""
+    """Read the elements at the indices `places`, counted from the address `start`."""
     element, count = kind.element, kind.count
     wide = builder.zext(places, ir.VectorType(LONG, count))
     base = builder.inttoptr(start, element.as_pointer())
@@ -161,6 +159,6 @@ def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
 
 
 def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    """Declare one of LLVM's functions; it is in the kernel's module once."""
+    """Declare one of LLVM's functions, once in the kernel's module."""
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

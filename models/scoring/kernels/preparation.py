@@ -1,8 +1,7 @@
-"""Compiled preparation of rows.
+"""Compiled preparation of rows: inputs are taken out of full rows and scaled.
 
-X (N, width) are full rows; a preparation takes the model's inputs out of them and
-scales them, in scikit-learn's order of operations, so that the results are the same
-bits. Nothing is checked here; `preparation.py` does.
+The operations have scikit-learn's order, so that the results have the same bits.
+Nothing is checked here; `scoring/preparation.py` checks.
 """
 
 import math
@@ -17,9 +16,9 @@ from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
 CODES, COLUMNS = frozen(int64), frozen(int32)
 
-# Operations of a preparation, and the rows of the table of an affine one. Of rows of
-# float32 scikit-learn rounds what each step of a scaler gives to float32: ROUNDED. Some
-# scalers round their own numbers too: SINGLE. With other rows both are AFFINE.
+# Operations of a preparation, then the rows of the table of an affine operation. For
+# float32 rows scikit-learn rounds the result of each step to float32: ROUNDED. Some
+# scalers also round their own numbers: SINGLE. For other rows both mean AFFINE.
 AFFINE, BINARISE, LARGEST_NORM, SUM_NORM, SQUARE_NORM, ROUNDED, SINGLE = range(7)
 AFFINES = (AFFINE, ROUNDED, SINGLE)
 FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
@@ -57,7 +56,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
 
 @njit(void(float64[::1], int64), **OPTIONS)
 def normalise(z: Floats, operation: int) -> None:
-    """Divide by the norm; a zero row stays as it is."""
+    """Divide by the norm, unless it is 0."""
     norm = 0.0
     for j in range(z.shape[0]):
         if operation == SQUARE_NORM:
@@ -81,7 +80,7 @@ def prepare_row(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Do for one row what `prepare` does for many: `out` is (d,)."""
+    """Prepare one row as `prepare` does: `out` (d,)."""
     for j in range(columns.shape[0]):
         out[j] = row[columns[j]]
     for s in range(operations.shape[0]):
@@ -111,10 +110,10 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Take each row's inputs from `columns` (d,) and put them through S operations.
+    """Take the inputs of each row from `columns` (d,) and apply S operations.
 
-    `table` (S, 7, d) belongs to the affine operations; the threshold of a binarising
-    one stands in its CENTER row. `out` is (N, d).
+    `table` (S, 7, d) holds the numbers of the operations, and the threshold of a
+    binarising one in the row CENTER. `out` is (N, d).
     """
     for i in range(X.shape[0]):
         prepare_row(X[i], columns, operations, table, out[i])

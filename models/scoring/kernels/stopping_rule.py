@@ -1,4 +1,4 @@
-"""The rules of `stopping_rule.py`, compiled: what kernels ask after each base model."""
+"""The compiled rules of `scoring/stopping_rule.py`, for use after each base model."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def outside(total: float, lower: float, upper: float) -> bool:
 
 @njit(inline="always")
 def side(total: float, threshold: float) -> int:
-    """Answer of a whole sum; undecided near the threshold."""
+    """Answer a whole sum; UNDECIDED near the threshold."""
     above = total - threshold
     if abs(above) > NEAR * max(1.0, abs(threshold)):
         return int(above > 0.0)
@@ -29,10 +29,10 @@ def side(total: float, threshold: float) -> int:
 
 @njit(inline="always")
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
-    """Code and sum of one row: those of `early`, or on which side the whole sum is.
+    """Return code and sum of one row; a whole sum is answered by its side.
 
-    `early` is a kernel of a row, of the address of a table of some kind, which has a
-    threshold, and of where it writes the sum; it gives the code.
+    `early` is a kernel with the arguments row, address of a table of this kind, and
+    array to write the sum into. It returns the code.
     """
     total = carray(on_stack(2), (1,), np.float64)
     code = early(row, address, total)
@@ -43,7 +43,7 @@ def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, f
 
 @njit(inline="always")
 def margin_of(totals: Floats) -> float:
-    """By how much the best of K >= 2 sums exceeds the second best."""
+    """Compute the difference between the largest and second largest of K >= 2 sums."""
     best, second = totals[0], -np.inf
     for k in range(1, totals.shape[0]):
         second = max(second, min(best, totals[k]))
@@ -54,7 +54,7 @@ def margin_of(totals: Floats) -> float:
 
 @njit(inline="always")
 def beyond_margin(totals: Floats, margin: float) -> bool:
-    """Say whether the best sum leads by more than a margin; none leads by inf."""
+    """Say whether the largest sum leads by more than a margin."""
     if margin == np.inf:
         return False
     enough: bool = margin_of(totals) > margin
