@@ -26,9 +26,12 @@ import numpy as np
 import psutil
 from sklearn.datasets import make_classification
 
-from polydom.indexer.building.build import Builder, build
+from polydom.indexer.building.build import build
 from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.prepare import prepare_data
 from polydom.indexer.building.project import Cluster, Project
+from polydom.indexer.building.resources import open_resources
+from polydom.indexer.building.training import trainers
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.cluster.connect import workers_of
 from polydom.indexer.cluster.workers import Workers
@@ -156,7 +159,9 @@ def make_trainer(folder: Path, rows: int) -> Trainer:
     np.savetxt(folder / "rows.csv", table, "%.6g", ",", header=names, comments="")
     (folder / "PROJECT.toml").write_text(TABLE)
     project = Project.load(folder / "PROJECT.toml")
-    return Builder(project, Cache(folder / "cache"), Silence()).trainer
+    own = open_resources(project, cache=folder / "cache")
+    data = prepare_data(project, own)
+    return trainers.make_trainer(data, project.learner, own)
 
 
 def drawn_sets(count: int) -> list[int]:

@@ -55,8 +55,8 @@ def poly_dom(
         Search(method="poly-dom", alpha=alpha),
         scenes.features,
         KnownSets(scenes.accuracy),
-        scenes.cost,
         Silence(),
+        scenes.cost,
     )
     curves = scenes.curves(np.array(found.sets, np.uint64))
     kept = found.keep(curves, scenes.between)

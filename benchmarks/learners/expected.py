@@ -18,7 +18,6 @@ what the model shows that is served, which was trained on all rows.
 import gzip
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,16 @@ from sklearn.datasets import load_digits, make_friedman1
 
 from polydom.features.tables.records import Column, Records
 from polydom.features.threads import one_thread
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.build import make_index
 from polydom.indexer.building.data.dataset import Dataset, NumberedFile, RowNames
+from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.project import FOLDS, Project
+from polydom.indexer.building.resources import Resources, open_resources
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.building.training.train_sets import Trainer
-from polydom.indexer.cluster.workers import Workers
+from polydom.indexer.building.training.trainers import make_full_trainer, make_trainer
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.quality import OF_NUMBERS
-from polydom.indexer.progress import Silence
 from polydom.models.scoring.model import Model
 
 from .. import report
@@ -151,17 +150,20 @@ def _judge(
     known = fresh if numeric else fresh[np.isin(y[fresh], labels)]
     with tempfile.TemporaryDirectory() as folder:
 
-        def built(refit: bool) -> tuple[Builder, Index]:
+        def built(refit: bool) -> tuple[Prepared, Resources, Index]:
             project = _project(X.shape[1], measure, seed, refit, count, search_s)
             dataset = _dataset(X[own], y[own], labels, numeric)
-            builder = Builder(project, Cache(Path(folder)), Silence(), given=dataset)
-            return builder, builder.index()
+            resources = open_resources(project, cache=folder)
+            data = prepare_data(project, resources, dataset)
+            return data, resources, make_index(data, resources)
 
-        builder, index = built(False)
+        data, resources, index = built(False)
+        trainer = make_trainer(data, data.project.learner, resources)
         full = (1 << min(X.shape[1], FEATURES)) - 1
-        whole = _whole_model(builder, full)
-        _, refitted = built(True)
-    package, judge = index.package, builder.trainer.task.judge
+        (full_quality,) = trainer.qualities([full])
+        whole = _whole_model(data, trainer, resources, full)
+        *_, refitted = built(True)
+    package, judge = index.package, data.judge
     assert package is not None
     assert refitted.package is not None
     values = X[known][:, np.concatenate(_dealt(X.shape[1]))].astype(np.float32)
@@ -170,8 +172,7 @@ def _judge(
     shown = np.array(
         [_quality(judge, package.models[r], values, targets) for r in plans]
     )
-    chance = builder.searched.qualities[full]
-    chance -= _quality(judge, whole, values, targets)
+    chance = full_quality - _quality(judge, whole, values, targets)
     tested = np.array(package.meta["observed"])[plans] - shown - chance
     expected = index.qualities[plans] - shown - chance
     best = int(refitted.best(1.0, np.inf).row)
@@ -182,21 +183,15 @@ def _judge(
         "all: tested": 100 * tested.mean(),
         "all: expected": 100 * expected.mean(),
         "served": 100 * (refitted.qualities[best] - served),
-        "sets": len(builder.searched.qualities),
+        "sets": package.meta["search"]["expanded"],
     }
 
 
-def _whole_model(builder: Builder, full: int) -> Model:
+def _whole_model(data: Prepared, trainer: Trainer, own: Resources, full: int) -> Model:
     """Give the model of all features, trained on as many rows as those of plans."""
-    if builder.terms.search.folds is None:
-        return builder.trainer.model(full)
-    everything = Trainer(
-        replace(
-            builder.trainer.task, division=builder.cache.share("all", {}), key="all"
-        ),
-        Workers.here(1),
-        builder.cache,
-    )
+    if data.project.search.folds is None:
+        return trainer.model(full)
+    everything = make_full_trainer(data, trainer, own)
     _ = [*everything.qualities([full])]
     return everything.model(full)
 

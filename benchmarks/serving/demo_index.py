@@ -9,8 +9,8 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import build
-from polydom.indexer.building.data.dataset import split
 from polydom.indexer.building.data.read_items import load_data
+from polydom.indexer.building.data.split import split
 from polydom.indexer.building.project import Project
 
 from ..places import DEMO

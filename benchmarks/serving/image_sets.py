@@ -15,12 +15,12 @@ import numpy as np
 
 from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.measure_costs import cost_curves
+from polydom.indexer.building.cost_curves import cost_curves
+from polydom.indexer.building.prepare import prepare_data
 from polydom.indexer.building.project import Project
+from polydom.indexer.building.resources import open_resources
 from polydom.indexer.building.template import default_features
-from polydom.indexer.progress import Progress, Silence
+from polydom.indexer.progress import Progress
 from polydom.models import compile
 from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import make_learner
@@ -103,7 +103,7 @@ def all_alone(index: Index, project: Project, cache: Path) -> Index:
     It is trained on all items that the index was built of.
     """
     assert index.package is not None
-    table = Builder(project, Cache(cache), Silence()).table
+    table = prepare_data(project, open_resources(project, cache=cache)).table
     learner = make_learner(project.learner, project.seed, "classes")
     fitted = learner.fit(table.values, table.dataset.codes)
     model_s = float(index.package.model_s.max())

@@ -34,7 +34,7 @@ from ..index.stored_features import (
 )
 from .cache import Array, Cache, digest
 from .data.dataset import Dataset
-from .measure_costs import spread_over_sizes
+from .measured_items import spread_over_sizes
 from .project import Columns, Project
 from .shared_arrays import SharedArrays
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns

@@ -17,16 +17,16 @@ from polydom.models.selection.validation_scores import Score
 from ..index.quality import Task
 from ..progress import Progress
 from .cache import Cache
+from .divide_items import Division, race_division
+from .prepare import Prepared
+from .resources import Resources
+from .terms import STRATEGY
 from .training.class_weights import Weighed
 from .training.quality import Answers, Judge
 from .training.train_sets import takes_weights
 
-AUTO = "auto"
-DEFAULT_STRATEGY = "gain-per-second"
-VALIDATION = 0.3
 LEAST_VALID = 2000  # rows that a race's smallest trainings are validated on
 
-Division = tuple[NDArray[np.int64], NDArray[np.int64]]
 Watch = Callable[[Race], object]
 
 
@@ -49,6 +49,37 @@ class LearnerChoice:
 
 
 def choose_learner(
+    data: Prepared, own: Resources, watch: Watch | None = None
+) -> LearnerChoice:
+    """Give the learner that the project names, or the winner of a race.
+
+    Raises
+    ------
+    BadInput
+        If every learner of a race fails.
+    """
+    project, table, strategy = data.project, data.table, data.terms.strategy
+    if strategy is None:
+        return LearnerChoice(project.learner, {})
+    weights = data.class_weights
+    weighed = None if weights is None else weights.tolist()
+    return race_learners(
+        table.values,
+        table.dataset.targets,
+        race_division(table.dataset, data.splits, data.terms),
+        judge=data.judge,
+        seed=project.seed,
+        cache=own.cache,
+        name=data.keys.race(strategy, data.task, data.judge.facts(), weighed),
+        progress=own.progress,
+        strategy=strategy,
+        watch=watch,
+        limit_s=project.training_limit_s,
+        class_weights=weights,
+    )
+
+
+def race_learners(
     values: NDArray[np.float32],
     targets: NDArray[Any],
     division: Division,
@@ -58,7 +89,7 @@ def choose_learner(
     cache: Cache,
     name: str,
     progress: Progress,
-    strategy: str = DEFAULT_STRATEGY,
+    strategy: str = STRATEGY,
     settings: Mapping[str, Setting] | None = None,
     watch: Watch | None = None,
     limit_s: float | None = None,

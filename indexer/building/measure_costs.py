@@ -16,10 +16,11 @@ from polydom.features.costs.outliers import (
     outliers_of,
     steady_quantile,
 )
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, make_item
-from polydom.features.sizes import read_size, split_near
+from polydom.features.sizes import Size, read_size
 from polydom.features.threads import one_thread
 from polydom.models.scoring.model import Model
 
@@ -32,9 +33,11 @@ from ..index.machine_speed import (
     time_models,
 )
 from ..progress import OnProgress, Progress, skip
-from .cache import Cache, Read
-from .data.dataset import Dataset
-from .text_features import text_lengths
+from .cache import Cache, Read, digest
+from .cost_curves import Curve, Curves
+from .measured_items import measuring_items
+from .prepare import Prepared
+from .resources import Resources
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
@@ -43,138 +46,90 @@ Answering = Callable[[NDArray[np.float32]], object]  # a full row
 # Enough to place a 0.99 quantile; rows differ so that branches cannot be learnt.
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
-CURVE_POINTS = 3
 LIMIT_S = 10.0  # of timing samples; and as much for models
 COMPARED = 500  # rows that a model answers whole and by its schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
-    """A cost curve beside the measurements it was fitted to.
+class MeasuredCosts:
+    """What features, steps and overhead of a project cost, and how models are timed.
 
     Attributes
     ----------
-    sizes, seconds
-        What was measured: (M * repeats,), sizes (M * repeats, 2) if of two numbers.
+    measurer
+        Stopwatch of models, with the features of training.
+    curves
+        Cost curves in seconds.
+    table
+        Costs in units of the budget, with what features declare.
+    middle
+        Median size of the items.
+    weight
+        Units of the budget that a second costs.
     """
 
-    name: str
-    fitted: CostCurve
-    sizes: NDArray[np.float64]
-    seconds: Seconds
-    quantile: float
+    measurer: "Measurer"
+    curves: Curves
+    table: CostTable
+    middle: Size
+    weight: float
 
-    @property
-    def typical(self) -> float:
-        """Median time as a share of what the curve says, above 0 and at most 1."""
-        fitted_s = np.asarray(self.fitted(self.sizes))
-        tells = (fitted_s > 0) & (self.seconds > 0)
-        if not tells.any():
-            return 1.0
-        return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
+    def of_set(self, mask: int) -> float:
+        """Cost of a set's features at the median size."""
+        return cost_at(self.table.of(mask).tolist(), self.middle)
 
-    def facts(self) -> dict[str, Any]:
-        """Plain data: coefficients, share covered, measured against fitted by size.
+    def of_models(
+        self,
+        key: str,
+        models: Mapping[int, Callable[[], Model]],
+        values: NDArray[np.float32],
+        again: Sequence[bool] | None = None,
+    ) -> tuple[Seconds, Measured]:
+        """Cost of evaluating the model of each set, in units of the budget.
 
-        And all that was measured: of sizes one list for each number that they are of.
+        Parameters
+        ----------
+        key
+            Name of all that trained models depend on.
+        models
+            Makers of the models by set; one model is in memory at a time.
+        again
+            Flags, one per model: True for a model that was trained on all items; None
+            where no model was.
         """
-        points = []
-        distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
-        volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
-        by_volume = np.argsort(volumes, kind="stable")
-        for near in np.array_split(by_volume, min(CURVE_POINTS, len(distinct))):
-            seconds = self.seconds[np.isin(own.ravel(), near)]
-            size = read_size(np.median(distinct[near], axis=0).tolist())
-            middle_s, high_s = np.quantile(seconds, [0.5, self.quantile]).tolist()
-            points.append([size, middle_s, high_s, self.fitted.at(size)])
-        fitted_s = np.asarray(self.fitted(self.sizes))
-        return {
-            "name": self.name,
-            "coefficients": np.asarray(self.fitted.coefficients).tolist(),
-            "covered": float((self.seconds <= fitted_s).mean()),
-            "points": points,
-            "measured": {
-                "sizes": np.atleast_2d(self.sizes.T).tolist(),
-                "seconds": self.seconds.tolist(),
-            },
-        }
+        named = {}
+        flags = again or [False] * len(models)
+        for (mask, make), refitted in zip(models.items(), flags, strict=True):
+            own = digest(key, self.measurer.quantile, "answer", refitted)
+            named[f"times/{own}/{mask:x}"] = make
+        seconds, measured = self.measurer.models(named, values)
+        return seconds * self.weight, measured
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curves:
-    """Cost curves of all that plans are made of but models.
+def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
+    """Time the features and steps of a project, or recall their times.
 
-    Attributes
-    ----------
-    features, steps
-        One each, in the extractor's order.
-    measured
-        How busy the machine was that they were measured on, and which it was.
+    Raises
+    ------
+    LacksTimes
+        If another machine is to take the times, and has not yet.
     """
-
-    features: list[Curve]
-    steps: list[Curve]
-    overhead: CostCurve
-    measured: Measured
-
-    @property
-    def all(self) -> list[Curve]:
-        """Of features, then of steps."""
-        return [*self.features, *self.steps]
-
-    @property
-    def typical(self) -> NDArray[np.float64]:
-        """The `Curve.typical` of all."""
-        return np.array([curve.typical for curve in self.all])
-
-    def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
-        """Plain data of all; nothing was measured of what declares its seconds."""
-        facts = [curve.facts() for curve in self.all]
-        for own, feature in zip(facts, extractor.features, strict=False):
-            if "s" in (feature.declared or {}):
-                own["measured"] = None
-        return facts
-
-    def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
-        """Put measured seconds and declared costs together, in budget units.
-
-        A feature that declares seconds is charged those instead of the measured ones;
-        what a step declares is charged beside.
-        """
-        fitted = [*(curve.fitted for curve in self.all), self.overhead]
-        table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
-        for row, curve in zip(table, fitted, strict=True):
-            measured = np.asarray(curve.coefficients)
-            row[: len(measured)] = weights.get("s", 0.0) * measured
-        features, steps = np.split(table[:-1], [len(self.features)])
-        for row, feature in zip(features, extractor.features, strict=True):
-            if "s" in feature.declared:
-                row[:] = 0.0
-        nodes = [*extractor.features, *extractor.steps]
-        for row, node in zip(table, nodes, strict=False):
-            row[0] += sum(weights.get(unit, 0) * c for unit, c in node.declared.items())
-        return CostTable(features, steps, extractor.needs, table[-1])
-
-
-def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
-    """Positions of up to `count` items, evenly spread over the data's sizes.
-
-    Records have one size, whatever their free texts. Of these each item stands for as
-    many that are about as long, so that a quantile of times is one of texts.
-    """
-    if dataset.kind == "record":
-        lengths = text_lengths(dataset.items)
-        if lengths is not None:
-            near = np.array_split(np.argsort(lengths, kind="stable"), count)
-            return [int(part[len(part) // 2]) for part in near if len(part)]
-    by_size = np.concatenate(split_near(dataset.sizes, count))
-    chosen = np.linspace(0, len(by_size) - 1, min(count, len(by_size)))
-    return [int(by_size[round(i)]) for i in chosen]
-
-
-def measuring_items(dataset: Dataset, count: int) -> list[Item]:
-    """Return the items that `spread_over_sizes` names."""
-    return [dataset.items[position] for position in spread_over_sizes(dataset, count)]
+    terms, dataset = data.project.costs, data.table.dataset
+    extractor = data.table.features.extractor
+    measurer = Measurer(extractor, terms.quantile, own.times, own.progress)
+    curves = measurer.curves(
+        measuring_items(dataset, terms.items),
+        terms.repeats,
+        data.project.seed,
+        name=data.keys.times,
+    )
+    return MeasuredCosts(
+        measurer,
+        curves,
+        curves.weighed(extractor, terms.weights),
+        read_size(np.median(dataset.sizes, axis=0).tolist()),
+        terms.weights.get("s", 0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,22 +347,6 @@ def read_conditions(meta: Mapping[str, Any]) -> Measured:
     """Take what `conditions` gave out of plain data; older ones name no machine."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
-
-
-def cost_curves(
-    costs: CostTable,
-    masks: NDArray[np.uint64],
-    model_costs: NDArray[np.float64],
-    checks: NDArray[np.float64] | float = 0.0,
-) -> NDArray[np.float64]:
-    """Cost polynomials (C, T) of plans: features, model, and models at their exits.
-
-    The empty set is the answer when nothing else fits, so it costs no model.
-    """
-    coefficients = costs.of_many(masks)
-    coefficients[:, 0] += model_costs + checks
-    coefficients[masks == 0] = costs.overhead
-    return coefficients
 
 
 def time_answer(

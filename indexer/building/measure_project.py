@@ -12,11 +12,14 @@ from ..cluster.workers import Workers
 from ..index.index import Index
 from ..index.pdx_file import refuse_index
 from ..progress import Progress, Silence
-from .build import Builder
+from .build import make_index, saved
 from .cache import Array, Cache, Read
 from .data.dataset import Dataset
+from .measure_costs import measure_costs
 from .measured_later import TIMES, BuildNote, await_work
+from .prepare import prepare_data
 from .project import Project
+from .resources import Resources
 
 
 def measure_project(
@@ -63,26 +66,22 @@ def measure_project(
     project.check_source(given=dataset is not None)
     work = await_work(project, None if cache is None else Path(cache))
     note = BuildNote.find(project, work)
-    builder = Builder(
-        project,
+    own = Resources(
+        NoWorkers(None, note.workers, lacks=work.lacks),
         work,
+        (TimesAnew if anew else Cache)(work.folder / TIMES),
         progress or Silence(),
-        given=dataset,
-        workers=NoWorkers(None, note.workers, lacks=work.lacks),
-        times=(TimesAnew if anew else Cache)(work.folder / TIMES),
     )
-    load = builder.curves.measured.load
+    data = prepare_data(project, own, dataset)
     try:
-        index = builder.index()
+        index = make_index(data, own)
     except LacksWork as lacks:
-        if not load.busy:
+        # the costs of features can be measured whatever work is missing
+        if not measure_costs(data, own).curves.measured.load.busy:
             raise
         busy = "this machine was busy meanwhile: on a quiet one, --anew measures again"
         raise LacksWork(f"{lacks}; {busy}") from None
-    if output is not None:
-        index.save(output)
-        index = Index.load(output)
-    return index
+    return index if output is None else saved(index, output)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from polydom.features.sizes import Size, read_size
 from polydom.features.tables.dates import DateOrder
 from polydom.features.tables.records import ColumnKind, Decimal
 from polydom.features.wording import describe_decode_error, nearest
+from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
 
 from ..index.quality import OF_NUMBERS, Task
 
@@ -41,6 +42,7 @@ OF_SCORES = ("auc", "log_loss")  # measures that look at more than the choice
 ALPHA, CONFIDENCE = 0.005, 0.95
 HELD_OUT = 0.25  # share of the items, where the project names none
 FOLDS = 5  # instead, where items are few
+AUTO = "auto"  # the learner's name that stands for a race
 # Of a progressive search: seconds at most, at least, and trainings on all features.
 SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
@@ -406,25 +408,10 @@ class Cluster(Part, frozen=True):
         A folder that every worker sees under this path. Finished work is kept there,
         and what workers read. Without it that goes along with each call, and may be
         16 MB at most.
-    retries
-        How often a call is tried again whose worker was killed or crashed.
-    in_flight
-        Calls that are given to the cluster at a time, for each core.
-    call_s
-        Seconds that a call is to take, where many small things are done in one.
-    wait_s
-        How long to wait for workers where there are none.
-    memory_gb
-        Memory that each call is to have for itself, asked of Ray.
     """
 
     on: str | None = None
     shared: str | None = None
-    retries: Annotated[int, Meta(ge=0)] = 2
-    in_flight: Positive = 2
-    call_s: Above = 1.0
-    wait_s: Above = 10.0
-    memory_gb: Above | None = None
 
 
 class ExitGoal(NamedTuple):
@@ -447,6 +434,23 @@ class ExitGoal(NamedTuple):
         """What each of two kinds of exits may change, for both to keep to this."""
         sure = self.confidence
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
+
+    def lacking(self, groups: Groups) -> str:
+        """Say how many items the promise needs that N items do not give; else empty.
+
+        `groups` (N,) are the numbers of the items' groups.
+        """
+        if self.confidence is None:
+            return ""
+        there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
+        if not there:
+            return ""
+        return (
+            f"exits.alpha = {self.alpha:g} with exits.confidence = "
+            f"{self.confidence:g} needs at least "
+            f"{fewest_rows(self.alpha, self.confidence)} independent items, half of "
+            f"held_out; there are {there}"
+        )
 
 
 class ExitTerms(Part, frozen=True):
@@ -603,7 +607,7 @@ class Project(Part, frozen=True):
     @property
     def training_limit_s(self) -> float | None:
         """Seconds that one training of a race may take; None for any number."""
-        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
+        limited = self.learner["name"] == AUTO and "limit_s" in self.learner
         return float(self.learner["limit_s"]) if limited else None
 
     @property
@@ -643,6 +647,11 @@ class Project(Part, frozen=True):
         )
         project._check()
         return project
+
+    @property
+    def trains_rare(self) -> bool:
+        """Whether items of rare classes are trained on and never tested on."""
+        return self.data.on_rare_class == "train"
 
     @property
     def refits(self) -> bool:
@@ -719,7 +728,7 @@ class Project(Part, frozen=True):
             raise BadProject("[data] items yields no times; split = 'time' needs some")
         if data.items is not None and data.weight is not None:
             raise BadProject("[data] items yields no weights; weight names some")
-        if data.weight is not None and self.learner.get("name") == "auto":
+        if data.weight is not None and self.learner.get("name") == AUTO:
             raise BadProject(
                 "[data] weight is for a learner that is named; the race of 'auto' "
                 "weighs nothing"
@@ -737,7 +746,7 @@ class Project(Part, frozen=True):
         name = learner.get("name")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
-        if name != "auto":
+        if name != AUTO:
             return
         if set(learner) - {"name", "limit_s"}:
             raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
@@ -821,6 +830,14 @@ def parts_of(held_out: float) -> int:
     return max(2, round(1 / held_out))
 
 
+# Keys that projects had, and what holds instead.
+REMOVED = {
+    "cluster.retries": "a call whose worker is lost is tried again twice",
+    "cluster.in_flight": "each core has one call under way and one that waits",
+    "cluster.call_s": "calls that do many things in one take about a second",
+    "cluster.wait_s": "a build waits 10 s for workers",
+    "cluster.memory_gb": "`RayExecutor(memory=...)`, given to `build`, asks for it",
+}
 POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budget_s")
 
 
@@ -846,6 +863,9 @@ def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
     fields = {field.name: field.type for field in msgspec.structs.fields(part)}
     fields.pop("folder", None)
     for key, value in content.items():
+        place = where + str(key)
+        if why := REMOVED.get(place):
+            raise BadProject(f"key {place!r} was removed: {why}; take it out")
         if key not in fields:
             near = nearest(str(key), fields, 0.4)
             known = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
@@ -854,7 +874,7 @@ def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
                     own, "__struct_fields__", ()
                 ):
                     known = f"it belongs in [{name}]"
-            raise BadProject(f"unknown key {where + str(key)!r}; {known}")
+            raise BadProject(f"unknown key {place!r}; {known}")
         inner = fields[key]
         if isinstance(inner, type) and issubclass(inner, Part):
             _refuse_unknown(value, inner, f"{where}{key}.")

@@ -16,9 +16,11 @@ from ..index.built_facts import MetaFacts
 from ..index.index import Index
 from ..index.package import Package
 from ..progress import Progress
+from .cost_curves import cost_curves
 from .data.read_items import load_data
 from .exits.plan_exits import exit_costs
-from .measure_costs import Measurer, cost_curves, measuring_items
+from .measure_costs import Measurer
+from .measured_items import measuring_items
 from .project import Project
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told

@@ -25,7 +25,7 @@ class Addressable(Protocol):
         """Return the result or the error of a function, by worker."""
 
 
-def connect(address: str, memory_gb: float | None = None) -> Executor | None:
+def connect(address: str) -> Executor | None:
     """Connect to a cluster, or use processes of this machine.
 
     Parameters
@@ -34,8 +34,6 @@ def connect(address: str, memory_gb: float | None = None) -> Executor | None:
         `local`, `local:8`, `dask://HOST:PORT` (of the scheduler), `ray://auto` (the
         cluster that this machine is part of) or `ray://HOST:PORT` (of Ray's client
         server).
-    memory_gb
-        Memory for each call; only Ray reserves it.
 
     Returns
     -------
@@ -52,7 +50,7 @@ def connect(address: str, memory_gb: float | None = None) -> Executor | None:
     if engine == "dask" and place:
         return _dask(address, place)
     if engine == "ray" and place:
-        return _ray(address, place, memory_gb)
+        return _ray(address, place)
     engine, colon, count = address.partition(":")
     if engine == "local" and ((count.isdecimal() and int(count) > 0) or not colon):
         processes = int(count) if colon else os.cpu_count() or 1
@@ -71,14 +69,13 @@ def _dask(address: str, place: str) -> Executor:
         raise BadWorker(f"{address}: no scheduler answers there: {error}") from error
 
 
-def _ray(address: str, place: str, memory_gb: float | None) -> Executor:
+def _ray(address: str, place: str) -> Executor:
     try:
         from .ray import RayExecutor
     except ImportError as error:
         raise _lacking("ray", address) from error
-    memory = None if memory_gb is None else memory_gb * 1e9
     try:
-        return RayExecutor("auto" if place == "auto" else address, memory=memory)
+        return RayExecutor("auto" if place == "auto" else address)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise BadWorker(f"{address}: no cluster answers there: {error}") from error
 

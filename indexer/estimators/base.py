@@ -35,8 +35,7 @@ from ..building.data.dataset import (
     RowNames,
     number_in_turn,
 )
-from ..building.learner_race import AUTO
-from ..building.project import Project
+from ..building.project import AUTO, Project
 from ..building.template import default_features
 from ..building.training.train_sets import takes_weights
 from ..index.facts import mean_coefficients, skyline_at

@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Kind
 
-from ..building.data.dataset import Dataset, groups_of_classes
-from ..building.learner_race import AUTO
-from ..building.project import HELD_OUT, parts_of
+from ..building.data.dataset import Dataset
+from ..building.data.split import groups_of_classes
+from ..building.project import AUTO, HELD_OUT, parts_of
 from ..index.quality import OF_CLASSES
 from .base import BudgetEstimator
 from .labels import count_items, labels_of

@@ -40,8 +40,10 @@ def select(
     """
     from rich.console import Console
 
-    from polydom.indexer.building.build import Builder, open_cluster
+    from polydom.indexer.building.learner_race import choose_learner
+    from polydom.indexer.building.prepare import prepare_data
     from polydom.indexer.building.project import Project
+    from polydom.indexer.building.resources import open_resources
     from polydom.indexer.progress_bars import ProgressBars
     from polydom.models.selection.select import find_strategy
 
@@ -51,9 +53,9 @@ def select(
     bars = ProgressBars()
     plan = Project.load(project)
     with interruptible(SAME_AGAIN), prints_to_stderr():
-        workers, kept = open_cluster(plan, cache=cache)
-        builder = Builder(plan, kept, bars, bars.follow, strategy, workers=workers)
-        race = builder.choice.facts
+        own = open_resources(plan, cache=cache, progress=bars)
+        data = prepare_data(plan, own, strategy=strategy)
+        race = choose_learner(data, own, bars.follow).facts
     if plot is not None:
         plot_race(race, plot)
     if as_json:

@@ -158,7 +158,7 @@ def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
 
     killed_s: list[float] = []
     shared = made.measured(tmp_path / "shared")
-    project = made.on(shared=shared, wait_s=2.0)  # by default 10
+    project = made.on(shared=shared)
     with dask_executor(dask_cluster, kill_all_at_the_fifth) as executor:
         with pytest.raises(WorkerLost, match="training sets: no worker came for "):
             build(project, executor=executor, output=tmp_path / "x.pdx")

@@ -17,10 +17,11 @@ from polydom.features.items import make_item
 from polydom.features.readers.folders import readable
 from polydom.features.readers.json_lines import count_json_lines, read_json_lines
 from polydom.features.tables.dates import micros_of
+from polydom.features.tables.records import Records
 from polydom.features.wording import listed
 
-from ...progress import OnProgress
-from ..cache import FOLDER, digest
+from ...progress import OnProgress, Progress
+from ..cache import FOLDER, Cache, digest
 from ..project import Data, Project
 from .copies import keep_copies_together
 from .dataset import (
@@ -39,6 +40,19 @@ from .folders import (
 from .read_table import label_of, load_table, weights_of
 from .rows import ENCODING_OPTION, Row, Source
 from .stored_items import Place, Reference, StoredItemsWriter
+
+
+def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
+    """Read a project's items, and let calls in other processes read them, too.
+
+    Raises
+    ------
+    BadProject
+        As `load_data` raises it.
+    """
+    with progress.stage("reading items", None) as on_progress:
+        dataset = load_data(project, on_progress, cache.folder)
+    return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
 
 
 def load_data(

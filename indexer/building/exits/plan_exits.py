@@ -16,10 +16,18 @@ from polydom.models.scoring.model import Model
 
 from ...progress import OnProgress
 from ...set_search.feature_order import prefixes
+from ..cache import digest
+from ..candidates import Candidates
+from ..feature_values import FeatureTable
+from ..measure_costs import MeasuredCosts
+from ..prepare import Prepared
 from ..project import ExitGoal
+from ..resources import Resources
+from ..training.refit import KeptModels
 from ..training.search_sets import CostOf
-from .checkpoints import Answers, CheckpointExits, fit_exits
-from .schedules import Evaluator, ScheduleFitter
+from ..training.train_sets import Trainer
+from .checkpoints import Answers, CheckpointExits, answers_of, fit_exits
+from .schedules import Evaluator, ScheduleFitter, divide_aside
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -356,6 +364,87 @@ def _schedule_facts(
     }
 
 
+def fit_plan_exits(
+    candidates: Candidates,
+    kept: KeptModels,
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    own: Resources,
+) -> PlanExits:
+    """Fit the exits of every candidate, where they pay and can be promised."""
+    project, goal = data.project, data.project.exit_goal
+    models, model_costs = kept.models, kept.model_costs
+    if goal is None or data.lacking:
+        facts = {"lacking": data.lacking} if data.lacking else {}
+        return PlanExits((), (), model_costs, model_costs, (), facts)
+    masks, tested, fresh = candidates.masks, trainer.tested, data.fresh
+    table = data.table
+    compared = data.final.values[tested]
+
+    def time_answers(row: int, goal: ExitGoal, early: Evaluator) -> AnswerTimes:
+        quantile = project.costs.quantile
+        key = digest(trainer.task.key, masks[row], goal, quantile, project.refits)
+        whole = models[row].answer
+        name = f"times/{key}"
+        return AnswerTimes(
+            *costs.measurer.compare_answers(whole, early.answer, compared, name=name)
+        )
+
+    with own.progress.stage("fitting exits", len(masks)) as on_progress:
+        fitter = PlanExitFitter(
+            goal,
+            ItemAnswers(
+                *trainer.answers(masks),
+                table.dataset.groups[tested],
+                table.values[tested],
+            ),
+            None if fresh is None else _answers(models, fresh),
+            _schedule_fitter(goal, data, trainer, own),
+            costs.weight,
+            project.refits,
+        )
+        return fitter.all(
+            masks,
+            models,
+            candidates.orders,
+            candidates.fallbacks,
+            model_costs,
+            costs.of_set,
+            time_answers,
+            on_progress,
+        )
+
+
+def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
+    """Answer items that no model was trained on."""
+    pairs = [answers_of(model, table.values) for model in models]
+    margins, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return ItemAnswers(margins, choices, table.dataset.groups, table.values)
+
+
+def _schedule_fitter(
+    goal: ExitGoal, data: Prepared, trainer: Trainer, own: Resources
+) -> ScheduleFitter | None:
+    """Give what fits schedules; None where no items are left that models never saw."""
+    project, fresh = data.project, data.fresh
+    if project.search.folds is not None:
+        return None
+    key = digest(trainer.task.key, project.refits, fresh and fresh.dataset.digest)
+    values = data.table.values[trainer.tested]
+    if fresh is None or goal.confidence is None:
+        return ScheduleFitter(values, None, None, own.times, key)
+    calibration, groups = fresh.values, fresh.dataset.groups
+    if project.refits:  # the kept models were trained on the items tested
+        fewest = fewest_rows(goal.alpha, goal.confidence)
+        parts = divide_aside(groups, fewest, project.seed)
+        if parts is None:
+            return None
+        values, calibration = calibration[parts[0]], calibration[parts[1]]
+        groups = groups[parts[1]]
+    return ScheduleFitter(values, calibration, groups, own.times, key)
+
+
 def exit_costs(
     margins: Margins,
     fallbacks: Sequence[Sequence[int]],
@@ -367,17 +456,3 @@ def exit_costs(
         stops = np.flatnonzero(np.isfinite(own)).tolist()
         checks[row] = model_costs[[fallbacks[row][k] for k in stops]].sum()
     return checks
-
-
-def lacking_items(goal: ExitGoal, groups: Groups) -> str:
-    """Say how many items a promise takes that so many cannot give; else empty."""
-    if goal.confidence is None:
-        return ""
-    there = lacking_rows(len(groups), goal.alpha, goal.confidence, groups)
-    if not there:
-        return ""
-    return (
-        f"exits.alpha = {goal.alpha:g} with exits.confidence = {goal.confidence:g} "
-        f"needs at least {fewest_rows(goal.alpha, goal.confidence)} independent items, "
-        f"half of held_out; there are {there}"
-    )

@@ -22,7 +22,7 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.scorer import SumOfTerms
 
 from ..cache import Cache
-from ..data.dataset import draw_groups
+from ..data.split import draw_groups
 from ..project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit

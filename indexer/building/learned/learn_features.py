@@ -32,7 +32,8 @@ from ...progress import Progress, skip
 from ..cache import Array, Cache, digest
 from ..cache_keys import library_versions
 from ..choose_features import ProjectFeatures
-from ..data.dataset import Dataset, divide_groups
+from ..data.dataset import Dataset
+from ..data.split import divide_groups
 from ..feature_values import FeatureTable, compute_values
 from ..text_features import ChosenRecipe, texts_in
 from .fit_terms import (

@@ -13,6 +13,7 @@ from polydom.features.wording import hint
 
 from ..data.dataset import Dataset
 from ..project import Quality
+from ..terms import Terms
 from .quality import Judge
 from .train_sets import weighing
 
@@ -51,8 +52,23 @@ def costs_by_code(
     return matrix
 
 
+def judge_of(terms: Terms, labels: Sequence[str]) -> Judge:
+    """Make the scorer of answers by a project's measure, for K classes or numbers.
+
+    Raises
+    ------
+    BadProject
+        If a class in `[quality] costs` is unknown, or no answer costs anything.
+    """
+    quality = terms.project.quality
+    costs = costs_by_code(quality.costs, labels) if quality.costs else None
+    return Judge(quality.measure_of(terms.task), len(labels), costs)
+
+
 def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | None:
     """Give weights (K,) of classes, of mean 1 over items; None where all are equal.
+
+    Labels that are numbers have none.
 
     Raises
     ------
@@ -60,6 +76,8 @@ def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | No
         If a class is unknown.
     """
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
+    if not labels:
+        return None
     wanted: Any = terms.class_weights
     if wanted is None:
         wanted = "balanced" if judge.measure == "balanced_accuracy" else "equal"

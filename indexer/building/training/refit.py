@@ -1,71 +1,133 @@
-"""The models that are kept, trained again on all labelled items.
+"""The models that an index keeps, trained again on all labelled items.
 
-What was held out to measure accuracy has done its work then. What is set aside to
-calibrate early exits on is still trained on by nobody.
+Items that were held out to measure quality are trained on, too. Items that are set
+aside to calibrate early exits never are.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.costs.machine import Measured
 from polydom.models.scoring.model import Model
 
 from ...progress import Progress
+from ..candidates import Candidates
+from ..measure_costs import MeasuredCosts
+from ..prepare import Prepared
+from ..resources import Resources
+from .search_sets import SearchedSets
 from .train_sets import Trainer
+from .trainers import make_full_trainer
+
+Floats = NDArray[np.float64]
+
+REFITTING = 0.5  # of the seconds of a progressive search, for training on all items
 
 
 class KeptModels(NamedTuple):
-    """A model for each set that is kept, and which of them were trained again."""
+    """The models that an index keeps, of C candidates.
+
+    Attributes
+    ----------
+    models
+        The models, one per candidate.
+    again
+        Flags, one per candidate: True for a model that was trained on all items.
+    model_costs : (C,) float64
+        Costs of evaluating the models, in units of the budget.
+    measured
+        Machines that models were timed on again; None where no model was trained again.
+    """
 
     models: tuple[Model, ...]
     again: tuple[bool, ...]
+    model_costs: Floats
+    measured: Measured | None = None
+
+
+def refit(
+    candidates: Candidates,
+    searched: SearchedSets,
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    own: Resources,
+) -> KeptModels:
+    """Train the models of the candidates on all items, the best first; time them again.
+
+    A candidate keeps the model of `trainer` if the project wants none on all items, or
+    if the time is up.
+    """
+    masks, old_costs = candidates.masks, candidates.model_costs
+    if not data.project.refits:
+        models = tuple(map(trainer.model, masks))
+        return KeptModels(models, (False,) * len(masks), old_costs)
+    full = make_full_trainer(data, trainer, own)
+    limit_s = _limit_s(data, trainer)
+    trained = train_again(masks, searched.qualities, full, limit_s, own.progress)
+    again = tuple(mask in trained for mask in masks)
+    models = tuple((full if m in trained else trainer).model(m) for m in masks)
+    if not trained:
+        return KeptModels(models, again, old_costs)
+    final = {mask: partial(models.__getitem__, row) for row, mask in enumerate(masks)}
+    key, values = trainer.task.key, data.final.values
+    return KeptModels(models, again, *costs.of_models(key, final, values, again))
+
+
+def train_ahead(
+    searched: SearchedSets, data: Prepared, trainer: Trainer, own: Resources
+) -> None:
+    """Train on all items, before models are timed, every set that may be kept.
+
+    Where another machine takes the times, that saves turns between the two.
+    """
+    if data.project.refits:
+        full = make_full_trainer(data, trainer, own)
+        limit_s = _limit_s(data, trainer)
+        masks, qualities = searched.likely_kept(), searched.qualities
+        train_again(masks, qualities, full, limit_s, own.progress)
+
+
+def _limit_s(data: Prepared, trainer: Trainer) -> float:
+    """Seconds that training on all items may take."""
+    search = data.project.search
+    # an index has one form of each learned feature, which all its models read
+    if search.method != "progressive" or data.final is not data.table:
+        return math.inf
+    full = (1 << len(data.table.features.stored)) - 1
+    return REFITTING * search.limit_s(trainer.seconds(full))
 
 
 def train_again(
     masks: Sequence[int],
-    qualities: Sequence[float],
-    everything: Trainer,
+    qualities: Mapping[int, float],
+    full: Trainer,
     limit_s: float,
     progress: Progress,
 ) -> frozenset[int]:
-    """Train sets on all items, the best first, while there is time; say which were.
+    """Train sets on all items, the best first; return the sets that were trained.
 
     Parameters
     ----------
-    masks, qualities
-        The sets, and how good they were found without what was held out.
-    everything
-        Trains them on all items.
+    qualities
+        Quality of each set, as it was found without the items held out.
+    full
+        Trainer on all items.
     limit_s
-        Seconds of training after which the others stay as they were.
+        Seconds of training, after which no other set is trained.
     """
-    order = sorted(range(len(masks)), key=lambda row: -qualities[row])
+    order = sorted(masks, key=lambda mask: -qualities[mask])
     again = set[int]()
-    begun_s = everything.spent.seconds
+    begun_s = full.spent.seconds
     with progress.stage("training on all", len(masks)) as on_progress:
-        trained = everything.qualities([masks[row] for row in order])
-        for row, _ in zip(order, trained, strict=True):
-            again.add(masks[row])
+        for mask, _ in zip(order, full.qualities(order), strict=True):
+            again.add(mask)
             on_progress(len(again))
-            if everything.spent.seconds - begun_s >= limit_s < math.inf:
+            if full.spent.seconds - begun_s >= limit_s < math.inf:
                 break
     return frozenset(again)
-
-
-def refit(
-    masks: Sequence[int],
-    qualities: Sequence[float],
-    judged: Trainer,
-    everything: Trainer,
-    limit_s: float,
-    progress: Progress,
-) -> KeptModels:
-    """Give each set's model by `train_again`, or else the one of `judged`.
-
-    That has trained them on what was not held out, and found these `qualities`.
-    """
-    again = train_again(masks, qualities, everything, limit_s, progress)
-    return KeptModels(
-        tuple((everything if m in again else judged).model(m) for m in masks),
-        tuple(mask in again for mask in masks),
-    )

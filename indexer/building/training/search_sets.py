@@ -109,12 +109,17 @@ class SearchedSets:
         return chosen, answers_along(chosen, masks, qualities)
 
 
+def no_costs(_: int) -> float:
+    """Stand for costs where they are not known yet: only Poly-Dom needs none."""
+    raise NotImplementedError
+
+
 def search_sets(
     search: Search,
     m: int,
     trainer: SetTrainer,
-    cost_of: CostOf,
     progress: Progress,
+    cost_of: CostOf,
     *,
     grows: bool = True,
 ) -> SearchedSets:

@@ -8,15 +8,14 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.threads import one_thread
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.divide_items import splits_of
 from polydom.indexer.building.project import FOLDS, Project
-from polydom.indexer.progress import Silence
+from tests.support.staged_build import StagedBuild
 
 ENOUGH = 4780  # an eighth is 598, the fewest that can promise a rate of 0.005
 
 
-def builder(folder: Path, rows: int, *, rare: int = 0, **more: Any) -> Builder:
+def builder(folder: Path, rows: int, *, rare: int = 0, **more: Any) -> StagedBuild:
     """Of a table of two classes, and of a third that comes `rare` times."""
     lines = [f"{k % 7},{k // 2},{k},{'ab'[k % 7 > 3]}" for k in range(rows - rare)]
     lines += [f"9,{rows + k},{rows + k},c" for k in range(rare)]
@@ -28,7 +27,7 @@ def builder(folder: Path, rows: int, *, rare: int = 0, **more: Any) -> Builder:
         **more,
     }
     project = Project.from_mapping(content, folder=folder)
-    return Builder(project, Cache(folder / "cache"), Silence())
+    return StagedBuild(project, folder / "cache")
 
 
 @pytest.mark.parametrize(
@@ -57,11 +56,12 @@ def test_few_items_are_divided_into_folds_unless_something_is_asked_for(
     tmp_path: Path, rows: int, more: dict[str, Any], folds: int | None
 ) -> None:
     made = builder(tmp_path, rows, **more)
-    assert made.terms.search.folds == folds
-    whole = made._whole
+    assert made.terms.project.search.folds == folds
+    whole = made.whole
     assert len(whole.items) == rows * (1 + ("test" in more.get("data", {})))
     if not more.get("data", {}).get("test"):
-        assert len(made.splits(made.items[0])) == (folds or 1)
+        rest, _, parts, _ = made.divided
+        assert len(splits_of(rest, parts, made.terms)) == (folds or 1)
 
 
 def test_few_numbers_are_divided_into_folds_too(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_few_numbers_are_divided_into_folds_too(tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("\n".join(["x,label", *lines]))
         content = {"data": {"table": "a.csv"}, "task": "regression", "learner": "tree"}
         project = Project.from_mapping(content, folder=tmp_path)
-        made = Builder(project, Cache(tmp_path / "cache"), Silence())
-        assert made.terms.search.folds == folds
+        made = StagedBuild(project, tmp_path / "cache")
+        assert made.terms.project.search.folds == folds
 
 
 def test_models_of_few_items_are_judged_in_turn_and_trained_on_all(
@@ -83,7 +83,7 @@ def test_models_of_few_items_are_judged_in_turn_and_trained_on_all(
     values, dataset = made.table.values.astype(np.float64), made.table.dataset
     right = np.zeros(300, np.bool_)
     with one_thread():
-        for train, test in made.splits(dataset):
+        for train, test in made.data.splits:
             tree = DecisionTreeClassifier(random_state=0)
             tree.fit(values[train], dataset.codes[train])
             right[test] = tree.predict(values[test]) == dataset.codes[test]

@@ -10,7 +10,7 @@ from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.learner_race import LearnerChoice, choose_learner
+from polydom.indexer.building.learner_race import LearnerChoice, race_learners
 from polydom.indexer.building.training.quality import Judge
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
@@ -32,7 +32,7 @@ def choose(
     def watch(race: Race) -> None:
         trained.append(race.log[-1].learner)
 
-    choice = choose_learner(
+    choice = race_learners(
         X.astype(np.float32),
         y.astype(np.int64),
         (np.arange(400), np.arange(400, len(y))),
@@ -99,7 +99,7 @@ def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
 
     def raced(targets: NDArray[Any], judge: Judge, name: str, **more: Any) -> Any:
         own = {"settings": settings, **more}
-        return choose_learner(
+        return race_learners(
             values,
             targets,
             division,

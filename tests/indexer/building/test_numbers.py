@@ -10,11 +10,10 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from polydom.features.errors import BadProject
 from polydom.indexer import Index, build
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.remeasure import remeasure
 from polydom.indexer.progress import Silence
+from tests.support.staged_build import StagedBuild
 
 ROWS = 800
 
@@ -34,7 +33,7 @@ def table(
     (folder / name).write_text("\n".join(["a,b,c,d,label", *lines]) + "\n")
 
 
-def builder(folder: Path, **more: Any) -> Builder:
+def builder(folder: Path, **more: Any) -> StagedBuild:
     content = {
         "data": {"table": "rows.csv"},
         "learner": {"name": "tree", "min_samples_leaf": 5},
@@ -43,7 +42,7 @@ def builder(folder: Path, **more: Any) -> Builder:
         **more,
     }
     project = Project.from_mapping(content, folder=folder)
-    return Builder(project, Cache(folder / "cache"), Silence())
+    return StagedBuild(project, folder / "cache")
 
 
 @pytest.mark.parametrize("measure", ["r2", "mae"])
@@ -62,7 +61,7 @@ def test_index_of_numbers_keeps_what_was_measured(tmp_path: Path, measure: str) 
     assert package.labels == ()
     numbers = made.table.dataset.numbers
     assert numbers is not None
-    ((_, test),) = made.splits(made.table.dataset)
+    ((_, test),) = made.data.splits
     values, labels = made.table.values[test], numbers[test]
     around = mean_absolute_error(labels, np.full(len(labels), np.median(labels)))
     for row, model in enumerate(package.models):
@@ -80,7 +79,7 @@ def test_index_of_numbers_keeps_what_was_measured(tmp_path: Path, measure: str) 
         error = package.meta["numbers"]["mae"][row]
         assert error == pytest.approx(mean_absolute_error(labels, answers), rel=1e-5)
     prior = package.models[int(np.flatnonzero(package.masks == 0)[0])]
-    ((train, _),) = made.splits(made.table.dataset)
+    ((train, _),) = made.data.splits
     assert prior.predict(values[:1]) == pytest.approx(numbers[train].mean())
     index.save(tmp_path / "a.pdx")
     again = Index.load(tmp_path / "a.pdx").package
@@ -149,7 +148,7 @@ def test_numbers_are_learned_from_texts(tmp_path: Path) -> None:
         learner={"name": "ridge"},
     )
     index = made.index()
-    best = index.best(made._middle, 10.0)
+    best = index.best(float(np.median(made.table.dataset.sizes)), 10.0)
     assert best.quality > 0.7
     assert index.package is not None
     assert "learned_words" in index.package.names(best.row)

@@ -39,6 +39,11 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ({"serch": {}}, "unknown key 'serch'; did you mean 'search'?"),
         ({"search": {"alfa": 1}}, "unknown key 'search.alfa'; did you mean 'alpha'?"),
         ({"folder": "/"}, "unknown key 'folder'"),
+        (
+            {"cluster": {"retries": 3}},
+            "key 'cluster.retries' was removed: a call whose worker is lost is tried "
+            "again twice; take it out",
+        ),
         ({"features": {"columns": [{"nam": "x"}]}}, "'features.columns.nam'; did you"),
         ({"search": {"alpha": 0.5}}, "search.alpha: a number of at least 1 is needed"),
         ({"search": {"held_out": 1}}, "search.held_out: a number below 1 is needed"),

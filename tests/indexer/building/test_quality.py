@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadProject
 from polydom.indexer import Index, build
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
-from polydom.indexer.progress import Silence
 from polydom.models import measures
+from tests.support.staged_build import StagedBuild
 
 ROWS = 600
 COSTS = {"spam": {"ham": 1}, "ham": {"spam": 20}}
@@ -45,9 +43,9 @@ def project(folder: Path, quality: dict[str, Any], **more: Any) -> Project:
     return Project.from_mapping(content, folder=folder)
 
 
-def builder(folder: Path, quality: dict[str, Any], **more: Any) -> Builder:
+def builder(folder: Path, quality: dict[str, Any], **more: Any) -> StagedBuild:
     made = project(folder, quality, **more)
-    return Builder(made, Cache(folder / "cache"), Silence())
+    return StagedBuild(made, folder / "cache")
 
 
 MEASURED: dict[str, dict[str, Any]] = {
@@ -72,7 +70,7 @@ def test_index_is_ordered_by_what_is_asked_for(tmp_path: Path, measure: str) -> 
     assert (index.qualities <= observed + 1e-6).all()
     assert (package.accuracies > 0).all()
     # what was measured is the measure of the models' answers for what was held out
-    ((_, test),) = made.splits(made.table.dataset)
+    ((_, test),) = made.data.splits
     values, codes = made.table.values[test], made.table.dataset.codes[test]
     for mask, found in zip(package.masks.tolist(), observed, strict=True):
         model = made.trainer.model(mask)
@@ -126,12 +124,12 @@ def test_rare_classes_are_found_where_all_count_alike(tmp_path: Path) -> None:
     equal = builder(tmp_path, {}, exits="off")
     balanced = builder(tmp_path, {"measure": "balanced_accuracy"}, exits="off")
     mask = 15
-    ((_, test),) = equal.splits(equal.table.dataset)
+    ((_, test),) = equal.data.splits
     values, codes = equal.table.values[test], equal.table.dataset.codes[test]
     assert [*equal.trainer.qualities([mask])] > [0]
     assert [*balanced.trainer.qualities([mask])] > [0]
 
-    def recall(made: Builder) -> float:
+    def recall(made: StagedBuild) -> float:
         chosen = made.trainer.model(mask).predict(values)
         return float(np.mean(chosen[codes == 2] == 2))
 
@@ -154,7 +152,7 @@ def test_dear_mistakes_are_made_less_often(tmp_path: Path) -> None:
     table(tmp_path)
     usual = builder(tmp_path, {}, exits="off")
     careful = builder(tmp_path, {"measure": "cost", "costs": COSTS}, exits="off")
-    ((_, test),) = usual.splits(usual.table.dataset)
+    ((_, test),) = usual.data.splits
     values, codes = usual.table.values[test], usual.table.dataset.codes[test]
     lost = []
     for made in (usual, careful):

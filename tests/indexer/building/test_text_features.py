@@ -26,9 +26,9 @@ from polydom.indexer.building.learned.learn_features import (
     learn_features,
     lesson_of,
 )
-from polydom.indexer.building.measure_costs import measuring_items
+from polydom.indexer.building.measured_items import measuring_items
+from polydom.indexer.building.package_index import count_gaps
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.record_gaps import count_gaps
 from polydom.indexer.building.template import default_features
 from polydom.indexer.building.text_features import BEST_FIRST, text_lengths, texts_in
 from polydom.indexer.cluster.workers import Workers

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.building.data.copies import joined_groups
-from polydom.indexer.building.data.dataset import Dataset, split
+from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import load_data
+from polydom.indexer.building.data.split import split
 from polydom.indexer.building.project import Project
 
 

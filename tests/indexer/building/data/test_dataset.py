@@ -15,22 +15,21 @@ from typer.testing import CliRunner
 from polydom.features.errors import BadProject
 from polydom.features.items import make_item
 from polydom.indexer import Index
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.data.dataset import (
-    Dataset,
+from polydom.indexer.building.data.dataset import Dataset, make_dataset
+from polydom.indexer.building.data.split import (
     divide_groups,
     draw_groups,
     groups_of_classes,
-    make_dataset,
     newest_groups,
     split,
     treat_rare_classes,
 )
+from polydom.indexer.building.divide_items import splits_of
 from polydom.indexer.building.project import Data, Project
 from polydom.server.cli.app import app
 from tests.support.oracles.building import divide_groups_slowly
 from tests.support.progresses import Stages
+from tests.support.staged_build import StagedBuild
 
 
 def test_kinds_may_not_be_mixed() -> None:
@@ -231,24 +230,24 @@ def test_a_class_too_small_stops_a_build_before_any_feature(
     tmp_path: Path, more: dict[str, Any], rare: int, fewest: int
 ) -> None:
     stages = Stages()
-    builder = Builder(table(tmp_path, rare, **more), Cache(tmp_path / "c"), stages)
+    builder = StagedBuild(table(tmp_path, rare, **more), tmp_path / "c", stages)
     with pytest.raises(
         BadProject, match=rf"class 'c' has {rare} .* at least {fewest} of each class"
     ):
         _ = builder.table
     assert list(stages.done) == ["reading items"]
     plan = table(tmp_path, fewest, **more)
-    dataset, _, values = Builder(plan, Cache(tmp_path / "c"), Stages()).table
+    dataset, _, values = StagedBuild(plan, tmp_path / "c").table
     assert dataset.labels == ("a", "b", "c")
     assert len(values) == 80 + fewest
 
 
 def test_nothing_is_set_aside_that_leaves_a_class_too_small(tmp_path: Path) -> None:
     exits = {"exits": {"alpha": 0.3, "confidence": 0.8}}
-    builder = Builder(table(tmp_path, 6, **exits), Cache(tmp_path / "c"), Stages())
+    builder = StagedBuild(table(tmp_path, 6, **exits), tmp_path / "c")
     assert len(builder.table.values) == 86
-    assert "class 'c' would have" in builder.lacking
-    assert "of at least 7" in builder.lacking
+    assert "class 'c' would have" in builder.data.lacking
+    assert "of at least 7" in builder.data.lacking
 
 
 MERGING = """\
@@ -440,9 +439,9 @@ def test_what_is_set_aside_is_never_there_to_test_on(tmp_path: Path, by: str) ->
     data |= {"test": "b.csv"} if by == "test" else {"split": "time", "time": "t"}
     content = {"data": data, "learner": "tree"}
     project = Project.from_mapping(content, folder=tmp_path)
-    builder = Builder(project, Cache(tmp_path / "cache"), Stages())
-    rest, fresh = builder.items
-    ((train, test),) = builder.splits(rest)
+    builder = StagedBuild(project, tmp_path / "cache")
+    rest, fresh, parts, _ = builder.divided
+    ((train, test),) = splits_of(rest, parts, builder.terms)
     share = len(fresh.items) / (len(fresh.items) + len(rest.items))
     if by == "test":
         assert [rest.names[row] for row in test] == [

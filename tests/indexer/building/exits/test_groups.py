@@ -15,8 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.checkpoints import (
     Answers,
     CheckpointExits,
@@ -28,6 +26,7 @@ from polydom.models.qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 from tests.support import projects
 from tests.support.oracles.qwyc import chance_of_so_few
 from tests.support.progresses import Stages
+from tests.support.staged_build import StagedBuild
 
 ALPHA, CONFIDENCE = 0.05, 0.95
 BUILDS = 400
@@ -152,8 +151,8 @@ def test_with_too_few_groups_to_promise_a_build_goes_on_without(tmp_path: Path) 
     terms = "[exits]\nalpha = 0.05\nconfidence = 0.95\n"
     folder = grouped_texts(tmp_path, project + terms)
     plan = Project.load(folder / "PROJECT.toml")
-    builder = Builder(plan, Cache(tmp_path / "cache"), Stages())
-    assert [len(part.items) for part in builder.items] == [400, 0]
+    builder = StagedBuild(plan, tmp_path / "cache")
+    assert [len(part.items) for part in builder.divided[:2]] == [400, 0]
     index = builder.index()
     assert index.package is not None
     told = index.package.meta["exits"]["lacking"]
@@ -166,8 +165,8 @@ def test_calibration_items_are_seen_by_nothing_else(tmp_path: Path) -> None:
     project = projects.TEXTS.replace("[features]", 'group = "of"\n[features]') + TERMS
     folder = grouped_texts(tmp_path, project)
     plan = Project.load(folder / "PROJECT.toml")
-    builder = Builder(plan, Cache(tmp_path / "cache"), Stages())
-    dataset, fresh = builder.items
+    builder = StagedBuild(plan, tmp_path / "cache")
+    dataset, fresh, *_ = builder.divided
     assert len(fresh.items) == 48  # of 12 groups in 100: half of a quarter
     assert not set(dataset.groups) & set(fresh.groups)
     assert not set(dataset.names) & set(fresh.names)
@@ -180,7 +179,7 @@ def test_calibration_items_are_seen_by_nothing_else(tmp_path: Path) -> None:
         lines[number] = json.dumps(row | {"text": "x y " * 2000, "label": "ham"})
     (folder / "mails.jsonl").write_text("\n".join(lines))
     stages = Stages()
-    second = Builder(plan, Cache(tmp_path / "cache"), stages).index()
+    second = StagedBuild(plan, tmp_path / "cache", stages).index()
     for stage in ("measuring costs", "timing models", "timing samples"):
         assert stages.done[stage] == 0  # all of it was found in the cache
     assert first.package is not None

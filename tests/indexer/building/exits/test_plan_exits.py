@@ -10,21 +10,17 @@ import pytest
 from polydom.features.errors import BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.exits.checkpoints import answers_of
 from polydom.indexer.building.exits.plan_exits import (
     ItemAnswers,
     PlanExitFitter,
     PlanExits,
     exit_costs,
-    lacking_items,
 )
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
-from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
@@ -33,6 +29,7 @@ from polydom.server.runtime.describe_index import describe_index
 from tests.support import projects
 from tests.support.oracles.building import out_of_sample
 from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
+from tests.support.staged_build import StagedBuild
 
 PRICES = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}  # of the sets on the way
 WITH_EXITS = (
@@ -162,9 +159,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
 ) -> None:
     project = projects.TEXTS + f"[search]\n{search}\n"
     folder = projects.texts(tmp_path, count=60, project=project)
-    builder = Builder(
-        Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), Silence()
-    )
+    builder = StagedBuild(Project.load(folder / "PROJECT.toml"), tmp_path / "cache")
     dataset, _, values = builder.table
     trainer = builder.trainer
     masks = [0b0000, 0b0010, 0b0111]
@@ -173,7 +168,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
         margins, choices = trainer.answers(masks)
         for row, mask in enumerate(masks):
             used = values[:, columns_of(trainer.task.starts, mask)]
-            slow = out_of_sample(used, dataset.codes.tolist(), builder.splits(dataset))
+            slow = out_of_sample(used, dataset.codes.tolist(), builder.data.splits)
             assert choices[:, row].tolist() == slow[1]
             assert margins[:, row] == pytest.approx(slow[0], abs=1e-9)
 
@@ -229,21 +224,21 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_confidence_that_so_few_items_cannot_give_is_told() -> None:
-    assert not lacking_items(ExitGoal(0.1, 0.9), np.arange(22))
-    assert not lacking_items(ExitGoal(0.1), np.arange(0))
+    assert not ExitGoal(0.1, 0.9).lacking(np.arange(22))
+    assert not ExitGoal(0.1).lacking(np.arange(0))
     told = "at least 22 independent items, half of held_out; there are"
     for count in (21, 0):
-        assert f"{told} {count}" in lacking_items(ExitGoal(0.1, 0.9), np.arange(count))
+        assert f"{told} {count}" in ExitGoal(0.1, 0.9).lacking(np.arange(count))
 
 
 def test_items_of_few_groups_are_not_taken_for_many() -> None:
     goal = ExitGoal(0.1, 0.9)
-    assert not lacking_items(goal, np.repeat(np.arange(22), 8))
-    told = lacking_items(goal, np.repeat(np.arange(21), 8))
+    assert not goal.lacking(np.repeat(np.arange(22), 8))
+    told = goal.lacking(np.repeat(np.arange(21), 8))
     assert "there are 168" in told
     assert "in 21 groups, which weigh" in told
     one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
-    assert "as much as 2 like the largest, of 1" in lacking_items(goal, one_large)
+    assert "as much as 2 like the largest, of 1" in goal.lacking(one_large)
 
 
 @pytest.mark.parametrize(

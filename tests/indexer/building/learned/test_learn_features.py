@@ -11,9 +11,9 @@ import pytest
 from polydom.features.items import text_item
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.indexer import Index
-from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.data.dataset import Dataset, make_dataset, split
+from polydom.indexer.building.data.dataset import Dataset, make_dataset
+from polydom.indexer.building.data.split import split
 from polydom.indexer.building.feature_values import FeatureTable
 from polydom.indexer.building.learned import learn_features as module
 from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
@@ -29,6 +29,7 @@ from polydom.indexer.progress import Silence
 from tests.support import projects
 from tests.support.learned import table_of
 from tests.support.progresses import Stages
+from tests.support.staged_build import StagedBuild
 
 NAMES = ["learned_words", "learned_ngrams"]
 RECIPES = [recipes_by_name()[name] for name in NAMES]
@@ -167,12 +168,10 @@ def test_few_weights_are_kept_where_there_are_many_classes(
     assert learned.weights.weights.shape == (10, 3)
 
 
-def builder(folder: Path, use: str, more: str = "") -> Builder:
+def builder(folder: Path, use: str, more: str = "") -> StagedBuild:
     project = projects.TEXTS.split("[features]")[0] + f"[features]\nuse = {use}\n{more}"
     projects.texts(folder, project=project)
-    return Builder(
-        Project.load(folder / "PROJECT.toml"), Cache(folder / "cache"), Silence()
-    )
+    return StagedBuild(Project.load(folder / "PROJECT.toml"), folder / "cache")
 
 
 def scored(table: FeatureTable, rows: Any) -> Any:
@@ -189,8 +188,8 @@ def test_test_items_and_those_set_aside_have_the_stored_feature_s_scores(
 ) -> None:
     exits = "[exits]\nalpha = 0.2\nconfidence = 0.5"
     made = builder(tmp_path, USE, exits)
-    table, fresh = made.table, made.fresh
-    ((train, test),) = made.splits(table.dataset)
+    table, fresh = made.table, made.data.fresh
+    ((train, test),) = made.data.splits
     assert fresh is not None
     names = [one.name for one in table.features.stored]
     assert names == ["casing", "learned_words", "learned_all_ngrams"]
@@ -229,7 +228,7 @@ def test_an_index_stores_what_its_models_were_trained_with(
 ) -> None:
     search = f"[search]\nrefit = {str(refit).lower()}\n[exits]\nalpha = 0.1\n"
     made = builder(tmp_path, '["text_length", "learned_words"]', search)
-    index, items = made.index(), made.items[0].items
+    index, items = made.index(), made.divided.rest.items
     package = index.package
     assert package is not None
     (judged,) = (one for one in made.table.features.stored if one.learned)

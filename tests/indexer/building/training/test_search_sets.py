@@ -35,7 +35,7 @@ def accuracy(mask: int) -> float:
 
 def search(method: str, **terms: float) -> SearchedSets:
     asked = Search(method=method, **terms)  # type: ignore[arg-type]
-    return search_sets(asked, M, KnownSets(accuracy), cost_of, Silence())
+    return search_sets(asked, M, KnownSets(accuracy), Silence(), cost_of)
 
 
 def curves(masks: tuple[int, ...]) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_search_keeps_the_best_for_every_size_and_budget(
         return float(sum(c for f, c in enumerate(costs) if mask >> f & 1))
 
     asked = Search(method=method)  # type: ignore[arg-type]
-    found = search_sets(asked, M, known, price, Silence())
+    found = search_sets(asked, M, known, Silence(), price)
     table = np.array([[0.0, price(mask)] for mask in found.sets])
     kept = found.keep(table, SIZES)
     masks = [found.sets[row] for row in kept]

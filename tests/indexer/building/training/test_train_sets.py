@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.data.dataset import divide_groups
+from polydom.indexer.building.data.split import divide_groups
 from polydom.indexer.building.exits.schedules import FEWEST_FITTED, divide_aside
 from polydom.indexer.building.training.quality import Judge
-from polydom.indexer.building.training.refit import refit
+from polydom.indexer.building.training.refit import train_again
 from polydom.indexer.building.training.train_sets import (
     Trainer,
     TrainingTask,
@@ -123,11 +123,11 @@ def test_a_sample_keeps_the_shares_of_classes(counts: list[int], share: float) -
 
 def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
     judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
-    accuracies = list(judged.qualities(SETS))
-    kept = refit(SETS, accuracies, judged, everything, np.inf, Silence())
-    assert kept.again == (True,) * 4
+    qualities = dict(zip(SETS, judged.qualities(SETS), strict=True))
+    assert train_again(SETS, qualities, everything, np.inf, Silence()) == {*SETS}
     values, codes = judged.task.values, judged.task.codes
-    for mask, model in zip(SETS[1:], kept.models[1:], strict=True):
+    for mask in SETS[1:]:
+        model = everything.model(mask)
         columns = [c for c in range(6) if mask >> (c // 3) & 1]
         whole = LogisticRegression(C=3.0).fit(values[:, columns], codes)
         expected = whole.predict_proba(values[:, columns])
@@ -136,14 +136,9 @@ def test_kept_sets_are_trained_again_on_all_items(tmp_path: Path) -> None:
 
 def test_without_time_the_most_accurate_alone_is_trained_again(tmp_path: Path) -> None:
     judged, everything = trainer_of(tmp_path), trainer_of(tmp_path, everything=True)
-    accuracies = list(judged.qualities(SETS))
-    kept = refit(SETS, accuracies, judged, everything, 1e-9, Silence())
-    best = int(np.argmax(accuracies))
-    assert kept.again == tuple(row == best for row in range(4))
-    values = judged.task.values
-    for row, mask in enumerate(SETS):
-        other = (everything if row == best else judged).model(mask)
-        assert (kept.models[row].predict(values) == other.predict(values)).all()
+    qualities = dict(zip(SETS, judged.qualities(SETS), strict=True))
+    best = max(SETS, key=qualities.__getitem__)
+    assert train_again(SETS, qualities, everything, 1e-9, Silence()) == {best}
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadProject
 from polydom.features.threads import one_thread
-from polydom.indexer.building.build import Builder
-from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.training.train_sets import weighing
-from polydom.indexer.progress import Silence
 from polydom.models.selection.learners import make_learner
+from tests.support.staged_build import StagedBuild
 
 
-def builder(folder: Path, learner: Any, **data: Any) -> Builder:
+def builder(folder: Path, learner: Any, **data: Any) -> StagedBuild:
     """Of a table whose last third has the other classes, and weighs more."""
     rows = []
     for k in range(240):
@@ -32,13 +30,13 @@ def builder(folder: Path, learner: Any, **data: Any) -> Builder:
         "workers": 1,
     }
     project = Project.from_mapping(content, folder=folder)
-    return Builder(project, Cache(folder / "cache"), Silence())
+    return StagedBuild(project, folder / "cache")
 
 
 def test_weights_train_and_count(tmp_path: Path) -> None:
     weighed = builder(tmp_path, "tree", weight="w")
     dataset, values = weighed.table.dataset, weighed.table.values
-    ((train, test),) = weighed.splits(dataset)
+    ((train, test),) = weighed.data.splits
     assert dataset.weights is not None
     tree = DecisionTreeClassifier(random_state=0)
     codes, weights = dataset.codes, dataset.weights

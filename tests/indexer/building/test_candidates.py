@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polydom.indexer import build
-from polydom.indexer.building.odd_budgets import say_odd_budgets
+from polydom.indexer.building.candidates import say_odd_budgets
 from polydom.indexer.building.project import Project
 from tests.support import projects
 

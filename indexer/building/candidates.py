@@ -1,0 +1,184 @@
+"""The candidates of an index: which sets are kept, in which order, how good."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.polynomial.polynomial import polyval
+from numpy.typing import NDArray
+
+from polydom.features.costs.machine import Measured
+from polydom.features.sizes import Size, read_size
+
+from ..index.package import Orders
+from .cost_curves import cost_curves
+from .measure_costs import MeasuredCosts
+from .prepare import Prepared
+from .training.quality import residual_interval
+from .training.search_sets import SearchedSets
+from .training.selection_bias import expected_qualities
+from .training.train_sets import Trainer
+
+log = logging.getLogger("polydom")
+
+Floats = NDArray[np.float64]
+
+LONG_S = 0.1  # a budget from here on may be meant in milliseconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """C feature sets that an index keeps.
+
+    Attributes
+    ----------
+    masks
+        The sets, ascending.
+    orders
+        Features of each set in the order of computing.
+    fallbacks
+        Candidates that answer after each of these features.
+    model_costs : (C,) float64
+        Costs of the models that were searched with, in units of the budget.
+    measured
+        Machines that the models were timed on, and how busy they were.
+    sizes
+        The smallest and the largest size that the index answers for.
+    """
+
+    masks: list[int]
+    orders: Orders
+    fallbacks: Orders
+    model_costs: Floats
+    measured: Measured
+    sizes: tuple[Size, Size]
+
+
+def keep_candidates(
+    searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
+) -> Candidates:
+    """Time the models of all sets, drop the sets that are dominated, order the rest.
+
+    Budgets of the project that suit no set are named in a warning.
+    """
+    sets, search = searched.sets, data.project.search
+    models = {mask: partial(trainer.model, mask) for mask in sets}
+    key, values = trainer.task.key, data.table.values
+    model_costs, measured = costs.of_models(key, models, values)
+    curves = cost_curves(costs.table, np.array(sets, np.uint64), model_costs)
+    sizes, budgets = search.bounds or _sizes_of(data), search.budget_range
+    low, high = sizes
+    if not (budgets is None or isinstance(low, tuple) or isinstance(high, tuple)):
+        in_seconds = set(data.project.costs.weights) == {"s"}
+        say_odd_budgets(budgets, curves[1:], (low, high), in_seconds=in_seconds)
+    kept = searched.keep(curves, sizes, budgets, may_lack(data))
+    masks = [sets[row] for row in kept]
+    orders, fallbacks = searched.order(masks, costs.of_set)
+    return Candidates(masks, orders, fallbacks, model_costs[kept], measured, sizes)
+
+
+def _sizes_of(data: Prepared) -> tuple[Size, Size]:
+    """Give the smallest and the largest size of the items."""
+    sizes = data.table.dataset.sizes
+    low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+    return read_size(low), read_size(high)
+
+
+def may_lack(data: Prepared) -> list[int]:
+    """Masks of the features that an item may lack: each of features of equal columns.
+
+    Only features of a table's columns can be lacking.
+    """
+    parts: dict[frozenset[str], int] = {}
+    for position, stored in enumerate(data.table.features.stored):
+        if stored.reads is not None:
+            read = frozenset(stored.reads)
+            parts[read] = parts.get(read, 0) | 1 << position
+    return [*parts.values()]
+
+
+def say_odd_budgets(
+    budgets: tuple[float, float],
+    curves: Floats,
+    sizes: tuple[float, float],
+    *,
+    in_seconds: bool,
+) -> None:
+    """Warn if every set costs less than all budgets, or more than all.
+
+    Parameters
+    ----------
+    budgets
+        The smallest and the largest budget, in units of the curves.
+    curves : (C, T)
+        Cost polynomials of the sets without the empty set.
+    sizes
+        The smallest and the largest size that the index answers for.
+    in_seconds
+        True if the unit is seconds.
+    """
+    if not len(curves):
+        return
+    low, high = budgets
+    cheapest = float(polyval(sizes[0], curves.T).min())
+    dearest = float(polyval(sizes[1], curves.T).max())
+    if cheapest <= high and low <= dearest:
+        return
+    unit, per_unit = (" ms", 1000.0) if in_seconds else ("", 1.0)
+    cost = f"{cheapest * per_unit:.2g} to {dearest * per_unit:.2g}{unit}"
+    if low > dearest:
+        what = "every set costs less than all budgets, so only the best of all is kept"
+        is_long = in_seconds and low >= LONG_S
+        meant = f"; did you mean [{low / 1000:g}, {high / 1000:g}]?" if is_long else ""
+    else:
+        what = "no budget buys a feature, so the prior always answers"
+        meant = ""
+    log.warning(
+        "search.budgets is [%g, %g]%s, and feature sets cost %s: %s%s",
+        low,
+        high,
+        ", in seconds" if in_seconds else "",
+        cost,
+        what,
+        meant,
+    )
+
+
+def expected_of(
+    masks: Sequence[int],
+    searched: SearchedSets,
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+) -> tuple[Floats, Floats]:
+    """Correct the qualities of candidates for having been chosen as the best.
+
+    Returns
+    -------
+    Expected qualities (C,), and expected accuracies (C,) where quality is another
+    measure of classes; else none.
+    """
+    sets, tested = sorted(searched.qualities), trainer.tested
+    expected = partial(
+        expected_qualities,
+        trainer.parts(sets),
+        np.array([costs.of_set(mask) for mask in sets]),
+        np.searchsorted(sets, masks),
+        data.table.dataset.groups[tested],
+        trainer.task.weights_of(tested),
+        data.project.seed,
+    )
+    if data.judge.measure == "accuracy" or data.task == "regression":
+        return expected(), np.empty(0)
+    return expected(), expected(trainer.right(sets))
+
+
+def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
+    """Bounds (C, 2) of labels minus answers, where labels are numbers; else none."""
+    if data.task != "regression":
+        return np.empty((0, 2))
+    share = data.project.quality.coverage
+    residuals = map(trainer.residuals, masks)
+    return np.array([residual_interval(own, share) for own in residuals])

@@ -1,0 +1,141 @@
+"""Cost curves that a build fits to measured times, and the costs of plans by them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.costs.curve import CostCurve, CostTable
+from polydom.features.costs.machine import Measured
+from polydom.features.extract import Extractor
+from polydom.features.sizes import read_size
+
+Seconds = NDArray[np.float64]
+
+CURVE_POINTS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A cost curve beside the measurements it was fitted to.
+
+    Attributes
+    ----------
+    sizes, seconds
+        What was measured: (M * repeats,), sizes (M * repeats, 2) if of two numbers.
+    """
+
+    name: str
+    fitted: CostCurve
+    sizes: NDArray[np.float64]
+    seconds: Seconds
+    quantile: float
+
+    @property
+    def typical(self) -> float:
+        """Median time as a share of what the curve says, above 0 and at most 1."""
+        fitted_s = np.asarray(self.fitted(self.sizes))
+        tells = (fitted_s > 0) & (self.seconds > 0)
+        if not tells.any():
+            return 1.0
+        return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data: coefficients, share covered, measured against fitted by size.
+
+        And all that was measured: of sizes one list for each number that they are of.
+        """
+        points = []
+        distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
+        volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
+        by_volume = np.argsort(volumes, kind="stable")
+        for near in np.array_split(by_volume, min(CURVE_POINTS, len(distinct))):
+            seconds = self.seconds[np.isin(own.ravel(), near)]
+            size = read_size(np.median(distinct[near], axis=0).tolist())
+            middle_s, high_s = np.quantile(seconds, [0.5, self.quantile]).tolist()
+            points.append([size, middle_s, high_s, self.fitted.at(size)])
+        fitted_s = np.asarray(self.fitted(self.sizes))
+        return {
+            "name": self.name,
+            "coefficients": np.asarray(self.fitted.coefficients).tolist(),
+            "covered": float((self.seconds <= fitted_s).mean()),
+            "points": points,
+            "measured": {
+                "sizes": np.atleast_2d(self.sizes.T).tolist(),
+                "seconds": self.seconds.tolist(),
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """Cost curves of all that plans are made of but models.
+
+    Attributes
+    ----------
+    features, steps
+        One each, in the extractor's order.
+    measured
+        How busy the machine was that they were measured on, and which it was.
+    """
+
+    features: list[Curve]
+    steps: list[Curve]
+    overhead: CostCurve
+    measured: Measured
+
+    @property
+    def all(self) -> list[Curve]:
+        """Of features, then of steps."""
+        return [*self.features, *self.steps]
+
+    @property
+    def typical(self) -> NDArray[np.float64]:
+        """The `Curve.typical` of all."""
+        return np.array([curve.typical for curve in self.all])
+
+    def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
+        """Plain data of all; nothing was measured of what declares its seconds."""
+        facts = [curve.facts() for curve in self.all]
+        for own, feature in zip(facts, extractor.features, strict=False):
+            if "s" in (feature.declared or {}):
+                own["measured"] = None
+        return facts
+
+    def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
+        """Put measured seconds and declared costs together, in budget units.
+
+        A feature that declares seconds is charged those instead of the measured ones;
+        what a step declares is charged beside.
+        """
+        fitted = [*(curve.fitted for curve in self.all), self.overhead]
+        table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
+        for row, curve in zip(table, fitted, strict=True):
+            measured = np.asarray(curve.coefficients)
+            row[: len(measured)] = weights.get("s", 0.0) * measured
+        features, steps = np.split(table[:-1], [len(self.features)])
+        for row, feature in zip(features, extractor.features, strict=True):
+            if "s" in feature.declared:
+                row[:] = 0.0
+        nodes = [*extractor.features, *extractor.steps]
+        for row, node in zip(table, nodes, strict=False):
+            row[0] += sum(weights.get(unit, 0) * c for unit, c in node.declared.items())
+        return CostTable(features, steps, extractor.needs, table[-1])
+
+
+def cost_curves(
+    costs: CostTable,
+    masks: NDArray[np.uint64],
+    model_costs: NDArray[np.float64],
+    checks: NDArray[np.float64] | float = 0.0,
+) -> NDArray[np.float64]:
+    """Cost polynomials (C, T) of plans: features, model, and models at their exits.
+
+    The empty set is the answer when nothing else fits, so it costs no model.
+    """
+    coefficients = costs.of_many(masks)
+    coefficients[:, 0] += model_costs + checks
+    coefficients[masks == 0] = costs.overhead
+    return coefficients

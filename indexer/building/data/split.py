@@ -1,0 +1,229 @@
+"""How labelled items are divided for training and testing, by whole groups."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadProject
+
+from ..project import Data, parts_of
+from .dataset import Dataset, Rows
+from .kernels.divide_groups import divide_in_order
+
+MERGED = "other"  # the class of all that are rare
+
+
+def split(
+    dataset: Dataset,
+    *,
+    seed: int,
+    held_out: float,
+    folds: int | None,
+    train_rare: bool = False,
+) -> list[tuple[Rows, Rows]]:
+    """Split into (training rows, testing rows), once or once for each fold.
+
+    Items that are there to test on are tested on, and no others. Of items with times
+    the newest are. Else classes keep their shares as far as groups allow
+    (`divide_groups`), and a held-out share s is one part of round(1 / s). With
+    `train_rare`, classes that come in fewer groups than there are parts are always
+    trained and never tested on.
+
+    Raises
+    ------
+    BadProject
+        If a class has too few groups to be in every part, or one training would see
+        none of it.
+    """
+    if dataset.tested is not None and dataset.tested.any():
+        parts = [dataset.tested]
+        why = "only [data] test holds any; the other items need some"
+    elif dataset.times is not None:
+        parts = [newest_groups(dataset.groups, dataset.times, held_out)]
+        why = "all of them are among the newest; a smaller held_out may leave some"
+    else:
+        count = folds or parts_of(held_out)
+        spared = _of_rare_classes(dataset, count) if train_rare else None
+        if spared is None or spared.all():
+            refuse_rare(dataset, count)
+        part = divide_groups(dataset.codes, dataset.groups, count, seed)
+        part = part if spared is None else np.where(spared, -1, part)
+        parts = [part == fold for fold in range(folds or 1)]
+        why = (
+            "its groups also hold other classes; another seed, or more groups of it, "
+            "are needed"
+        )
+    pairs = [(np.flatnonzero(~test), np.flatnonzero(test)) for test in parts]
+    for train, _ in pairs:
+        if not dataset.labels and not len(train):
+            raise BadProject(f"no item would be trained on: {why}")
+        seen = np.bincount(dataset.codes[train], minlength=len(dataset.labels))
+        if not seen.all():
+            raise BadProject(
+                f"all items of class {dataset.labels[int(seen.argmin())]!r} would be "
+                f"tested on and none trained on: {why}"
+            )
+    return pairs
+
+
+def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
+    """Mark items of rare classes, (N,), and all others of their groups."""
+    codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
+    own = dataset.groups[np.isin(dataset.codes, codes)]
+    marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
+    return marked
+
+
+def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
+    """Classes that come in fewer groups than that: in how many each."""
+    if not dataset.labels:
+        return {}
+    have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
+    named = zip(dataset.labels, have.tolist(), strict=True)
+    return {label: count for label, count in named if count < fewest}
+
+
+def refuse_rare(dataset: Dataset, fewest: int) -> None:
+    """Name the classes that come in fewer groups, and what can be done, in an error."""
+    have = len(np.unique(dataset.groups)) if not dataset.labels else fewest
+    if have < fewest:
+        raise BadProject(
+            f"there are {have} independent items; dividing them for training and "
+            f"testing needs at least {fewest}"
+        )
+    rare = rare_classes(dataset, fewest)
+    if not rare:
+        return
+    label, count = next(iter(rare.items()))
+    others = len(rare) - 1
+    more = f", and {others} more classes are as rare" if others else ""
+    if others == 1:
+        more = ", and another class is as rare"
+    noun = "independent item" if count == 1 else "independent items"
+    raise BadProject(
+        f"class {label!r} has {count} {noun}{more}; dividing them for "
+        f"training and testing needs at least {fewest} of each class: add items, or "
+        "leave such classes out with [data] on_rare_class = 'skip', make them one with "
+        "'merge', or train on them and never test with 'train'"
+    )
+
+
+def treat_rare_classes(
+    dataset: Dataset, terms: Data, fewest: int
+) -> tuple[Dataset, Rows]:
+    """Do with rare classes what the project says.
+
+    A class must come in `fewest` groups, or in `terms.rare_below` if that is more.
+    Returns the data set without rare classes, and which of its items it was made of.
+
+    Raises
+    ------
+    BadProject
+        If a class is rare and the project says to stop, or too little is left.
+    """
+    fewest = max(fewest, terms.rare_below or 0)
+    rare = rare_classes(dataset, fewest)
+    every = np.arange(len(dataset.items))
+    if not rare or terms.on_rare_class in ("stop", "train"):
+        refuse_rare(dataset, fewest)
+        return dataset, every
+    if terms.on_rare_class == "merge":
+        merged = dataset.relabelled(
+            [MERGED if label in rare else label for label in dataset.labels]
+        )
+        refuse_rare(merged, fewest)
+        return merged, every
+    codes = [dataset.labels.index(label) for label in rare]
+    affected = np.isin(dataset.codes, codes)
+    if affected.all():
+        raise BadProject(
+            f"every class has fewer than {fewest} independent items: {_list(rare)}"
+        )
+    return dataset.without(
+        {
+            int(row): _why(dataset.labels[dataset.codes[row]], rare, fewest)
+            for row in np.flatnonzero(affected)
+        }
+    ), np.flatnonzero(~affected)
+
+
+def _why(label: str, rare: dict[str, int], fewest: int) -> str:
+    return (
+        f"class {label!r} has {rare[label]} independent items; "
+        f"fewer than {fewest} are rare"
+    )
+
+
+def _list(rare: dict[str, int]) -> str:
+    return ", ".join(f"{label!r} {have}" for label, have in list(rare.items())[:5])
+
+
+def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
+    """Give every item one of some parts, in which classes have about equal shares.
+
+    Groups stay whole. The largest come first, those of one size in random order, and
+    each goes where there is least of its classes: where the squares of the parts'
+    shares of the classes grow least, and of such parts to the smallest. So each part
+    has every class that comes in as many groups as there are parts, where no group is
+    of several classes.
+
+    `codes` and `groups` (N,) are the class of each item, from 0, and the number of its
+    group. Returns the part of each item (N,), from 0.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    kinds = int(codes.max()) + 1
+    cells, counts = np.unique(own * kinds + codes, return_counts=True)
+    starts = np.searchsorted(cells, np.arange(len(names) + 1) * kinds)
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    largest_first = np.argsort(-np.bincount(own)[shuffled], kind="stable")
+    totals = np.maximum(np.bincount(codes, minlength=kinds), 1)
+    part_of = np.empty(len(names), np.int64)
+    divide_in_order(
+        shuffled[largest_first],
+        starts,
+        cells % kinds,
+        counts,
+        1 / totals.astype(np.float64) ** 2,
+        np.zeros((parts, kinds)),
+        np.zeros(parts, np.int64),
+        part_of,
+    )
+    return part_of[own]
+
+
+def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    """Draw a share of the groups, each as likely as any other: True for their items.
+
+    What they hold plays no part, so items drawn are to the others as fresh ones are.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    drawn = np.zeros(len(names), np.bool_)
+    order = np.random.default_rng([seed, 1]).permutation(len(names))
+    drawn[order[: round(share * len(names))]] = True
+    return drawn[own]
+
+
+def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
+    """Choose the newest groups until they have a share of the items: True for these.
+
+    A group is as new as its newest item; of equally new ones those numbered higher come
+    first.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    newest = np.full(len(names), times.min())
+    np.maximum.at(newest, own, times)
+    order = np.argsort(newest, kind="stable")[::-1]
+    enough = round(share * len(groups))
+    reached = np.bincount(own)[order].cumsum() - np.bincount(own)[order]
+    chosen = np.zeros(len(names), np.bool_)
+    chosen[order[reached < enough]] = True
+    return chosen[own]
+
+
+def groups_of_classes(codes: Rows, groups: Rows, count: int) -> Rows:
+    """Count the groups, (count,), in which each of so many classes comes."""
+    names, own = np.unique(groups, return_inverse=True)
+    cells = np.sort(codes * len(names) + own)  # np.unique takes 20 times as long
+    first = np.diff(cells, prepend=-1) != 0
+    return np.bincount(cells[first] // len(names), minlength=count)

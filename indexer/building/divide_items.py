@@ -1,0 +1,169 @@
+"""Items divided: some set aside for exits, the others for training and testing."""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..progress import Progress
+from .data.dataset import Dataset, Rows
+from .data.split import (
+    draw_groups,
+    newest_groups,
+    rare_classes,
+    split,
+    treat_rare_classes,
+)
+from .project import parts_of
+from .terms import Terms
+from .training.class_weights import class_weights, judge_of
+
+VALIDATION = 0.3  # share of the training items that a race of learners is scored on
+
+Division = tuple[Rows, Rows]
+
+
+class DividedItems(NamedTuple):
+    """The items of a project, divided.
+
+    Attributes
+    ----------
+    rest
+        Items to train and test on.
+    fresh
+        Items set aside to calibrate exits on; none where no exits are promised.
+    parts
+        Number of parts that `rest` is divided into; one part at a time is tested on.
+    lacking
+        Reason why no items could be set aside for exits that need some; else empty.
+    """
+
+    rest: Dataset
+    fresh: Dataset
+    parts: int
+    lacking: str
+
+
+def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
+    """Set items aside for exits; check that the others can be divided.
+
+    Names of classes in `[quality]` are checked here, too, before features are computed.
+
+    Raises
+    ------
+    BadProject
+        If a class has too few items, or is unknown.
+    """
+    drawn = _draw_fresh(whole, terms)
+    lacking = _lacks_items(whole, drawn, terms)
+    if lacking:
+        drawn = np.zeros_like(drawn)
+    rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
+    rest = replace(rest, skipped=whole.skipped)
+    parts = terms.project.search.parts
+    if fresh.items:
+        parts = _parts_beside(parts)
+    rest, _ = without_rare(rest, parts, terms)
+    class_weights(terms.project.quality, judge_of(terms, rest.labels), rest)
+    with progress.stage("dividing items", None) as on_progress:
+        splits = splits_of(rest, parts, terms)
+        if terms.strategy is not None:
+            race_division(rest, splits, terms)
+        on_progress(len(rest.items))
+    return DividedItems(rest, fresh, parts, lacking)
+
+
+def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
+    """Split items for measuring quality: training rows and testing rows, by fold."""
+    project = terms.project
+    return split(
+        dataset,
+        seed=project.seed,
+        held_out=1 / parts,
+        folds=project.search.folds,
+        train_rare=project.trains_rare,
+    )
+
+
+def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
+    """Split the first training rows once more, for a race between learners.
+
+    The race sees none of the items that quality is measured on, unless that is done by
+    cross-validation, which uses all of them.
+    """
+    ((train, _), *_) = splits
+    ((fit, test),) = split(
+        dataset.only(train),
+        seed=terms.project.seed,
+        held_out=VALIDATION,
+        folds=None,
+        train_rare=terms.project.trains_rare,
+    )
+    return train[fit], train[test]
+
+
+def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, Rows]:
+    """Treat rare classes as the project says; see `treat_rare_classes`."""
+    return treat_rare_classes(dataset, terms.project.data, _fewest(parts, terms))
+
+
+def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
+    """Mark the items that could be set aside to calibrate exits on.
+
+    Whole groups are drawn before anything else is done, so that nothing which a build
+    makes of the other items depends on them. Of items with times the newest are taken,
+    and no item that is there to test on.
+    """
+    project = terms.project
+    goal, share = project.exit_goal, 0.0
+    if goal is not None and goal.confidence is not None:
+        share = 1 / (2 * project.search.parts)
+    if whole.times is not None:
+        return newest_groups(whole.groups, whole.times, share)
+    if whole.tested is None:
+        return draw_groups(whole.groups, share, project.seed)
+    drawn, own = np.zeros_like(whole.tested), ~whole.tested
+    drawn[own] = draw_groups(whole.groups[own], share, project.seed)
+    return drawn
+
+
+def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
+    """Say why no items can be set aside, where exits need some; else empty."""
+    goal = terms.project.exit_goal
+    if goal is None or goal.confidence is None:
+        return ""
+    if lacking := goal.lacking(whole.groups[drawn]):
+        return lacking
+    parts = terms.project.search.parts
+    rest = whole.only(np.flatnonzero(~drawn))
+    fewest = _fewest(_parts_beside(parts), terms)
+    rare = rare_classes(rest, fewest)
+    for label in rare.keys() - rare_classes(whole, _fewest(parts, terms)).keys():
+        return (
+            f"class {label!r} would have {rare[label]} independent items beside "
+            f"those set aside for exits.confidence, of at least {fewest}"
+        )
+    return ""
+
+
+def _parts_beside(parts: int) -> int:
+    """Count the parts of the rest once half of one in `parts` is set aside.
+
+    The part that is tested on then has as many items as were set aside.
+    """
+    return 2 * parts - 1
+
+
+def _fewest(parts: int, terms: Terms) -> int:
+    """Count the groups that every class needs; a race divides its items twice."""
+    races = terms.strategy is not None
+    if terms.project.trains_rare:
+        return 1
+    if not terms.project.data.divided:
+        return parts_of(VALIDATION) if races else 1
+    fewest, least = parts, parts_of(VALIDATION)
+    while races and fewest - math.ceil(fewest / parts) < least:
+        fewest += 1
+    return fewest

@@ -1,0 +1,30 @@
+"""Items that features are timed on: a few, spread over the sizes of all."""
+
+import numpy as np
+
+from polydom.features.items import Item
+from polydom.features.sizes import split_near
+
+from .data.dataset import Dataset
+from .text_features import text_lengths
+
+
+def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
+    """Positions of up to `count` items, evenly spread over the data's sizes.
+
+    Records have one size, whatever their free texts. Of these each item stands for as
+    many that are about as long, so that a quantile of times is one of texts.
+    """
+    if dataset.kind == "record":
+        lengths = text_lengths(dataset.items)
+        if lengths is not None:
+            near = np.array_split(np.argsort(lengths, kind="stable"), count)
+            return [int(part[len(part) // 2]) for part in near if len(part)]
+    by_size = np.concatenate(split_near(dataset.sizes, count))
+    chosen = np.linspace(0, len(by_size) - 1, min(count, len(by_size)))
+    return [int(by_size[round(i)]) for i in chosen]
+
+
+def measuring_items(dataset: Dataset, count: int) -> list[Item]:
+    """Return the items that `spread_over_sizes` names."""
+    return [dataset.items[position] for position in spread_over_sizes(dataset, count)]

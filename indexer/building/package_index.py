@@ -1,0 +1,202 @@
+"""The last stage of a build: candidates, models, exits and facts become an index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from polydom.features.costs.machine import Measured
+from polydom.features.items import make_item
+from polydom.features.tables.column_features import Columns
+
+from ..index.built_facts import BuiltGaps
+from ..index.index import Index
+from ..index.package import Package
+from ..index.pdx_file import MAX_HEADER_BYTES
+from .cache import digest
+from .candidates import Candidates, expected_of, intervals_of, may_lack
+from .cost_curves import cost_curves
+from .data.dataset import Dataset
+from .exits.plan_exits import PlanExits, exit_costs
+from .feature_values import FeatureTable
+from .learner_race import LearnerChoice
+from .measure_costs import MeasuredCosts
+from .measured_items import measuring_items
+from .prepare import Prepared
+from .text_features import lacks_text
+from .training.refit import KeptModels
+from .training.search_sets import SearchedSets
+from .training.train_sets import Trainer
+
+SAMPLES = 6
+SAMPLES_BYTES = 1 << 20  # of all samples, unless the first alone has more
+LARGEST_SAMPLE = MAX_HEADER_BYTES // 2
+
+
+def package_index(
+    data: Prepared,
+    choice: LearnerChoice,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    searched: SearchedSets,
+    candidates: Candidates,
+    kept: KeptModels,
+    exits: PlanExits,
+) -> Index:
+    """Put the results of all stages into an index."""
+    masks, fallbacks = candidates.masks, candidates.fallbacks
+    qualities, accuracies = expected_of(masks, searched, data, trainer, costs)
+    measured = candidates.measured
+    if kept.measured is not None:
+        measured = measured.joined(kept.measured)
+    measured = costs.curves.measured.joined(measured)
+    report = {
+        **_report(data, choice, trainer, costs, searched),
+        **_facts_of_kept(data, trainer, costs, searched, candidates, kept, measured),
+        "exits": exits.facts,
+    }
+    package = Package(
+        kind=data.table.dataset.kind,
+        labels=data.table.dataset.labels,
+        features=data.final.features.stored,
+        costs=costs.table,
+        masks=np.array(masks, np.uint64),
+        orders=candidates.orders,
+        fallbacks=fallbacks,
+        models=kept.models,
+        model_s=exits.model_costs,
+        overhead_s=float(costs.table.overhead[0]),
+        meta=report,
+        margins=exits.margins,
+        typical=costs.curves.typical,
+        early_exits=exits.evaluators,
+        whole_s=kept.model_costs if exits.evaluators else np.empty(0),
+        mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
+        ends=exits.ends,
+        learned=data.final.features.learned,
+        measure=data.judge.measure,
+        accuracies=accuracies,
+        intervals=intervals_of(masks, data, trainer),
+    )
+    checks = exit_costs(exits.margins, fallbacks, kept.model_costs)
+    curves = cost_curves(costs.table, package.masks, package.model_s, checks)
+    return Index.from_candidates(curves, qualities, candidates.sizes, package)
+
+
+def _report(
+    data: Prepared,
+    choice: LearnerChoice,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    searched: SearchedSets,
+) -> dict[str, Any]:
+    """Plain data for `polydom inspect`, and samples to warm a server up with."""
+    project, dataset = data.project, data.table.dataset
+    weights = {unit: w for unit, w in project.costs.weights.items() if w}
+    return {
+        "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+        "weights": weights,
+        "learner": choice.setting,
+        "selection": choice.facts,
+        "seed": project.seed,
+        "items": len(dataset.items),
+        "tested": sum(len(test) for _, test in trainer.task.splits),
+        "skipped": [list(one) for one in dataset.skipped],
+        "columns": msgspec.to_builtins(data.facts.columns),
+        "warnings": data.facts.warnings,
+        "testing": msgspec.to_builtins(project.search),
+        "quantile": project.costs.quantile,
+        "curves": costs.curves.facts(data.table.features.extractor),
+        "search": searched.facts,
+        "remarks": trainer.remarks(sorted(searched.qualities)),
+        "samples": _samples(dataset),
+    }
+
+
+def _facts_of_kept(
+    data: Prepared,
+    trainer: Trainer,
+    costs: MeasuredCosts,
+    searched: SearchedSets,
+    candidates: Candidates,
+    kept: KeptModels,
+    measured: Measured,
+) -> dict[str, Any]:
+    """Plain data of the candidates and their models."""
+    masks = candidates.masks
+    facts: dict[str, Any] = {
+        "measured": measured.facts(),
+        "observed": [searched.qualities[mask] for mask in masks],
+        "refitted": [bool(one) for one in kept.again],
+    }
+    if may_lack(data):
+        facts["gaps"] = msgspec.to_builtins(count_gaps(data.table))
+    if data.table.dataset.numbers is not None:
+        facts |= _facts_of_numbers(masks, data, trainer)
+    if data.judge.costs is not None:
+        facts["confusion_costs"] = data.judge.costs.tolist()
+    samples = _samples(data.table.dataset)
+    if costs.weight and samples:
+        pair = data.project.costs.pair
+        served = replace(costs.measurer, extractor=data.final.features.extractor)
+        key = digest(trainer.task.key, masks, kept.again)
+        facts["pace"] = served.machine_times(
+            [make_item(one, pair=pair) for one in samples],
+            kept.models,
+            name=f"machine_times/{key}",
+        ).facts()
+    return facts
+
+
+def _facts_of_numbers(
+    masks: Sequence[int], data: Prepared, trainer: Trainer
+) -> dict[str, Any]:
+    """Plain data of labels that are numbers, and of the mean errors of answers."""
+    numbers = data.table.dataset.numbers
+    assert numbers is not None
+    weights = trainer.task.weights_of(trainer.tested)
+    errors = [
+        float(np.average(abs(trainer.residuals(mask)), weights=weights))
+        for mask in masks
+    ]
+    facts = {"mean": float(numbers.mean()), "deviation": float(numbers.std())}
+    coverage = data.project.quality.coverage
+    return {"coverage": coverage, "numbers": {**facts, "mae": errors}}
+
+
+def _samples(dataset: Dataset) -> list[Any]:
+    """Take items of different sizes, the small ones first, as far as they fit."""
+    samples: list[Any] = []
+    left = SAMPLES_BYTES
+    for item in measuring_items(dataset, SAMPLES):
+        payload = item.payload
+        sample = dict(payload) if isinstance(payload, Mapping) else payload
+        size = len(msgspec.msgpack.encode(sample))
+        left -= size
+        if size > LARGEST_SAMPLE or (left < 0 and samples):
+            break
+        samples.append(sample)
+    return samples
+
+
+def count_gaps(table: FeatureTable) -> BuiltGaps:
+    """Measure how often a column of records is empty, and all columns of a feature."""
+    extractor, shares = table.features.extractor, BuiltGaps({}, {})
+    for stored in table.features.stored:
+        if stored.text is not UNSET:
+            column = stored.text.column
+            if share := float(lacks_text(table.dataset.items, column).mean()):
+                shares.columns[column] = shares.features[stored.name] = share
+    for position, feature in enumerate(extractor.features):
+        if not isinstance(feature.function, Columns):
+            continue
+        empty = np.isnan(table.values[:, extractor.columns(position)])
+        for number, name in enumerate(feature.function.sources):
+            if share := float(empty[:, number].mean()):
+                shares.columns[name] = share
+        if share := float(empty.all(axis=1).mean()):
+            shares.features[feature.name] = share
+    return shares

@@ -1,0 +1,193 @@
+"""Everything before training: items read and divided, their features computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.tables.records import Records
+
+from ..index.quality import Task
+from .cache_keys import Keys
+from .choose_features import ProjectFeatures, choose_features
+from .data.dataset import Dataset
+from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
+from .data.read_items import read_items
+from .divide_items import (
+    DividedItems,
+    Division,
+    divide_items,
+    splits_of,
+    without_rare,
+)
+from .feature_values import FeatureTable, compute_values
+from .learned.learn_features import FeatureLearner, learn_features, lesson_of
+from .project import Project
+from .resources import Resources
+from .terms import Terms, check_learner, resolve_terms, strategy_of
+from .training.class_weights import class_weights, judge_of
+from .training.dull_columns import say_dull_columns
+from .training.quality import Judge
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A project's items with their features, ready for training.
+
+    Attributes
+    ----------
+    terms
+        The project, resolved for these items.
+    facts
+        Columns of a table, and warnings about the data.
+    table
+        Items to train and test on. Features that are learned are learned from the
+        items that quality is not measured on.
+    final
+        The same items for the models that an index keeps, with features learned from
+        all of them; `table` itself where that changes nothing.
+    fresh
+        Items set aside to calibrate exits on, with the features of `final`; None
+        where none are.
+    splits
+        Training rows and testing rows of `table`, one pair, or one pair a fold.
+    judge
+        Scorer of answers, by the project's measure.
+    class_weights : (K,)
+        Weights of the classes for fitting; None where all count alike.
+    keys
+        Names of the build's entries in the cache.
+    lacking
+        Reason why early exits cannot be promised; empty where they can, or where no
+        exits are wanted.
+    """
+
+    terms: Terms
+    facts: DataFacts
+    table: FeatureTable
+    final: FeatureTable
+    fresh: FeatureTable | None
+    splits: list[Division]
+    judge: Judge
+    class_weights: NDArray[np.float64] | None
+    keys: Keys
+    lacking: str
+
+    @property
+    def project(self) -> Project:
+        """The project, resolved."""
+        return self.terms.project
+
+    @property
+    def task(self) -> Task:
+        """Kind of the labels."""
+        return self.terms.task
+
+
+def prepare_data(
+    project: Project,
+    own: Resources,
+    given: Dataset | None = None,
+    strategy: str | None = None,
+) -> Prepared:
+    """Read a project's items, resolve its terms, divide the items, compute features.
+
+    Parameters
+    ----------
+    given
+        Items that are in memory; None to read those that the project names.
+    strategy
+        Strategy of a race between learners, whatever learner the project names; None
+        for what the project says.
+
+    Raises
+    ------
+    BadProject, BadFeature, WorkerLost
+        As `build` raises them. Wrong settings are refused before slow work.
+    """
+    strategy = strategy or strategy_of(project)
+    if strategy is None:
+        check_learner(project)
+    whole = read_items(project, own.cache, own.progress) if given is None else given
+    terms = resolve_terms(project, whole, strategy)
+    if given is None:
+        facts = describe_data(whole)
+        say_data(facts)
+    else:
+        facts = DataFacts(describe_columns(given), [])
+    divided = divide_items(whole, terms, own.progress)
+    prepared = _compute_features(divided, terms, facts, own)
+    if prepared.table.dataset.kind == "record":
+        # `say_data` has named columns of a table that are dull in all rows
+        named = given is None and isinstance(prepared.table.dataset.items, Records)
+        say_dull_columns(
+            prepared.table.features.extractor,
+            prepared.table.values,
+            [train for train, _ in prepared.splits],
+            everywhere=not named,
+        )
+    return prepared
+
+
+def _compute_features(
+    divided: DividedItems, terms: Terms, facts: DataFacts, own: Resources
+) -> Prepared:
+    """Compute, and learn, the features of all items."""
+    project, parts = terms.project, divided.parts
+
+    def values(dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
+        return compute_values(
+            dataset,
+            features,
+            on_bad_item=project.data.on_bad_item,
+            workers=own.workers,
+            cache=own.cache,
+            progress=own.progress,
+        )
+
+    computed = values(divided.rest, choose_features(project, divided.rest))
+    computed = _without_rare(computed, parts, terms)
+    splits = splits_of(computed.dataset, parts, terms)
+    table = final = _learn(computed, splits, terms, own)
+    # with folds features are learned from all items already
+    if computed.features.recipes and project.refits and project.search.folds is None:
+        every = np.arange(len(computed.dataset.items))
+        final = _learn(computed, [(every, np.empty(0, np.int64))], terms, own)
+    fresh = values(divided.fresh, final.features) if divided.fresh.items else None
+    lacking, goal = terms.lacking or divided.lacking, project.exit_goal
+    if not lacking and goal is not None and fresh is not None:
+        lacking = goal.lacking(fresh.dataset.groups)  # some may have been unusable
+    judge = judge_of(terms, table.dataset.labels)
+    return Prepared(
+        terms,
+        facts,
+        table,
+        final,
+        fresh,
+        splits,
+        judge,
+        class_weights(project.quality, judge, table.dataset),
+        Keys.of(project, table.dataset, table.features.stored),
+        lacking,
+    )
+
+
+def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable:
+    """Treat classes that are rare once unusable items are left out."""
+    dataset, rows = without_rare(table.dataset, parts, terms)
+    values = table.values
+    if len(rows) < len(values):  # a large table is not copied for nothing
+        values = values[rows]
+    return FeatureTable(dataset, table.features, values)
+
+
+def _learn(
+    table: FeatureTable, divisions: Sequence[Division], terms: Terms, own: Resources
+) -> FeatureTable:
+    """Add the features that are learned from the training rows of divisions."""
+    if not table.features.recipes:
+        return table
+    lesson = lesson_of(table.dataset, divisions, terms.project.seed)
+    learner = FeatureLearner(own.workers, own.cache, own.progress)
+    return learn_features(table, lesson, learner)

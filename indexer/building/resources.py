@@ -1,0 +1,75 @@
+"""The processes, the folder and the progress bars that a build works with."""
+
+import os
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+
+from polydom.features.errors import BadProject
+
+from ..cluster.connect import checked, connect, workers_of
+from ..cluster.workers import Workers
+from ..index.safe_write import sweep_unfinished
+from ..progress import Progress, Silence
+from .cache import FOLDER, Cache
+from .project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What every stage of a build may use.
+
+    Attributes
+    ----------
+    workers
+        Processes that calls are spread over.
+    cache
+        Folder of finished work.
+    times
+        Folder of measured times, and of schedules, which are fitted where times say
+        that they may pay. The same as `cache` unless another machine measures.
+    progress
+        Receives the stages.
+    """
+
+    workers: Workers
+    cache: Cache
+    times: Cache
+    progress: Progress
+
+
+def open_resources(
+    project: Project,
+    *,
+    executor: Executor | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Resources:
+    """Connect to a project's workers, and open its folder of finished work.
+
+    Raises
+    ------
+    BadProject
+        If both `cache` and `[cluster] shared` name a folder.
+    BadWorker
+        If workers are not as this process, or do not see the folder.
+    """
+    cluster = project.cluster
+    if cluster.shared is not None and cache is not None:
+        raise BadProject(
+            f"finished work is to be kept in {os.fspath(cache)}, and [cluster] shared "
+            f"is {cluster.shared!r}; one of them is needed"
+        )
+    if cluster.on is not None and executor is None:
+        workers = workers_of(connect(cluster.on))
+    elif executor is not None:
+        workers = workers_of(executor)
+    else:
+        workers = Workers.here(project.workers or os.cpu_count() or 1)
+    shared = None if cluster.shared is None else project.path(cluster.shared)
+    data = [] if shared is None else project.data_places
+    workers = checked(workers, project.feature_files, shared, data)
+    folder = Path(cache or shared or project.path(FOLDER)).absolute()
+    sweep_unfinished(folder)
+    kept = Cache(folder, seen=shared is not None or workers.check is None)
+    return Resources(workers, kept, kept, progress or Silence())

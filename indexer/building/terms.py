@@ -1,0 +1,114 @@
+"""A project resolved for its items: by what the labels are, and how many there are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polydom.features.errors import BadProject
+from polydom.models.selection.learners import CLASSIFIERS, REGRESSORS, make_learner
+
+from ..index.quality import Task
+from .data.dataset import Dataset
+from .data.split import draw_groups, rare_classes
+from .project import ALPHA, AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
+from .training.train_sets import weighing
+
+STRATEGY = "gain-per-second"  # of the race that `learner = "auto"` stands for
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A project, resolved for its items.
+
+    Attributes
+    ----------
+    project
+        The project without exits where labels are numbers, and with cross-validation
+        where items are few.
+    task
+        Kind of the labels.
+    strategy
+        Strategy of the race between learners; None where the project names a learner.
+    lacking
+        Reason why so few items can promise no early exits; empty where they can, or
+        where no exits are wanted.
+    """
+
+    project: Project
+    task: Task
+    strategy: str | None = None
+    lacking: str = ""
+
+
+def strategy_of(project: Project) -> str | None:
+    """Name the strategy of a project's race; None where it names its learner."""
+    return STRATEGY if project.learner["name"] == AUTO else None
+
+
+def check_learner(project: Project) -> None:
+    """Refuse a learner without the weights or the scores that the project needs.
+
+    Called before items are read, since a wrong name needs no wait.
+    """
+    learner = _make_either(project)
+    quality = project.quality
+    asked = quality.class_weights not in (None, "equal")
+    if asked or project.data.weight is not None:
+        weighing(learner, np.empty(0))
+    if quality.measure == "log_loss" and not hasattr(learner, "predict_proba"):
+        raise BadProject(
+            f"[quality] measure = 'log_loss' needs probabilities, and learner "
+            f"{project.learner['name']!r} gives none"
+        )
+
+
+def _make_either(project: Project) -> Any:
+    """Make the learner for classes or for numbers, while labels are unread."""
+    tasks: list[Task] = ["classes", "regression"]
+    if project.wanted is not None:
+        return make_learner(project.learner, project.seed, project.wanted)
+    errors = []
+    for task in tasks:
+        try:
+            return make_learner(project.learner, project.seed, task)
+        except BadProject as error:
+            errors.append(error)
+    raise errors[project.learner["name"] in REGRESSORS.keys() - CLASSIFIERS.keys()]
+
+
+def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
+    """Resolve what a project leaves to its items.
+
+    Raises
+    ------
+    BadProject
+        If a key, or the learner, is for other labels.
+    """
+    task: Task = "classes" if dataset.numbers is None else "regression"
+    if task == "regression":
+        project = project.of_numbers()
+    project.quality.measure_of(task)
+    if strategy is None:
+        make_learner(project.learner, project.seed, task)
+    few = _few_items(project, dataset)
+    if not few:
+        return Terms(project, task, strategy)
+    lacking = few if project.exit_goal is not None else ""
+    return Terms(project.in_folds(), task, strategy, lacking)
+
+
+def _few_items(project: Project, dataset: Dataset) -> str:
+    """Say why items are few enough to cross-validate, if the project lets them be.
+
+    Items are few where they could promise no early exits, which folds go without.
+    """
+    rare, most = rare_classes(dataset, FOLDS), 0
+    if project.trains_rare:
+        most = len(dataset.labels) - 1
+    enough = len(np.unique(dataset.groups)) >= FOLDS and len(rare) <= most
+    if not (project.divides_as_fits and enough):
+        return ""
+    share = 1 / (2 * project.search.parts)
+    aside = draw_groups(dataset.groups, share, project.seed)
+    return ExitGoal(ALPHA, CONFIDENCE).lacking(dataset.groups[aside])
