@@ -1,7 +1,7 @@
-"""Calls over gRPC, whatever they are for: how messages come in, and how errors go out.
+"""Messages and errors of gRPC calls: bounded memory for messages that come in slowly.
 
-A message comes into memory once it is asked for, and nothing tells how much of it is
-there. So few may be on their way for long.
+gRPC receives a message into memory once the server asks for it, and does not tell how
+much has come. So only a few messages may be on their way in for long.
 """
 
 import asyncio
@@ -25,35 +25,34 @@ from ..errors import (
 )
 
 CODES = {s.number: grpc.StatusCode[s.grpc] for s in STATUSES if s.grpc}
-# Seconds in which a message comes that needs no place, and that a request waits until
-# it may be read; those that are read at once take turns.
-QUICK_S, PATIENCE_S = 0.005, 1.0
-# Seconds that one has a place at least, before it gives way to others.
+# A message that comes within QUICK_S seconds needs no place. A request waits up to
+# WAIT_S seconds for permission to read its message.
+QUICK_S, WAIT_S = 0.005, 1.0
+# Seconds after which a call that holds a place may have to give way to another.
 LEAST_S = 0.25
-# Share of the loop's time in which long messages are copied, and seconds of it that may
-# be taken in advance.
+# Share of the loop's time for copying long messages, and seconds of it in advance.
 SHARE, AHEAD_S = 1 / 3, 0.005
-# Seconds in which a request has to come in whole, as over HTTP.
+# Seconds for a whole request to come in, as over HTTP.
 RECEIVE_S = 10.0
 
 
 class Received(NamedTuple):
-    """A message before it is decoded, and when it came on the monotonic clock."""
+    """An encoded message, and its time of arrival on the monotonic clock."""
 
     arrived_s: float
     data: bytes
 
 
 def receive(data: bytes) -> Received:
-    """Take note of when a message came."""
+    """Stamp a message with its time of arrival; for gRPC as its deserializer."""
     return Received(time.monotonic(), data)
 
 
 async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
-    """End a call with an error, told as HTTP's status and body.
+    """End a call with an error, given as HTTP's status and body.
 
-    What this raises is kept with the call, in a circle: whoever awaits it should have
-    let go of the request.
+    gRPC keeps the raised exception with the call, in a reference circle, so the caller
+    must hold no reference to the request any more.
     """
     code = CODES.get(status, grpc.StatusCode.INTERNAL)
     await context.abort(code, failure.error)
@@ -61,14 +60,16 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """Room for few that may each hold a whole message; for the event loop alone.
+    """A limited number of places for calls that may each hold a whole message.
+
+    Only the event loop may use it.
 
     Parameters
     ----------
     most
-        How many there are.
+        Number of places.
     what
-        Who has them, for people.
+        Plural of the calls that hold places, for messages.
     """
 
     def __init__(self, most: int, what: str) -> None:
@@ -76,11 +77,11 @@ class Places:
         self._what = what
         self._taken = 0
         self._closed = False
-        # what ends each that waits for a message, and since when; the longest first
+        # the future that ends each waiting call, and since when; oldest first
         self._waiting: dict[asyncio.Future[PolydomError], float] = {}
 
     def close(self) -> None:
-        """Give none any more; who waits in one ends with NotReady."""
+        """Give out no more places; calls that wait in one end with NotReady."""
         self._closed = True
         for ended in self._waiting:
             if not ended.done():
@@ -88,17 +89,17 @@ class Places:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
-        """Have a place, and a list for what reads a message there.
+        """Take a place; yield a list for the task that reads the call's message.
 
-        Where there is none, who has waited longest gives way. A place is free again
-        once the last message is out of it.
+        If no place is free, the call that has waited longest gives way. The place is
+        free again once that task has ended.
 
         Raises
         ------
         Overloaded
-            If none has waited for `LEAST_S`.
+            If no place is free, and no call has waited for `LEAST_S`.
         NotReady
-            If none is given any more.
+            If places are closed.
         """
         if self._closed:
             raise _stopping()
@@ -114,16 +115,16 @@ class Places:
     async def wait(
         self, there: "asyncio.Future[None]", within_s: float | None = None
     ) -> None:
-        """Wait in a place until a message is there, for at most so many seconds.
+        """Wait in a place for a message, at most `within_s` seconds.
 
         Raises
         ------
         Overloaded
-            If it gives way to others.
+            If the call has to give way to others.
         ReceiveTimeout
-            If it is not there in time.
+            If the message does not come in time.
         NotReady
-            If places are given no more.
+            If places are closed.
         """
         if self._closed:
             raise _stopping()
@@ -158,21 +159,21 @@ class Places:
 
 
 class Intake:
-    """Reads messages, few at a time; for the event loop alone.
+    """Reads messages, a few at a time; only the event loop may use it.
 
     Parameters
     ----------
     most
-        Messages that may be on their way in for requests, and as many for streams.
+        Number of requests whose messages may be on their way in, and number of streams.
     longest
-        Bytes of a message, at most.
+        Largest size of a message, in bytes.
 
     Attributes
     ----------
     streams
-        Room for streams, while they last.
+        Places for streams; a stream holds one until it ends.
     size
-        Bytes that came since the start, or may have come.
+        Upper bound of the bytes received since the start.
     """
 
     def __init__(self, most: int, longest: int) -> None:
@@ -182,19 +183,19 @@ class Intake:
         self.streams = Places(most, "streams")
         self.size = 0
         self._longest = longest
-        self._next_s = 0.0  # when another message may be copied
+        self._next_s = 0.0  # time at which the next long message may be copied
 
     async def request(self, context: Any) -> Received:
         """Read the one message of a call.
 
-        What does not come at once needs a place; few have one.
+        A message that does not come at once needs a place.
 
         Raises
         ------
         BadInput
-            If the call has none.
+            If the call has no message.
         Overloaded, ReceiveTimeout
-            If it cannot have a place, gives way, or is not there in time.
+            If the call gets no place, gives way, or its message does not come in time.
         """
         await self._have_turn()
         there, reading = self._begin(context)
@@ -203,7 +204,7 @@ class Intake:
             began_s = time.monotonic()
             await asyncio.wait((there,), timeout=QUICK_S)
             if not there.done() and time.monotonic() - began_s > 2 * QUICK_S:
-                # the loop was late, and has not looked yet
+                # the loop was late, so the message may have come already
                 await asyncio.wait((there,), timeout=QUICK_S)
             if there.done():
                 await _settled(reading)
@@ -221,12 +222,12 @@ class Intake:
         return received
 
     async def _have_turn(self) -> None:
-        """Wait until few enough begin, which is soon."""
+        """Wait until fewer requests are at the beginning of their messages."""
         if not self._quick.locked():
             await self._quick.acquire()
             return
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(WAIT_S):
                 await self._quick.acquire()
         except TimeoutError:
             raise Overloaded("more requests came than can be read in time") from None
@@ -234,14 +235,14 @@ class Intake:
     async def next(
         self, context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> Received | None:
-        """Read the next message of a stream that has a place; None after the last.
+        """Read the next message of a stream that holds a place; None after the last.
 
-        `readings` are those of its place.
+        `readings` is the list of the stream's place.
 
         Raises
         ------
         Overloaded, NotReady
-            If it gives way to another stream, or the server stops.
+            If the stream has to give way to another, or the server stops.
         """
         there, reading = self._begin(context)
         readings[:] = [reading]
@@ -258,15 +259,15 @@ class Intake:
         try:
             await places.wait(there, within_s)
         except (PolydomError, asyncio.CancelledError):
-            self.size += self._longest  # nobody knows how much of it had come
+            self.size += self._longest  # the part that has come is not known
             raise
 
     def _begin(
         self, context: Any
     ) -> tuple["asyncio.Future[None]", "asyncio.Task[Received | None]"]:
-        """Begin to read; what tells that a message is there, and what has it.
+        """Begin to read; return a future that is done on arrival, and the reading task.
 
-        It is never cancelled: what had come meanwhile would not be given back.
+        The task is never cancelled, as gRPC would not free the bytes received so far.
         """
         there = asyncio.get_running_loop().create_future()
         reading = asyncio.ensure_future(self._read(context, there))
@@ -290,10 +291,11 @@ class Intake:
     def _taking_turns(
         self, reading: Any, there: "asyncio.Future[None]"
     ) -> Generator[Any, Any, Any]:
-        """Await a message, and copy it once that takes the loop too little of its time.
+        """Await a message, then wait before its copy so that others get the loop.
 
-        To copy a long one takes milliseconds, and all that came together would be
-        copied in the same turn of the loop.
+        Copying a long message takes milliseconds, and gRPC would copy all messages that
+        came together in one turn of the loop. gRPC has no hook between arrival and
+        copy, so its coroutine is driven by hand: its first step ends at the arrival.
         """
         asked_s = time.monotonic()
         try:
@@ -305,7 +307,7 @@ class Intake:
             raise
         there.set_result(None)
         begun_s = time.monotonic()
-        if begun_s - asked_s > QUICK_S:  # what came sooner is short
+        if begun_s - asked_s > QUICK_S:  # a message that came sooner is short
             while begun_s < self._next_s:
                 yield from asyncio.sleep(self._next_s - begun_s).__await__()
                 begun_s = time.monotonic()
@@ -327,7 +329,7 @@ async def _settled(reading: "asyncio.Task[Any]") -> None:
 def _when_done(
     readings: "list[asyncio.Task[Any]]", release: Callable[[], None]
 ) -> None:
-    """Release what the last of these holds, once it does."""
+    """Call `release` once the last reading has ended."""
     if readings and not readings[-1].done():
         readings[-1].add_done_callback(lambda _: release())
     else:
@@ -339,6 +341,6 @@ def _stopping() -> NotReady:
 
 
 def _forget(reading: "asyncio.Future[Any]") -> None:
-    """Take note of what became of a message for which nobody may wait any more."""
+    """Retrieve the exception of a reading that no call waits for any more."""
     if not reading.cancelled():
         reading.exception()

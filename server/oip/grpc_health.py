@@ -1,4 +1,4 @@
-"""gRPC's own protocol for probes: `grpc.health.v1.Health`, which asks for no token."""
+"""gRPC's standard probes, `grpc.health.v1.Health`; they need no token."""
 
 import asyncio
 import contextlib
@@ -16,22 +16,22 @@ from .grpc_calls import Intake, abort, receive
 from .grpc_messages import MESSAGES, SERVICE, Message, read_short
 
 HEALTH = "grpc.health.v1.Health"
-# What may be asked about; the first is the server as a whole.
+# Names of services that can be checked; the empty name means the whole server.
 SERVICES = ("", SERVICE)
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
-# Callers that may watch at once, and seconds until they learn of a change.
+# Callers that may watch at the same time, and seconds between checks for a change.
 WATCHES, LOOK_S = 256, 0.5
 
 
 class GrpcHealth:
-    """Says whether the server answers, as `/readyz` does.
+    """Answers whether the server is ready, as `/readyz` does.
 
     Parameters
     ----------
     repository
-        What is served.
+        Models of the server.
     intake
-        Reads what is asked.
+        Intake that reads the requests.
     """
 
     def __init__(self, repository: Repository, intake: Intake) -> None:
@@ -41,7 +41,7 @@ class GrpcHealth:
         self._watches = 0
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
-        """Return what a gRPC server needs to call the methods."""
+        """Return the handlers of all methods, for a gRPC server."""
         written = {
             name: partial(MESSAGES[name].SerializeToString)
             for name in ("HealthCheckResponse", "HealthListResponse")
@@ -54,7 +54,7 @@ class GrpcHealth:
         }
 
     def stop(self) -> None:
-        """End what watches, so that the server can stop."""
+        """End all watching calls, so that the server can stop."""
         self._stopping.set()
 
     def _status(self, service: str) -> int:
@@ -87,7 +87,7 @@ class GrpcHealth:
         return response
 
     async def _watch(self, _: object, context: Any) -> AsyncIterator[Message]:
-        """Say how a service is, and again after each change, until the server stops."""
+        """Send a service's status now and after each change, until the server stops."""
         asked = await self._asked("HealthCheckRequest", context)
         if self._watches >= WATCHES:
             said = f"{WATCHES} callers watch already"

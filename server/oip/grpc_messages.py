@@ -1,7 +1,8 @@
-"""Messages of the Open Inference Protocol over gRPC, to and from what the server knows.
+"""Messages of the Open Inference Protocol over gRPC, decoded and encoded.
 
-The classes are made from a pool of their own, so that a client's messages of the same
-names can be in the same process, and none depends on protobuf's version.
+The message classes come from their own descriptor pool, so that a client in the same
+process can have messages with the same names, and no class depends on protobuf's
+version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (str, "string_param"),
 )
 
-# The protocol, and gRPC's own for probes.
+# Descriptors of the protocol, and of gRPC's standard probes.
 FILES = {
     name: files(__package__).joinpath(f"{name}.binpb").read_bytes()
     for name in ("inference", "health")
@@ -59,7 +60,7 @@ _read: dict[str, Any] = {
 }
 _service: Any = _read["inference"].services_by_name["GRPCInferenceService"]
 METHODS: Mapping[str, Any] = _service.methods_by_name
-# Classes by name, such as `ModelInferRequest`.
+# Message classes by name, such as `ModelInferRequest`.
 MESSAGES: Mapping[str, Any] = {
     name: GetMessageClass(descriptor)
     for file in _read.values()
@@ -67,7 +68,7 @@ MESSAGES: Mapping[str, Any] = {
 }
 _REQUEST = MESSAGES["ModelInferRequest"]
 _CONTENTS = MESSAGES["InferTensorContents"]
-# Numbers of fields.
+# Field numbers.
 _INPUTS = _REQUEST.DESCRIPTOR.fields_by_name["inputs"]
 _TYPED: int = _INPUTS.message_type.fields_by_name["contents"].number
 _RAW: int = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
@@ -76,37 +77,37 @@ _PACKED: dict[int, int] = {
     for field in _CONTENTS.DESCRIPTOR.fields
     if field.name != "bytes_contents"
 }
-# Fields, and bytes beside its data, that a column's input has in a long request: its
-# own, name, datatype, shape, contents, and what it holds raw; and some to spare.
+# Fields of a column's input in a long request, and its bytes beside the data: name,
+# datatype, shape, contents, raw contents, and some to spare.
 FIELDS_EACH, NAMES_EACH = 8, 128
-# Columns that an index may have beside those it says, for what is no column.
+# Inputs allowed beyond the columns of an index.
 SPARE = 64
-# Fields of contents: as many as strings, or numbers that are not packed.
+# Fields of one input's contents: strings, or numbers that are not packed.
 MOST_CONTENTS = 1 << 16
-# Outputs that can be asked for are fewer.
+# Outputs of a request; an index has fewer.
 MOST_OUTPUTS = 64
-# Bytes of a message that is no inference, at most.
+# Bytes of a message other than an inference request.
 SHORT = 16 << 10
-# Values of all inputs together, at most.
+# Values of all inputs together.
 MOST_VALUES = 2 * MAX_ELEMENTS
-# How often what came is held: as the message, as elements, as items. And bytes that a
-# value takes once it is one of an item.
+# Copies of the received bytes in memory: as the message, as elements, as items. And
+# bytes of one value in an item.
 COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """An inference request of which the data is as it came.
+    """An inference request whose data is not decoded yet.
 
     Attributes
     ----------
     message
-        All but the data of a long request; a short one is whole.
+        The decoded message, without the data of a long request.
     typed
-        Contents by the number of their input, where that does not hold them.
+        Encoded contents by the number of their input, for a long request.
     raw
-        What is in `raw_input_contents`.
+        Elements of `raw_input_contents`.
     size
-        Bytes that came.
+        Size of the received message, in bytes.
     """
 
     message: Message
@@ -116,18 +117,18 @@ class Asked(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes of a message that takes as long to go through."""
+        """Size in bytes of a plain message that takes as long to process."""
         entries = len(self.message.inputs) + len(self.message.outputs)
         return max(self.size, LARGE // 1024 * entries)
 
 
 def read_short(name: str, data: bytes) -> Message:
-    """Decode a message of a type that is no inference.
+    """Decode a message of a type other than an inference request.
 
     Raises
     ------
     TooLarge, BadInput
-        If it is longer than those may be, or no message.
+        If it is longer than `SHORT`, or malformed.
     """
     if len(data) > SHORT:
         raise TooLarge(
@@ -138,13 +139,12 @@ def read_short(name: str, data: bytes) -> Message:
 
 
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
-    """Decode an inference request of at most so many columns, but for its data.
+    """Decode an inference request, but not its data.
 
     Raises
     ------
     BadInput
-        If it is no such message; or a long one of more fields than columns and their
-        values have.
+        If it is malformed, or is long and has more fields than `columns` need.
     """
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
@@ -175,9 +175,9 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
 
 
 def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
-    """Say what an input says of itself, what it holds, and how many fields it has.
+    """Split an input into its description and contents; also count its fields.
 
-    Contents that came in several parts are one, as protobuf has it.
+    Contents in several parts are joined, as protobuf does.
     """
     kept: list[memoryview] = []
     held: list[memoryview] = []
@@ -197,17 +197,17 @@ def _decoded(kind: Any, data: bytes) -> Message:
     try:
         return kind.FromString(data)
     except DecodeError:
-        pass  # what it says is of no use, and its traceback would keep the data
+        pass  # its message is of no use, and its traceback would keep the data alive
     raise malformed()
 
 
 def message_of(name: str, facts: Any) -> Message:
-    """Fill a message from a struct, or a dict, with the same names."""
+    """Make a message of a struct or dict with the same names."""
     return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
-    """Read a map of parameters; one without a value is not there."""
+    """Read a map of parameters, without those that have no value."""
     read = {}
     for name, entry in entries.items():
         if (field := entry.WhichOneof("parameter_choice")) is not None:
@@ -216,12 +216,12 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Say which tensors a request has, of values that are still to be read.
+    """Read names, datatypes and shapes of a request's tensors, before their values.
 
     Raises
     ------
     BadInput
-        If that is impossible, or they are more than one may have.
+        If a tensor is not possible, or there are too many values.
     """
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
@@ -249,17 +249,17 @@ def declared_in(asked: Asked) -> list[Declared]:
 
 
 def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
-    """Say how many bytes are held for a request while it is answered, at most."""
+    """Return the most bytes that a request needs in memory while it is answered."""
     return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
 
 
 def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
-    """Read an inference request, of which the tensors are as `declared_in` says.
+    """Decode an inference request whose tensors `declared_in` has read.
 
     Raises
     ------
     BadInput
-        If a tensor is not what it says.
+        If the values of a tensor do not match its datatype and shape.
     """
     message = asked.message
     if asked.raw:
@@ -282,7 +282,7 @@ def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
 
 
 def _contents(asked: Asked, i: int) -> Iterator[Message]:
-    """Decode the contents of an input, some after the others."""
+    """Decode the contents of an input piece by piece."""
     if i in asked.typed:
         for piece in pieces(asked.typed[i], _PACKED, MOST_CONTENTS):
             yield _decoded(_CONTENTS, piece)
@@ -309,7 +309,7 @@ def _typed(declared: Declared, contents: Iterable[Message]) -> Tensor:
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:
-    """Write the answer to an inference request, its outputs raw or typed."""
+    """Encode the answer to an inference request, with raw or typed outputs."""
     response = MESSAGES["ModelInferResponse"](
         model_name=inferred.model, model_version=inferred.version, id=inferred.id
     )

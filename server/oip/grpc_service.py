@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import ctypes
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from polydom.features.errors import BadInput, PolydomError
 
 from ..engine.request import Caller
 from ..http.headers import Headers
-from ..runtime.work_queue import run_off_loop
+from ..runtime.work_queue import run_in_thread, run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt, Settings
 from .grpc_calls import Intake, abort, receive
 from .grpc_health import HEALTH, GrpcHealth
@@ -34,36 +36,36 @@ from .grpc_messages import (
 )
 from .metadata import config_of, server_facts
 from .service import InferenceService, InferRequest, InferResponse
-from .spare_memory import give_back_spare
 
-# Sending is watched for so long: what a caller makes it wait is not the server's time.
+# Longest send time to count: beyond it, a slow caller and not the server is measured.
 SENDING_S = 1e-3
-# Connections, and requests under way, at once: as many as connections over HTTP.
+# Connections, and calls under way, at the same time; as many as connections over HTTP.
 CONNECTION_LIMIT = CALL_LIMIT = 4096
-# Calls that came and are not begun. gRPC cancels what is above, which tells callers
-# nothing.
+# Calls that have come and not begun. gRPC cancels further calls without a reason.
 PENDING_LIMIT = 4096
-# Messages of probes that may be on their way in at once.
+# Messages of probes that may be on their way in at the same time.
 PROBES_AT_ONCE = 16
-# Bytes of a call that come before it is read.
+# Bytes of a call that gRPC receives before the call is read.
 LOOKAHEAD = 16 << 10
+# Bytes of requests after which freed memory is given back, and seconds between checks.
+TRIM_BYTES, TRIM_S = 16 << 20, 0.5
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
-# Those need an admin's token, these none.
+# Methods that need an admin's token, and methods that need no token.
 CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady", "Check", "Watch")
 
 
 class GrpcService:
-    """Answers each method of the protocol; decoding, calling and encoding only."""
+    """Decodes, answers and encodes each method of the protocol."""
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
         settings = service.repository.settings
         most = max(1, settings.intake_limit // settings.body_limit)
         self.intake = Intake(most, settings.body_limit)
-        # probes wait for nobody else
+        # probes do not wait for other calls
         self.probes = Intake(PROBES_AT_ONCE, settings.body_limit)
-        # methods that say what is so; the others do something
+        # methods that only report; all others change something
         self._facts: Mapping[str, Callable[[Message], Any]] = {
             "ServerLive": lambda _: {"live": True},
             "ServerReady": lambda _: {"ready": service.repository.ready},
@@ -86,7 +88,7 @@ class GrpcService:
         }
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
-        """Return what a gRPC server needs to call the methods."""
+        """Return the handlers of all methods, for a gRPC server."""
         return {name: self._method(name) for name in METHODS}
 
     def stop(self) -> None:
@@ -97,84 +99,85 @@ class GrpcService:
         write = MESSAGES[METHODS[name].output_type.name].SerializeToString
         if name == STREAM:
             return grpc.stream_stream_rpc_method_handler(self._stream, receive, write)
-        # The same on the wire as one request, which is read once it may come in.
+        # on the wire the same as unary, but the handler decides when to read
         answer = partial(self._call, name)
         return grpc.stream_unary_rpc_method_handler(answer, receive, write)
 
     async def _call(self, name: str, _: object, context: Any) -> Message:
         """Answer one request; an error becomes a status."""
-        told = _Told(time.monotonic())
+        facts = _RequestFacts(time.monotonic())
         try:
-            return await self._answer(name, told, context)
+            return await self._answer(name, facts, context)
         except Exception as error:
-            failed = self._service.failure(error, told.model, told.arrived_s)
+            failed = self._service.failure(error, facts.model, facts.arrived_s)
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
-        told = _Told(time.monotonic())
+        facts = _RequestFacts(time.monotonic())
         try:
             self._let_in(STREAM, context)
             with self.intake.streams.take() as readings:
-                while answer := await self._next(told, context, readings):
+                while answer := await self._next(facts, context, readings):
                     handed_s = time.monotonic()
                     yield answer.message
                     if answer.inferred is not None:
                         answer.inferred.sent(_written_s(handed_s))
             return
         except PolydomError as error:
-            failed = self._service.failure(error, "", told.arrived_s)
+            failed = self._service.failure(error, "", facts.arrived_s)
         await abort(context, *failed)
 
-    async def _answer(self, name: str, told: "_Told", context: Any) -> Message:
+    async def _answer(self, name: str, facts: "_RequestFacts", context: Any) -> Message:
         self._let_in(name, context)
         if name == INFER:
             await self._admitted()
-        waited_s = time.monotonic() - told.arrived_s
+        waited_s = time.monotonic() - facts.arrived_s
         intake = self.probes if name in PROBES else self.intake
         received = await intake.request(context)
-        # it would have been there so much earlier, had it not waited
-        told.arrived_s = received.arrived_s - waited_s
+        # count from when the message would have come without the wait
+        facts.arrived_s = received.arrived_s - waited_s
         if name == INFER:
-            message, inferred = await self._infer(received.data, told, context)
+            message, inferred = await self._infer(received.data, facts, context)
             handed_s = time.monotonic()
-            # a call keeps what it is told to do, in a circle: not the request with it
+            # gRPC keeps the callback in a reference circle, so it must let go of the
+            # request
             at_end = [inferred]
             context.add_done_callback(lambda _: at_end.pop().sent(_written_s(handed_s)))
             return message
         asked = read_short(METHODS[name].input_type.name, received.data)
-        facts: Any = {}
+        reported: Any = {}
         if name == LOAD:
             parameters = parameters_of(asked.parameters)
             await self._service.load(asked.model_name, parameters)
         elif name == UNLOAD:
             await self._service.unload(asked.model_name)
         else:
-            facts = self._facts[name](asked)
-        return message_of(METHODS[name].output_type.name, facts)
+            reported = self._facts[name](asked)
+        return message_of(METHODS[name].output_type.name, reported)
 
     async def _next(
-        self, told: "_Told", context: Any, readings: "list[asyncio.Task[Any]]"
+        self, facts: "_RequestFacts", context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> "_Answer | None":
-        """Answer the next request of a stream; None where there is none."""
+        """Answer the next request of a stream; None after the last."""
         received = await self.intake.next(context, readings)
         if received is None:
             return None
-        told.arrived_s, told.model, told.id = received.arrived_s, "", ""
+        facts.arrived_s, facts.model, facts.id = received.arrived_s, "", ""
         response = MESSAGES["ModelStreamInferResponse"]
         try:
             await self._admitted()
-            message, inferred = await self._infer(received.data, told, context)
+            message, inferred = await self._infer(received.data, facts, context)
             return _Answer(response(infer_response=message), inferred)
         except Exception as error:
-            _, failure = self._service.failure(error, told.model, told.arrived_s)
+            _, failure = self._service.failure(error, facts.model, facts.arrived_s)
             message = response(
-                error_message=failure.error, infer_response={"id": told.id}
+                error_message=failure.error, infer_response={"id": facts.id}
             )
             return _Answer(message, None)
 
     def _let_in(self, name: str, context: Any) -> None:
-        """Refuse who has no token, before anything is read."""
+        """Refuse a caller without a token, before anything is read."""
         if name in CHANGES:
             self._service.refuse_change(_headers(context))
         elif name not in PROBES and self._service.access.tokens is not None:
@@ -185,22 +188,22 @@ class GrpcService:
             await self._service.admission.wait()
 
     async def _infer(
-        self, data: bytes, told: "_Told", context: Any
+        self, data: bytes, facts: "_RequestFacts", context: Any
     ) -> tuple[Message, InferResponse]:
-        """Answer an inference request, whose bytes count meanwhile."""
+        """Answer an inference request; its bytes count as held meanwhile."""
         repository = self._service.repository
         with repository.held_bytes.body() as held:
             held.hold(len(data))
             asked = await run_off_loop(
                 read_asked, data, repository.columns, size=len(data)
             )
-            told.model, told.id = asked.message.model_name, asked.message.id
+            facts.model, facts.id = asked.message.model_name, asked.message.id
             declared = await run_off_loop(declared_in, asked, size=asked.weight)
             held.hold(size_of(asked, declared))
             inference = await run_off_loop(
                 inference_of, asked, declared, size=asked.weight
             )
-            inferred = await self._inferred(inference, told.arrived_s, context)
+            inferred = await self._inferred(inference, facts.arrived_s, context)
             return response_of(inferred, raw=bool(asked.raw)), inferred
 
     async def _inferred(
@@ -208,12 +211,12 @@ class GrpcService:
     ) -> InferResponse:
         caller = Caller()
         waited_s = time.monotonic() - arrived_s
-        patience_s = context.time_remaining()
-        if patience_s is not None:
-            patience_s += waited_s
+        caller_timeout_s = context.time_remaining()
+        if caller_timeout_s is not None:
+            caller_timeout_s += waited_s
         try:
             return await self._service.infer(
-                inference, arrived_s, caller, patience_s, "grpc"
+                inference, arrived_s, caller, caller_timeout_s, "grpc"
             )
         except asyncio.CancelledError:
             caller.gone = True
@@ -221,8 +224,8 @@ class GrpcService:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What a request is known by, if it fails: when it came, the model, its id."""
+class _RequestFacts:
+    """Facts about a request for its error: time of arrival, model, and id."""
 
     arrived_s: float
     model: str = ""
@@ -230,7 +233,7 @@ class _Told:
 
 
 class _Answer(NamedTuple):
-    """An answer as a message, and what is to be told once it is sent."""
+    """An answer as a message, and the response to count once it is sent."""
 
     message: Message
     inferred: InferResponse | None
@@ -244,7 +247,7 @@ def _headers(context: Any) -> Headers:
 
 
 def _written_s(handed_s: float) -> float:
-    """Say when what was handed over at `handed_s` and is sent now was written."""
+    """Return the time at which an answer handed over at `handed_s` was written."""
     return min(time.monotonic(), handed_s + SENDING_S)
 
 
@@ -252,10 +255,11 @@ def _written_s(handed_s: float) -> float:
 async def serving_grpc(
     service: InferenceService, at: GrpcAt, when_stopping: list[Callable[[], None]]
 ) -> AsyncIterator[int]:
-    """Serve at an address; the port, which 0 leaves open.
+    """Serve at an address; yield the port, which the system chooses for port 0.
 
-    Several processes may share the port. On leaving, what is under way is finished, in
-    the time that is left since what is appended to `when_stopping` was called.
+    Several processes may share the port. This appends a function to `when_stopping`,
+    which begins to stop the server. On leaving, calls under way may finish, until
+    `DRAIN_S` seconds after that function was called.
 
     Raises
     ------
@@ -271,7 +275,7 @@ async def serving_grpc(
     for name, handlers in ((SERVICE, served.handlers()), (HEALTH, health.handlers())):
         generic = grpc.method_handlers_generic_handler(name, handlers)
         server.add_generic_rpc_handlers((generic,))
-        # each of these is waited for by itself: not behind thousands of the others
+        # gRPC queues registered methods apart, so probes wait behind no other call
         probes = {method: handlers[method] for method in PROBES if method in handlers}
         server.add_registered_method_handlers(name, probes)
     where = f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
@@ -307,13 +311,48 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.body_limit),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 1),
-        # a caller that vanished without a word is found out
+        # finds callers that vanished
         ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),
         ("grpc.max_allowed_incoming_connections", CONNECTION_LIMIT),
-        # so much of a call comes before it is read, and no more for who is quick
+        # the bytes of a call before it is read; quick callers get no more
         ("grpc.http2.lookahead_bytes", LOOKAHEAD),
         ("grpc.http2.bdp_probe", 0),
-        # else some are cancelled without a word, of a thousand that came at once
+        # else gRPC cancels some of a thousand simultaneous calls without a reason
         ("grpc.server.max_pending_requests", PENDING_LIMIT),
         ("grpc.server.max_pending_requests_hard_limit", PENDING_LIMIT),
     ]
+
+
+def _trim_of_c_library() -> Callable[[int], int] | None:
+    """Return glibc's `malloc_trim`; None with another C library."""
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+_trim = _trim_of_c_library()
+
+
+async def give_back_spare(size: Callable[[], int]) -> None:
+    """Give freed memory back to the system after many bytes of requests.
+
+    Freed small pieces lie between pieces in use, and glibc keeps them: hundreds of
+    megabytes after many long requests. Giving them back takes a thread about 0.1 ms for
+    each megabyte. Runs until cancelled.
+
+    Parameters
+    ----------
+    size
+        Function that returns the bytes of requests since the start.
+    """
+    if _trim is None:
+        return
+    trim, before, again = _trim, 0, False
+    while True:
+        await asyncio.sleep(TRIM_S)
+        came = size()
+        if came - before >= TRIM_BYTES or again:
+            # once more later, as the last requests are still in use
+            again = came != before
+            before = came
+            await run_in_thread(lambda: trim(0))

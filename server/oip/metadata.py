@@ -1,11 +1,13 @@
-"""What the protocol says of a server and its models."""
+"""Answers about a server and its models: metadata, readiness, statistics."""
 
+import time
 from importlib.metadata import version
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ..metrics.counts import Histogram, Metrics
 from .tensors import BYTES
 
 EXTENSIONS = [
@@ -17,7 +19,7 @@ EXTENSIONS = [
     "statistics",
 ]
 PLATFORM = "polydom"
-# Names of the datatypes in a configuration.
+# Names of datatypes in a model configuration.
 CONFIG_TYPES = {
     "BOOL": "TYPE_BOOL",
     "FP64": "TYPE_FP64",
@@ -57,7 +59,7 @@ class ModelReady(msgspec.Struct):
 
 
 class TensorFacts(msgspec.Struct):
-    """A tensor as a model's metadata describe it; -1 stands for any length."""
+    """A tensor in a model's metadata; -1 in the shape stands for any length."""
 
     name: str
     datatype: str
@@ -65,7 +67,7 @@ class TensorFacts(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """Answer of a model metadata request; `properties` say what has no other place."""
+    """Answer of a model metadata request; `properties` has facts of polydom's own."""
 
     name: str
     versions: list[str]
@@ -85,14 +87,14 @@ class ModelIndex(msgspec.Struct):
 
 
 def server_facts() -> ServerFacts:
-    """Say what this server is."""
+    """Return the server's metadata."""
     return ServerFacts("polydom", version("polydom"), EXTENSIONS)
 
 
 def config_of(metadata: ModelMetadata) -> dict[str, Any]:
-    """Lay a model's metadata out as a configuration.
+    """Convert a model's metadata to Triton's model configuration.
 
-    A batch of at most 0 items means that the first axis is in the shapes.
+    `max_batch_size` is 0, which means that shapes include the axis of the batch.
     """
     return {
         "name": metadata.name,
@@ -107,3 +109,85 @@ def config_of(metadata: ModelMetadata) -> dict[str, Any]:
 def _configured(facts: TensorFacts) -> dict[str, Any]:
     datatype = CONFIG_TYPES[facts.datatype]
     return {"name": facts.name, "data_type": datatype, "dims": facts.shape}
+
+
+class Duration(msgspec.Struct):
+    """Number of events, and the sum of their nanoseconds."""
+
+    count: int
+    ns: int
+
+
+class InferenceStatistics(msgspec.Struct):
+    """Durations of the phases of all inferences; polydom has no cache."""
+
+    success: Duration
+    fail: Duration
+    queue: Duration
+    compute_input: Duration
+    compute_infer: Duration
+    compute_output: Duration
+    cache_hit: Duration
+    cache_miss: Duration
+
+
+class BatchStatistics(msgspec.Struct):
+    """Durations of phases for a batch size, which is always 1."""
+
+    batch_size: int
+    compute_input: Duration
+    compute_infer: Duration
+    compute_output: Duration
+
+
+class ModelStatistics(msgspec.Struct):
+    """Statistics of a model; an inference is one item.
+
+    `last_inference` is a Unix time in milliseconds.
+    """
+
+    name: str
+    version: str
+    last_inference: int
+    inference_count: int
+    execution_count: int
+    inference_stats: InferenceStatistics
+    batch_stats: list[BatchStatistics]
+
+
+class ModelsStatistics(msgspec.Struct):
+    """Answer of a statistics request."""
+
+    model_stats: list[ModelStatistics]
+
+
+def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
+    """Return the statistics of a model, over all its versions and all routes.
+
+    `compute_input` is the time to receive and decode requests: the whole time without
+    queue, plan and encoding.
+    """
+    names = ("request", "queue", "plan", "encode")
+    whole, queue, plan, encode = (_duration(metrics.histogram(name)) for name in names)
+    rest_ns = max(whole.ns - queue.ns - plan.ns - encode.ns, 0)
+    read = Duration(whole.count, rest_ns)
+    fail = Duration(metrics.errors.total(), round(metrics.failed_s * 1e9))
+    none = Duration(0, 0)
+    phases = InferenceStatistics(
+        whole, fail, queue, read, plan, encode, cache_hit=none, cache_miss=none
+    )
+    batches = [BatchStatistics(1, read, plan, encode)] if whole.count else []
+    return ModelStatistics(
+        name, version, _unix_ms(metrics), whole.count, whole.count, phases, batches
+    )
+
+
+def _duration(histogram: Histogram) -> Duration:
+    return Duration(int(histogram.counts.sum()), round(histogram.total * 1e9))
+
+
+def _unix_ms(metrics: Metrics) -> int:
+    """Return the time of the last answer; 0 before the first."""
+    if not metrics.answered_s:
+        return 0
+    return round((time.time() - time.monotonic() + metrics.answered_s) * 1e3)

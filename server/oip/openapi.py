@@ -1,13 +1,20 @@
-"""The OpenAPI description of `/v2`, from the structures that it reads and writes."""
+"""The OpenAPI description of `/v2`, made from the structures of its bodies."""
 
 from typing import Any
 
 import msgspec
 
 from ..http.openapi_parts import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
-from .metadata import Live, ModelIndex, ModelMetadata, ModelReady, Ready, ServerFacts
+from .metadata import (
+    Live,
+    ModelIndex,
+    ModelMetadata,
+    ModelReady,
+    ModelsStatistics,
+    Ready,
+    ServerFacts,
+)
 from .rest_body import InferAnswer, InferBody
-from .statistics import ModelsStatistics
 
 _MEANINGS = MEANINGS | {
     400: "The request, its tensors or its parameters cannot be used."
@@ -28,7 +35,7 @@ OIP_STRUCTS = (
 
 
 def describe_oip() -> dict[str, Any]:
-    """Return the paths below `/v2`; those of models with and without a version."""
+    """Return all paths below `/v2`; paths of models come with and without a version."""
     paths: dict[str, Any] = {
         "/v2": {"get": call("What this server is.", ref(ServerFacts))},
         "/v2/health/live": {"get": call("Whether the process answers.", ref(Live))},

@@ -1,4 +1,4 @@
-"""On what terms the Open Inference Protocol's callers ask: parameters and deadlines."""
+"""Parameters and deadlines of the Open Inference Protocol, read as a shared budget."""
 
 import math
 from collections.abc import Mapping
@@ -18,40 +18,45 @@ Parameter = bool | int | float | str
 
 _OWN = ("budget_ms", "budget", "on_infeasible", "min_quality", "exact")
 _READ = (*_OWN, "timeout")
-# Whoever gives these counts on what was asked before.
+# Callers who give these rely on earlier requests, which polydom does not keep.
 _OF_SEQUENCES = ("sequence_id", "sequence_start", "sequence_end")
-# How alike a name is to one that is read to be taken for that one misspelt.
+# Similarity beyond which a name counts as a misspelt parameter.
 _MISSPELT = 0.8
-# Parameters of a request that are looked at for that, at tens of microseconds each.
+# Most parameters whose names are compared, at tens of microseconds each.
 _COMPARED = 32
-# Of a caller's deadline, what is kept for the way back, which nobody here measures.
+# Share of a caller's deadline kept for the way back to the caller, and most seconds.
 KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a request's parameters say.
+    """The parameters of a request.
 
     Attributes
     ----------
     named
-        The terms of a `PredictRequest`.
-    patience_s
-        Seconds that the caller waits at most; None where that is unknown.
+        Terms of a `PredictRequest` by name.
+    caller_timeout_s
+        Seconds that the caller waits at most; None if unknown.
     """
 
     named: Mapping[str, Any]
-    patience_s: float | None = None
+    caller_timeout_s: float | None = None
 
     @classmethod
     def read(
-        cls, parameters: Mapping[str, Any], patience_s: float | None
+        cls, parameters: Mapping[str, Any], caller_timeout_s: float | None
     ) -> "Parameters":
-        """Check the parameters; BadInput where one cannot be read.
+        """Read and check the parameters of a request.
 
-        Clients send many that have no meaning here, such as `content_type`. They are
-        left alone, but for one that is nearly the name of one that is read: who
-        misspelt a budget would wonder what became of it. So are those of a sequence.
+        Clients send many parameters without a meaning here, such as `content_type`;
+        they are ignored.
+
+        Raises
+        ------
+        BadInput
+            If a value is not valid, a parameter belongs to a sequence, or an unknown
+            name is similar to a known one: a misspelt budget would have no effect.
         """
         named: dict[str, Any] = {}
         given = {name: v for name, v in parameters.items() if v is not None}
@@ -76,10 +81,10 @@ class Parameters:
             raise BadInput(
                 f"parameters: {describe_decode_error(error, PredictRequest)}"
             ) from error
-        return cls(named, patience_s)
+        return cls(named, caller_timeout_s)
 
     def give(self, ask: PredictRequest) -> None:
-        """Set all that does not depend on how many items there are."""
+        """Set all terms that do not depend on the number of items."""
         for name, value in self.named.items():
             setattr(ask, name, value)
 
@@ -91,17 +96,17 @@ class Parameters:
         Parameters
         ----------
         unit, settings
-            The index's and the operator's.
+            Unit of the index, and settings of the operator.
         arrived_s
-            When time began to run.
+            Time at which the budget begins to run.
         reserve_s
-            What every item's share will be reduced by for sending its answer. They are
-            sent together, so the budget is reduced by it only once.
+            Seconds reserved to send the answers. All answers are sent together, so the
+            reserve counts only once.
 
         Raises
         ------
         BadInput
-            As `read_amount`; also if none is given where time does not count.
+            As `read_amount`; also if the index counts no time and no budget is given.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
@@ -112,20 +117,20 @@ class Parameters:
                     "'budget' how much the items may cost"
                 )
             return SharedBudget(MoneyBudget(amount))
-        if self.patience_s is not None:
-            useful_s = _useful_s(self.patience_s)
+        if self.caller_timeout_s is not None:
+            useful_s = _useful_s(self.caller_timeout_s)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
         allowed_s = min(allowed_s, settings.max_budget_s)
         return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
 
 
-def _useful_s(patience_s: float) -> float:
-    return max(patience_s - min(KEPT_SHARE * patience_s, KEPT_MAX_S), 0.0)
+def _useful_s(caller_timeout_s: float) -> float:
+    return max(caller_timeout_s - min(KEPT_SHARE * caller_timeout_s, KEPT_MAX_S), 0.0)
 
 
 def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
-    """Read Triton's timeout: whole microseconds, of which 0 stand for none given."""
+    """Read Triton's timeout: whole microseconds; 0 means no timeout."""
     if type(value) is not int or value < 0:
         raise BadInput(
             f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
@@ -139,21 +144,21 @@ def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
 
 @dataclass(slots=True)
 class SharedBudget:
-    """One budget for several items, of which each gets an even share of what is left.
+    """One budget for several items; each gets an even share of the rest.
 
     Attributes
     ----------
     budget
-        The whole of it. Time runs whatever is done; another amount is what plans spend.
+        The whole budget.
     spent
-        What the plans of the items were to cost so far.
+        Sum of the predicted costs of plans so far, which reduces money.
     """
 
     budget: Deadline | MoneyBudget
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Give the next item its share, as the first of `items` that remain."""
+        """Set the budget of the next item, the first of `items` that remain."""
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s
@@ -163,15 +168,15 @@ class SharedBudget:
             ask.budget = max(budget.amount - self.spent, 0.0) / items
 
     def met(self, out_s: float) -> bool:
-        """Say whether it suffices for answers that are out at `out_s`."""
+        """Say whether answers that are out at `out_s` meet the budget."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return out_s <= budget.due_s
-        # but for rounding
+        # shares may add up to a little more by rounding
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Say what it was, and what was spent of it by `now_s`."""
+        """Return the budget and the part spent by `now_s`, for the wire."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

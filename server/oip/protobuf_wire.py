@@ -1,8 +1,8 @@
-"""Protobuf's wire format, looked at before messages are made of it.
+"""Protobuf's wire format, read field by field before protobuf decodes a message.
 
-What protobuf makes of a message it makes in one go, in which nobody else is answered,
-and of two bytes it makes sixteen and more. To skip from field to field takes a step
-each, however long a field is.
+Protobuf decodes a whole message in one call, during which nothing else runs, and may
+make sixteen bytes of memory of two bytes. Skipping over a field takes one step,
+whatever its length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from polydom.features.errors import BadInput
 
-# Bytes that protobuf is given at a time of what may be long.
+# Bytes of long contents that protobuf decodes in one call.
 PIECE = 1 << 14
-# How a field is written: as a varint, as 8 bytes, after its length, as 4 bytes.
+# Wire types: a varint, 8 bytes, bytes after their length, 4 bytes.
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
 _WIDTHS = {EIGHT: 8, FOUR: 4}
 # Bytes of the longest varint.
@@ -20,14 +20,14 @@ _LONGEST = 10
 
 
 class Field(NamedTuple):
-    """Where a field is in a message.
+    """The position of a field in a message.
 
     Attributes
     ----------
     number, kind
-        As in the `.proto`, and how it is written.
+        Number of the field in the `.proto`, and its wire type.
     begin, value, end
-        Where its tag begins, where its value does, and where that ends.
+        Offsets of the tag, of the value, and of the end of the value.
     """
 
     number: int
@@ -38,12 +38,12 @@ class Field(NamedTuple):
 
 
 def fields(message: memoryview, most: int) -> Iterator[Field]:
-    """Go through a message's own fields, not into those of messages in it.
+    """Yield the fields of a message, but not the fields of messages in it.
 
     Raises
     ------
     BadInput
-        If it is malformed, has groups, or more than `most` fields.
+        If the message is malformed, has groups, or has more than `most` fields.
     """
     at = count = 0
     while at < len(message):
@@ -70,12 +70,12 @@ def fields(message: memoryview, most: int) -> Iterator[Field]:
 
 
 def malformed() -> BadInput:
-    """Make the error for bytes that are no message."""
+    """Make the error for a malformed message."""
     return BadInput("the request is no message of its type")
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Read a number; it, and where it ends."""
+    """Read a number at an offset; return the number and the offset of its end."""
     if (first := message[at] if at < len(message) else 0x80) < 0x80:
         return first, at + 1
     number = shift = 0
@@ -88,7 +88,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def written(number: int, value: bytes | memoryview) -> bytes:
-    """Write a field that has its length before it."""
+    """Write a field of bytes after their length."""
     out = bytearray()
     for part in (number << 3 | LENGTH, len(value)):
         while part > 0x7F:
@@ -101,16 +101,16 @@ def written(number: int, value: bytes | memoryview) -> bytes:
 def pieces(
     message: memoryview, packed: Mapping[int, int], most: int
 ) -> Iterator[bytes]:
-    """Cut a message into short ones, whose fields in a row are those that it has.
+    """Cut a message into short messages that have the same fields in the same order.
 
     Parameters
     ----------
     message
-        It has repeated fields alone, or fields that need not be looked at.
+        Message with repeated fields only, or with fields that are not read.
     packed
-        Fields of numbers, which may be cut: bytes of each number, 0 for varints.
+        Bytes of each number by field, 0 for varints; such fields may be cut.
     most
-        Fields that it may have.
+        Largest number of fields.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Cut packed numbers between two of them."""
+    """Cut packed numbers into pieces of whole numbers."""
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

@@ -21,22 +21,22 @@ from .rest_body import decode_infer
 from .service import InferenceService
 
 ROOT = "/v2"
-# Bytes of a body that says which models are listed, loaded or unloaded.
+# Largest body, in bytes, of requests to list, load or unload models.
 SMALL_BODY = 16 << 10
 JSON_LENGTH = b"inference-header-content-length"
 
 
-class Exchange:
-    """One request being answered.
+class RestCall:
+    """One request, with a method for each route.
 
     Attributes
     ----------
     arrived_s, caller
-        When its first byte came, and who waits.
+        Arrival of the first byte, and the caller.
     blamed
-        Name of the model that is blamed for an error; empty where it is none's.
+        Name of the model whose errors the request counts to; empty for no model.
     when_sent
-        Told when the answer was written.
+        Called with the time at which the answer was written.
     """
 
     def __init__(
@@ -53,34 +53,34 @@ class Exchange:
         self.when_sent: Callable[[float], object] = bool
 
     async def server_metadata(self) -> Reply:
-        """Say what this server is."""
+        """Return the server's metadata."""
         return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
-        """Say that the process answers."""
+        """Answer that the process is alive."""
         return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
-        """Say whether every model is ready."""
+        """Return whether all models are ready."""
         ready = self._service.repository.ready
         return _readiness(Ready(live=True, ready=ready))
 
     async def model_metadata(self) -> Reply:
-        """Say which tensors a model takes and gives."""
+        """Return a model's input and output tensors."""
         return json_reply(self._service.model_metadata(self._name, self._version))
 
     async def model_ready(self) -> Reply:
-        """Say whether a model is ready."""
+        """Return whether a model is ready."""
         ready = self._service.model_ready(self._name, self._version)
         return _readiness(ModelReady(self._name, ready))
 
     async def model_config(self) -> Reply:
-        """Say the same as its metadata, in Triton's words."""
+        """Return a model's metadata as Triton's model configuration."""
         metadata = self._service.model_metadata(self._name, self._version)
         return json_reply(config_of(metadata))
 
     async def statistics(self) -> Reply:
-        """Say what was counted for a model, or for all."""
+        """Return the statistics of a model, or of all models."""
         return json_reply(self._service.statistics(self._name, self._version))
 
     async def infer(self) -> Reply:
@@ -102,7 +102,7 @@ class Exchange:
         return Reply(200, payload, described, kind=b"application/octet-stream")
 
     async def index(self) -> Reply:
-        """List every model, or those that are ready."""
+        """List all models, or only the ready ones."""
         given = await self._read_object()
         ready = given.get("ready") or False
         if not isinstance(ready, bool):
@@ -110,7 +110,7 @@ class Exchange:
         return json_reply(self._service.index(ready_only=ready))
 
     async def load(self) -> Reply:
-        """Load a model's file as it is now."""
+        """Load a model from its current file."""
         self._service.refuse_change(self._headers)
         given = await self._read_object()
         parameters = given.get("parameters") or {}
@@ -120,14 +120,14 @@ class Exchange:
         return Reply(200, b"{}")
 
     async def unload(self) -> Reply:
-        """Let a model answer no more."""
+        """Unload a model."""
         self._service.refuse_change(self._headers)
         await self._read_object()
         await self._service.unload(self._name)
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
-        """Read a JSON object; an empty body, or null, is an empty one."""
+        """Read a JSON object; an empty body or null is an empty object."""
         limit = min(SMALL_BODY, self._service.repository.settings.body_limit)
         body = await read_body(self._receive, self._headers, limit, self._held)
         body = without_mark(body).strip()
@@ -140,10 +140,10 @@ class Exchange:
 
 
 class Endpoint:
-    """What is at one path; an error is an answer too."""
+    """The ASGI application of one path; an exception becomes an error response."""
 
     def __init__(
-        self, service: InferenceService, answer: Callable[[Exchange], Awaitable[Reply]]
+        self, service: InferenceService, answer: Callable[[RestCall], Awaitable[Reply]]
     ) -> None:
         self._service = service
         self._answer = answer
@@ -151,46 +151,46 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         with self._service.repository.held_bytes.body() as held:
-            exchange = Exchange(self._service, scope, receive, held)
-            arrived_s, caller = exchange.arrived_s, exchange.caller
+            call = RestCall(self._service, scope, receive, held)
+            arrived_s, caller = call.arrived_s, call.caller
             try:
-                reply = await self._answer(exchange)
+                reply = await self._answer(call)
             except Exception as error:
-                failed = self._service.failure(error, exchange.blamed, arrived_s)
+                failed = self._service.failure(error, call.blamed, arrived_s)
                 reply = error_reply(*failed)
             sending = reply(scope, receive, send)
-            await send_and_count(sending, caller, time.monotonic, exchange.when_sent)
+            await send_and_count(sending, caller, time.monotonic, call.when_sent)
 
 
-# What is asked most comes first; statistics of all before a model of that name.
+# The most frequent routes come first; `stats` before a model of that name.
 _ROUTES = (
-    ("POST", "/models/{name}/infer", Exchange.infer),
-    ("POST", "/models/{name}/versions/{version}/infer", Exchange.infer),
-    ("GET", "/", Exchange.server_metadata),
-    ("GET", "/health/live", Exchange.server_live),
-    ("GET", "/health/ready", Exchange.server_ready),
-    ("GET", "/models/stats", Exchange.statistics),
-    ("GET", "/models/{name}", Exchange.model_metadata),
-    ("GET", "/models/{name}/ready", Exchange.model_ready),
-    ("GET", "/models/{name}/config", Exchange.model_config),
-    ("GET", "/models/{name}/stats", Exchange.statistics),
-    ("GET", "/models/{name}/versions/{version}", Exchange.model_metadata),
-    ("GET", "/models/{name}/versions/{version}/ready", Exchange.model_ready),
-    ("GET", "/models/{name}/versions/{version}/config", Exchange.model_config),
-    ("GET", "/models/{name}/versions/{version}/stats", Exchange.statistics),
-    ("POST", "/repository/index", Exchange.index),
-    ("POST", "/repository/models/{name}/load", Exchange.load),
-    ("POST", "/repository/models/{name}/unload", Exchange.unload),
+    ("POST", "/models/{name}/infer", RestCall.infer),
+    ("POST", "/models/{name}/versions/{version}/infer", RestCall.infer),
+    ("GET", "/", RestCall.server_metadata),
+    ("GET", "/health/live", RestCall.server_live),
+    ("GET", "/health/ready", RestCall.server_ready),
+    ("GET", "/models/stats", RestCall.statistics),
+    ("GET", "/models/{name}", RestCall.model_metadata),
+    ("GET", "/models/{name}/ready", RestCall.model_ready),
+    ("GET", "/models/{name}/config", RestCall.model_config),
+    ("GET", "/models/{name}/stats", RestCall.statistics),
+    ("GET", "/models/{name}/versions/{version}", RestCall.model_metadata),
+    ("GET", "/models/{name}/versions/{version}/ready", RestCall.model_ready),
+    ("GET", "/models/{name}/versions/{version}/config", RestCall.model_config),
+    ("GET", "/models/{name}/versions/{version}/stats", RestCall.statistics),
+    ("POST", "/repository/index", RestCall.index),
+    ("POST", "/repository/models/{name}/load", RestCall.load),
+    ("POST", "/repository/models/{name}/unload", RestCall.unload),
 )
 
 
 def routes_of(service: InferenceService) -> list[BaseRoute]:
-    """Return the routes of `/v2`, each with and without a slash at its end."""
+    """Return the routes of `/v2`, each with and without a slash at the end."""
     below: list[BaseRoute] = []
     for method, path, answer in _ROUTES:
         for written in {path, path.rstrip("/") + "/"}:
             below.append(Route(written, Endpoint(service, answer), methods=[method]))
-    metadata = Endpoint(service, Exchange.server_metadata)
+    metadata = Endpoint(service, RestCall.server_metadata)
     root = Route(ROOT, metadata, methods=["GET"])
     return [Mount(ROOT, app=Router(below, redirect_slashes=False)), root]
 

@@ -1,6 +1,6 @@
-"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it.
+"""Bodies of the Open Inference Protocol over HTTP: JSON, and binary tensors after it.
 
-What is malformed, or not what it says, raises BadInput.
+A body that is malformed, or contradicts itself, raises BadInput.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from polydom.features.wording import describe_decode_error, without_mark
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
 from ..schema.wire import encode
-from .items import MAX_ITEMS, Requested
 from .service import InferRequest, InferResponse
+from .tensor_items import MAX_ITEMS, Requested
 from .tensors import Declared, Tensor, to_raw
 
-# Of those that are read, null is one that was not given.
+# A parameter of null counts as not given.
 ParameterMap = dict[str, Any]
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One input tensor; its data are here, or behind the JSON."""
+    """One input tensor; its data is in the JSON, or after it."""
 
     name: str
     shape: list[int]
@@ -33,14 +33,14 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One output that is asked for."""
+    """One requested output."""
 
     name: str
     parameters: ParameterMap | None = None
 
 
 class InferBody(msgspec.Struct, forbid_unknown_fields=True):
-    """An inference request; model and version count as the path says them."""
+    """An inference request; the path decides model and version."""
 
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
@@ -51,7 +51,7 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputTensor(msgspec.Struct):
-    """One output; its data are here, or behind the JSON, of `binary_data_size`."""
+    """One output; its data is in the JSON, or after it with `binary_data_size`."""
 
     name: str
     datatype: str
@@ -71,7 +71,7 @@ class InferAnswer(msgspec.Struct):
 
 
 class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
-    """As `InputBody`, with all that may be long left as it is."""
+    """As `InputBody`, with long parts not decoded."""
 
     name: str
     shape: Raw
@@ -81,7 +81,7 @@ class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
-    """As `InferBody`, with all that may be long left as it is."""
+    """As `InferBody`, with long parts not decoded."""
 
     inputs: list[_LargeInput]  # type: ignore[assignment]
     outputs: Raw | UnsetType = UNSET  # type: ignore[assignment]
@@ -96,7 +96,7 @@ _decode_shape = msgspec.json.Decoder(list[int]).decode
 
 
 class Decoded:
-    """One inference request, and which of its outputs are to be binary."""
+    """A decoded inference request, and the encoding of its outputs."""
 
     def __init__(self, inference: InferRequest, binary: dict[str, bool], all_: bool):
         self.inference = inference
@@ -104,7 +104,7 @@ class Decoded:
         self._all = all_
 
     def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
-        """Write the answer; its body, and the JSON's length if tensors follow it."""
+        """Write the answer; return the body, and the JSON's length if tensors follow."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
             output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
@@ -123,18 +123,18 @@ class Decoded:
 def decode_infer(
     model: str, version: str, body: bytes, json_length: int | None, widest: int
 ) -> Decoded:
-    """Read the body of one inference request.
+    """Read the body of an inference request.
 
     Parameters
     ----------
     model, version
-        As the path says.
+        Model and version of the path.
     body
-        JSON, and after it the tensors that say so, in their order.
+        JSON, and after it the binary tensors in their order.
     json_length
-        Bytes of JSON; None where it is all.
+        Bytes of JSON; None if the whole body is JSON.
     widest
-        Values of the largest item.
+        Largest number of values of an item.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(
@@ -165,8 +165,8 @@ def decode_infer(
 
 
 def _read_large(head: bytes, widest: int) -> InferBody:
-    """Decode all but the data, none of which may be long."""
-    # two for every element that is a string; an input says less than 64 of itself
+    """Decode all but the data of a large body; other parts must be short."""
+    # two quotes for each string element; the rest of an input has less than 64
     most = 2 * MAX_ITEMS * widest + 64 * (widest + 64)
     if strings_at_most(head) > most:
         raise BadInput("the body holds more strings and names than items can have")
@@ -189,12 +189,12 @@ def _read_large(head: bytes, widest: int) -> InferBody:
 
 
 def _unless_null(raw: Raw | UnsetType) -> Any:
-    """Return data that `_read_data` is to decode, None where there is none."""
+    """Return data for `_read_data` to decode; None without data."""
     return None if raw is UNSET or bytes(raw) == b"null" else raw
 
 
 def _short(raw: Any, what: str) -> bytes:
-    """Refuse to decode what is too long for what it is."""
+    """Return the bytes of a part; BadInput if they are too many for such a part."""
     if raw is UNSET:
         return b"null"
     data = bytes(raw)
@@ -204,7 +204,7 @@ def _short(raw: Any, what: str) -> bytes:
 
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
-    """Read what is in the JSON; once its shape was found to be possible."""
+    """Read data of the JSON, after its shape was checked."""
     declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
         return declared.from_json(data)
@@ -213,7 +213,7 @@ def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
 
 
 def _refuse_many(declared: Declared, widest: int) -> None:
-    """Refuse more values than the most and largest items have."""
+    """Raise BadInput for more values than a request's items can have."""
     if len(declared.shape) > 2 or declared.size > MAX_ITEMS * widest:
         raise BadInput(
             f"input {declared.name[:80]!r} has shape {list(declared.shape)}; up to "
@@ -271,7 +271,7 @@ def _read_outputs(
 
 
 def read_requested(name: str, parameters: ParameterMap) -> Requested:
-    """Read what an output's parameters ask for, but for how it is sent."""
+    """Read the parameters of a requested output, except its encoding."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification")
     classes = 0 if classes is None else classes
@@ -281,6 +281,6 @@ def read_requested(name: str, parameters: ParameterMap) -> Requested:
 
 
 def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
-    """Refuse a tensor that is in the caller's memory."""
+    """Raise BadInput for a tensor in shared memory."""
     if parameters.get("shared_memory_region") is not None:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol, whatever carries it: what is served, and inference."""
+"""The Open Inference Protocol apart from its transport: models and inference."""
 
 import asyncio
 import math
@@ -23,10 +23,15 @@ from ..runtime.served_model import ServedModel
 from ..runtime.work_queue import run_off_loop
 from ..schema.bounds import LARGE
 from ..schema.wire import Answer
-from .items import Items, Requested
-from .metadata import PLATFORM, ModelIndex, ModelMetadata
+from .metadata import (
+    PLATFORM,
+    ModelIndex,
+    ModelMetadata,
+    ModelsStatistics,
+    statistics_of,
+)
 from .parameters import Parameter, Parameters
-from .statistics import ModelsStatistics, statistics_of
+from .tensor_items import Items, Requested
 from .tensors import BYTES, Tensor
 
 
@@ -34,8 +39,8 @@ from .tensors import BYTES, Tensor
 class InferRequest:
     """One inference request, decoded.
 
-    An empty version stands for any, and `id` is echoed. The parameters are the budget,
-    the other terms, and whatever else a client sends.
+    An empty version means any version. The answer repeats `id`. The parameters have the
+    budget, other terms, and further parameters that clients send.
     """
 
     model: str
@@ -48,9 +53,9 @@ class InferRequest:
 
 @dataclass(slots=True)
 class InferResponse:
-    """The answer to an inference request, and what it came of.
+    """The answer to an inference request.
 
-    `answered` are one per item, with when that was.
+    `answered` has the request, the outcome and the time of each item's answer.
     """
 
     model: str
@@ -64,8 +69,8 @@ class InferResponse:
     def sent(self, sent_s: float) -> None:
         """Count the answer, whose last byte was written at `sent_s`.
 
-        Every item of several counts from when its turn came; the last one alone shows
-        how long an answer is on its way.
+        Only the last item counts until the answer is sent; each other item counts until
+        its own answer was computed.
         """
         *others, (request, outcome, _) = self.answered
         for other in others:
@@ -74,25 +79,25 @@ class InferResponse:
 
 
 class InferenceService:
-    """Answers what both transports ask; for the event loop alone.
+    """Answers the requests of both transports; only the event loop may use it.
 
-    An empty version stands for any. What is asked of a model raises UnknownModel or
+    An empty version means any version. Methods with a model raise UnknownModel or
     NotReady, as `Repository.get`.
 
     Parameters
     ----------
     repository
-        What is served.
+        Models of the server.
     access
-        Whose tokens let models be loaded and unloaded; nobody's, where it has none.
+        Tokens that allow loading and unloading; without tokens nobody may.
 
     Attributes
     ----------
     notify_others
-        Called after a model was loaded, to make other processes that serve the same
-        follow; None where there are none.
+        Called after a model was loaded, so that other workers load it too; None without
+        other workers.
     admission
-        Lets requests in that come some other way than over HTTP; None lets in all.
+        Admission of requests that do not come over HTTP; None admits all.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
@@ -106,7 +111,7 @@ class InferenceService:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Say how many values an item of a model may have in one input."""
+        """Return the largest number of values that an item has in one input."""
         return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
@@ -114,12 +119,12 @@ class InferenceService:
         if version:
             try:
                 return self._served(model, version).ready
-            except NotReady:  # nothing is loaded under that name
+            except NotReady:  # no index is loaded under that name
                 return False
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
-        """Say which tensors a model takes and gives."""
+        """Return a model's metadata."""
         served = self._served(model, version)
         items, package = self._items_of(served), served.planner.package
         return ModelMetadata(
@@ -138,7 +143,7 @@ class InferenceService:
         )
 
     def statistics(self, model: str, version: str) -> ModelsStatistics:
-        """Say what was counted for a model; for every model where it is empty."""
+        """Return the statistics of a model; of all models if `model` is empty."""
         if version:
             self._served(model, version)
         counted = [
@@ -148,7 +153,7 @@ class InferenceService:
         return ModelsStatistics(counted)
 
     def index(self, *, ready_only: bool = False) -> list[ModelIndex]:
-        """List every model, whether it answers now or not."""
+        """List all models, or only those that are ready."""
         listed = []
         for name in self.repository.names():
             state = self.repository.state(name)
@@ -159,7 +164,7 @@ class InferenceService:
         return listed
 
     def _version(self, model: str) -> str:
-        """Version that is served now; empty where none is."""
+        """Return the served version of a model; empty if it is not ready."""
         if self.repository.state(model).state != "READY":
             return ""
         return self.repository.get(model).version
@@ -167,9 +172,9 @@ class InferenceService:
     def failure(
         self, error: Exception, model: str, arrived_s: float
     ) -> tuple[int, Failure]:
-        """Count a request that failed, and say so: as HTTP's status and body.
+        """Count a failed request; return HTTP's status and body.
 
-        What nobody expected goes to the log. `model` need not exist, nor be known.
+        Unexpected errors go to the log. `model` may be empty or unknown.
         """
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.no_model
@@ -177,7 +182,7 @@ class InferenceService:
         return metrics.failed(error)
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Load a model's file as it is now, for who passed `refuse_change`."""
+        """Load a model from its current file; call `refuse_change` first."""
         if any(value is not None for value in parameters.values()):
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -188,7 +193,7 @@ class InferenceService:
             self.notify_others()
 
     async def unload(self, model: str) -> None:
-        """Let a model answer no more, for who passed `refuse_change`."""
+        """Unload a model; call `refuse_change` first."""
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -198,19 +203,19 @@ class InferenceService:
         inference: InferRequest,
         arrived_s: float,
         caller: Caller,
-        patience_s: float | None = None,
+        caller_timeout_s: float | None = None,
         transport: str = "http",
     ) -> InferResponse:
-        """Answer every item of a request inside the one budget.
+        """Answer all items of a request within one budget.
 
         Parameters
         ----------
         inference, arrived_s, caller
-            The request, when its first byte came, and who waits for the answer.
-        patience_s
-            Seconds from then on that the caller waits at most, where that is known.
+            The request, the arrival of its first byte, and the caller.
+        caller_timeout_s
+            Seconds from the arrival that the caller waits at most; None if unknown.
         transport
-            What carries it: the answers of each take their own time to be sent.
+            "http" or "grpc": each has its own send times.
 
         Raises
         ------
@@ -222,7 +227,7 @@ class InferenceService:
         items, translator = self._items_of(served), served.translator
         items.check(inference.outputs)
         scored = items.asks_scores(inference.outputs)
-        terms = Parameters.read(inference.parameters, patience_s)
+        terms = Parameters.read(inference.parameters, caller_timeout_s)
         asks = await run_off_loop(
             items.read, inference.inputs, size=_size(inference.inputs)
         )
@@ -265,9 +270,14 @@ class InferenceService:
         return items
 
     def refuse_change(self, headers: Headers) -> None:
-        """Refuse to load or unload, but for who may: before anything of it is read.
+        """Check the right to load or unload, before the request is read.
 
-        NotAllowed is raised if the operator lets nobody, Unauthorized for all others.
+        Raises
+        ------
+        NotAllowed
+            If the operator allows it to nobody.
+        Unauthorized
+            If the headers have no admin's token.
         """
         if self.access.admin is None:
             raise NotAllowed(
@@ -277,7 +287,7 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Estimate the bytes of all values, or say that they are many."""
+    """Estimate the bytes of all values, at least beyond `LARGE` if there are many."""
     size = 8 * sum(len(tensor.values) for tensor in inputs)
     for tensor in inputs if size <= LARGE else ():
         if tensor.datatype == BYTES:
@@ -289,7 +299,7 @@ def _size(inputs: Sequence[Tensor]) -> int:
 def _facts(
     answers: Sequence[Answer], met: bool, shared: dict[str, float]
 ) -> dict[str, Parameter]:
-    """Response parameters: how one item was answered, or all of several."""
+    """Return the response parameters: facts about one item, or about all of several."""
     facts: dict[str, Any]
     if len(answers) > 1:
         facts = {"budget_met": met, **shared}
@@ -310,7 +320,7 @@ def _facts(
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
-    """Every column that was unknown in an item, and the most that one was missing."""
+    """Return all unknown columns, and the largest number of missing columns."""
     told: dict[str, Parameter] = {}
     unknown = dict.fromkeys(name for a in answers for name in a.unknown or ())
     if unknown:

@@ -1,7 +1,7 @@
 """Tensors of the Open Inference Protocol, to and from JSON and raw bytes, checked.
 
-What is not as it says raises BadInput. Nothing is allocated because a shape says so: a
-shape is compared with data that is there already.
+A tensor that contradicts its shape or datatype raises BadInput. Shapes are compared
+with the received data, and never decide how much memory is allocated.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from ..schema.bounds import arrays_in, strings_at_most
 Value = bool | int | float | str | bytes | None
 
 BYTES = "BYTES"
-# NumPy's names, little-endian as on the wire; BYTES has none.
+# NumPy's datatypes, little-endian as on the wire; BYTES has none.
 DTYPES = {
     "BOOL": "u1",
     "UINT8": "u1",
@@ -44,9 +44,9 @@ _HELD: dict[str, set[type]] = {
 }
 _HELD |= {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
 MAX_AXES = 8
-# Bytes of JSON, or values, that are read at a time; and arrays within one of strings.
+# Bytes of JSON, or values, read in one piece; and arrays inside an array of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16
-# Numbers of an input, and strings: of those each is of another item.
+# Most numbers of an input, and most strings, as each string belongs to another item.
 MAX_ELEMENTS, MAX_STRINGS = 1 << 20, 1024
 _LENGTH = struct.Struct("<I")
 
@@ -61,8 +61,8 @@ class Tensor(NamedTuple):
     shape
         Lengths of the axes; their product is the number of values.
     values
-        Row-major. Floats that are not there are NaN. BYTES are bytes, or strings where
-        they come from JSON or go there, or None where JSON had null.
+        Values in row-major order. Missing floats are NaN. BYTES are bytes; strings if
+        they come from JSON or go to JSON; None if the JSON has null.
     """
 
     name: str
@@ -72,14 +72,14 @@ class Tensor(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What an input says of itself, found to be possible before its data is looked at.
+    """The description of an input, checked before its data is read.
 
     Attributes
     ----------
     name, datatype, shape
-        As of the `Tensor` that it becomes.
+        As in `Tensor`.
     size
-        How many values that has.
+        Number of values.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
-        """Check the datatype, and how many axes and values there are."""
+        """Check the datatype and the number of axes and values."""
         lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
         declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
@@ -116,7 +116,7 @@ class Declared(NamedTuple):
         return declared
 
     def wrong(self, said: str) -> BadInput:
-        """Make the error for what is wrong with it."""
+        """Make an error about this input."""
         return BadInput(f"input {self.name[:80]!r}: {said}")
 
     def from_raw(self, raw: bytes | memoryview) -> Tensor:
@@ -134,7 +134,7 @@ class Declared(NamedTuple):
             if len(values) and values.max() > 1:
                 raise self.wrong("a BOOL is a byte of 0 or 1")
             values = values.astype(bool)
-        read: list[Value] = []  # others have a turn between two pieces
+        read: list[Value] = []  # other threads run between two pieces
         for start in range(0, len(values), PIECE):
             read += values[start : start + PIECE].tolist()
         return self._tensor(read)
@@ -146,9 +146,9 @@ class Declared(NamedTuple):
         return self.from_values(self._flatten(data))
 
     def from_raw_json(self, raw: Raw) -> Tensor:
-        """Read JSON that is not decoded yet, in pieces; others have turns in between.
+        """Decode JSON in pieces, so that other threads run between two pieces.
 
-        There may be one axis or two.
+        The shape may have one axis or two.
         """
         data = bytes(raw).strip()
         if data[:1] != b"[":
@@ -165,13 +165,13 @@ class Declared(NamedTuple):
     def from_values(self, values: Sequence[Any]) -> Tensor:
         """Check flat values, as JSON and protobuf hold them, by shape and datatype.
 
-        FP16 and FP32 are rounded to those; null is NaN as a float and None in BYTES.
+        Values of FP16 and FP32 are rounded. A null becomes NaN, or None in BYTES.
         """
         if len(values) != self.size:
             raise self._mismatch(len(values))
         if len(values) <= PIECE:
             return self._tensor(self._check(values))
-        read: list[Value] = []  # others have a turn between two pieces
+        read: list[Value] = []  # other threads run between two pieces
         for start in range(0, len(values), PIECE):
             read += self._check(values[start : start + PIECE])
         return self._tensor(read)
@@ -224,14 +224,14 @@ class Declared(NamedTuple):
             raise self.wrong(
                 f"shape {list(self.shape)} does not match what {len(data):,} bytes hold"
             )
-        # so many would be an array for nothing each
+        # decoding would make a Python list for each of these arrays
         many = nested and data.count(b"[") > MAX_NESTED
         if many and arrays_in(data) > MAX_NESTED:  # brackets are in strings too
             raise self.wrong("send so many elements flat")
         return self.from_json((_decode_nested if nested else _decode_strings)(data))
 
     def _numbers_in(self, data: bytes, nested: bool) -> Tensor:
-        # there are no strings: each comma is between two numbers
+        # without strings, each comma is between two numbers
         if data.count(b",") + 1 != self.size:
             raise self._mismatch(data.count(b",") + 1)
         if data.count(b"[") != 1 + nested * self.shape[0]:
@@ -262,7 +262,7 @@ class Declared(NamedTuple):
         return values
 
     def _round(self, values: Sequence[Any]) -> list[Value]:
-        """Convert to the nearest floats of the datatype; NaN and infinity stay."""
+        """Round to the nearest floats of the datatype; NaN and infinity stay."""
         try:
             exact = np.array([math.nan if v is None else v for v in values], np.float64)
         except OverflowError:
@@ -276,7 +276,7 @@ class Declared(NamedTuple):
 
 
 def _pieces(row: bytes) -> Iterator[bytes]:
-    """Cut an array of numbers into several."""
+    """Cut an array of numbers into several arrays."""
     start, last = 1, len(row) - 1
     while (end := row.find(b",", start + PIECE, last)) >= 0:
         yield b"[%b]" % row[start:end]
@@ -301,5 +301,5 @@ def to_raw(tensor: Tensor) -> bytes:
 
 
 def elements_of(tensor: Tensor) -> list[bytes]:
-    """Return the bytes of BYTES that are strings."""
+    """Encode the strings of a BYTES tensor."""
     return [str(value).encode() for value in tensor.values]

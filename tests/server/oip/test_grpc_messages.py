@@ -27,10 +27,10 @@ from polydom.server.oip.grpc_messages import (
     response_of,
     size_of,
 )
-from polydom.server.oip.items import Requested
 from polydom.server.oip.metadata import CONFIG_TYPES, ServerFacts
 from polydom.server.oip.protobuf_wire import written
 from polydom.server.oip.service import InferRequest, InferResponse
+from polydom.server.oip.tensor_items import Requested
 from polydom.server.oip.tensors import BYTES, DTYPES, Tensor
 from polydom.server.schema.bounds import LARGE
 from tools.compile_proto import PROTOS, compile_proto

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app, describe_routes
 from polydom.server.oip.grpc_calls import CODES
 from polydom.server.oip.grpc_messages import METHODS
-from polydom.server.oip.items import MAX_ITEMS, Items
 from polydom.server.oip.openapi import OIP_STRUCTS, describe_oip
 from polydom.server.oip.parameters import KEPT_MAX_S, Parameters
 from polydom.server.oip.rest_body import InferAnswer
+from polydom.server.oip.tensor_items import MAX_ITEMS, Items
 from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
 from tests.support.places import DOCS

@@ -16,17 +16,19 @@ from polydom.server.settings import Settings
 SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
 
 
-def budget_s(parameters: dict[str, Any], patience_s: float | None = None) -> float:
+def budget_s(
+    parameters: dict[str, Any], caller_timeout_s: float | None = None
+) -> float:
     """What the only item of a request gets."""
     ask = PredictRequest()
-    shared = Parameters.read(parameters, patience_s).shared("s", SETTINGS, 100.0)
+    shared = Parameters.read(parameters, caller_timeout_s).shared("s", SETTINGS, 100.0)
     shared.give(ask, 100.0, 1)
     assert ask.budget_ms is not None
     return ask.budget_ms / 1e3
 
 
 @pytest.mark.parametrize(
-    ("parameters", "patience_s", "expected_s"),
+    ("parameters", "caller_timeout_s", "expected_s"),
     [
         ({}, None, 0.05),
         ({"timeout": 0}, None, 0.05),
@@ -44,9 +46,9 @@ def budget_s(parameters: dict[str, Any], patience_s: float | None = None) -> flo
     ],
 )
 def test_budget_is_what_was_asked_for_and_is_of_use(
-    parameters: dict[str, Any], patience_s: float | None, expected_s: float
+    parameters: dict[str, Any], caller_timeout_s: float | None, expected_s: float
 ) -> None:
-    assert budget_s(parameters, patience_s) == pytest.approx(expected_s)
+    assert budget_s(parameters, caller_timeout_s) == pytest.approx(expected_s)
 
 
 def test_terms_reach_every_item() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.oip import rest_body, tensors
-from polydom.server.oip.items import Requested
 from polydom.server.oip.rest_body import decode_infer
 from polydom.server.oip.service import InferResponse
+from polydom.server.oip.tensor_items import Requested
 from polydom.server.oip.tensors import BYTES, Tensor
 from tests.support.examples import few
 

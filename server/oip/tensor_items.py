@@ -1,4 +1,4 @@
-"""From tensors to the items they hold, and from answers to tensors."""
+"""From input tensors to items, and from answers to output tensors."""
 
 import base64
 import binascii
@@ -22,18 +22,18 @@ from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024
 RECORD = "record"
-# What clients call an input of which nobody told them the name, as `input-0`.
+# Names that clients give an input by default, such as `input-0`.
 _NAMELESS = re.compile(r"inputs?[-_]?\d*", re.IGNORECASE)
-# What stands where an answer says none.
+# Values of tensors if the answer has none.
 _NOTHING = {"reason": "", "missing": 0}
 
 Record = dict[str, Any]
 
 
 class Requested(NamedTuple):
-    """An output that was asked for.
+    """A requested output.
 
-    `classes` above 0 asks for that many of the best classes as strings instead.
+    `classes` above 0 requests that many of the best classes, as strings.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Requested(NamedTuple):
 
 
 class Items:
-    """Knows which tensors an index takes and gives.
+    """The input and output tensors of an index.
 
     Attributes
     ----------
     inputs, outputs
-        What its metadata say.
+        Names, datatypes and shapes for the metadata.
     widest
-        Values of an item in one input.
+        Largest number of values that an item has in one input.
     """
 
     def __init__(self, package: Package) -> None:
@@ -92,9 +92,9 @@ class Items:
         Raises
         ------
         BadInput
-            If an input is unknown, missing or twice there, or of another shape.
+            If an input is unknown, missing, given twice, or of another shape.
         BadItem
-            If an element cannot be an item, or part of one.
+            If an element is not a valid item, or part of one.
         """
         names = [tensor.name for tensor in inputs]
         if len(set(names)) < len(names):
@@ -114,7 +114,7 @@ class Items:
         ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
-        """Refuse outputs that are unknown, twice there, or have no classes."""
+        """Raise BadInput if an output is unknown, given twice, or has no classes."""
         names = [output.name for output in outputs]
         for name in names:
             if name not in self._datatypes:
@@ -129,18 +129,20 @@ class Items:
                 raise BadInput("only 'scores' can be asked for as a classification")
 
     def asks_scores(self, outputs: Sequence[Requested]) -> bool:
-        """Say whether scores are among the outputs, or none is named."""
+        """Say whether scores are requested, by name or by default."""
         return any(output.name == "scores" for output in outputs or self._default)
 
     def write(
         self, answers: Sequence[Answer], met: bool, outputs: Sequence[Requested]
     ) -> list[Tensor]:
-        """Make the tensors that were asked for; where none were, the answers alone.
+        """Make the requested tensors; by default label and scores, or value, interval.
 
-        Those are label and scores, or value and interval.
-
-        There is an answer per item; `met` says whether all came within one budget. Each
-        has its scores where `asks_scores` said that they are needed.
+        Parameters
+        ----------
+        answers
+            One answer per item, with scores if `asks_scores` is true.
+        met
+            True if all answers met the budget together.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]
@@ -166,7 +168,7 @@ class Items:
         return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
-        """Scores in the order of the labels; 0 for a class that a model never saw."""
+        """Return scores in the order of labels; 0 for a class unknown to a model."""
         rows = [
             [_scores(answer).get(label, 0.0) for label in self._labels]
             for answer in answers
@@ -204,15 +206,15 @@ class Items:
         ]
 
     def _is_whole(self, names: Sequence[str], own: str) -> bool:
-        """Say whether the only input holds whole items, by its own name or by none."""
+        """Say whether one input holds whole items, by its own or a default name."""
         if len(names) != 1 or names[0] in self._columns.names:
             return False
-        # what reads any column may have one that is called so
+        # an index that reads any column may have a column of such a name
         knows = self._kind != RECORD or bool(self._columns.names)
         return names[0] == own or (knows and bool(_NAMELESS.fullmatch(names[0])))
 
     def _rows_of(self, tensor: Tensor) -> list[Record]:
-        """Cut a matrix of numbers into records, a row each."""
+        """Cut a matrix of numbers into one record per row."""
         names = self._columns.names
         if not names:
             raise BadInput(
@@ -236,7 +238,7 @@ def _scores(answer: Answer) -> dict[str, float]:
 
 
 def _one_each(tensor: Tensor) -> Sequence[Any]:
-    """Values of a tensor that has one per item: of shape [N] or [N, 1]."""
+    """Return the values of a tensor with one value per item: shape [N] or [N, 1]."""
     if len(tensor.shape) > 2 or tensor.shape[1:] not in ((), (1,)):
         raise BadInput(
             f"input {tensor.name[:80]!r} has shape {list(tensor.shape)}; [-1] or "
@@ -263,7 +265,7 @@ def _text(element: str | bytes | None, i: int) -> str:
 
 
 def _image(element: str | bytes | None, i: int) -> bytes:
-    """Return the encoded image, which JSON can only hold in base64."""
+    """Return the bytes of an image; JSON has them in base64."""
     if isinstance(element, bytes):
         return element
     if element is None:

@@ -10,7 +10,7 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.server.oip.items import MAX_ITEMS, Items, Requested
+from polydom.server.oip.tensor_items import MAX_ITEMS, Items, Requested
 from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.wire import Answer
 from tests.support.three_kinds import picture, save_three
