@@ -104,7 +104,7 @@ class Decoded:
         self._all = all_
 
     def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
-        """Write the answer; return the body, and the JSON's length if tensors follow."""
+        """Write the answer; return the body, and the JSON's length before tensors."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
             output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
