@@ -567,7 +567,7 @@ class Project(Part, frozen=True):
                 {**content, "folder": os.fspath(folder)}, cls, strict=True
             )
         except msgspec.ValidationError as error:
-            said = describe_decode_error(error, cls).replace("an object", "a table")
+            said = describe_decode_error(error, cls).replace("object", "table")
             raise BadProject(said) from error
         project._check()
         _refuse_unused(content.get("search", {}), project.search.method)

@@ -483,16 +483,20 @@ def test_a_run_goes_on_only_with_the_same_choice_of_scores(
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("/v1/predict", {"record": EASY, "exact": 1}, "body: exact: a whole number came"),
-    ("/v1/predict", {"record": EASY, "exact": "yes"}, "body: exact: a text came"),
-    ("/v1/predict?exact=yes", {"record": EASY}, "query: exact: a text came"),
-    ("/v1/batch?budget_ms=9", {"items": [], "exact": 1.5}, "body: exact: a number"),
+    ("/v1/predict", {"record": EASY, "exact": 1}, "body: exact: expected bool"),
+    ("/v1/predict", {"record": EASY, "exact": "yes"}, "body: exact: expected bool"),
+    ("/v1/predict?exact=yes", {"record": EASY}, "query: exact: expected bool"),
+    (
+        "/v1/batch?budget_ms=9",
+        {"items": [], "exact": 1.5},
+        "body: exact: expected bool",
+    ),
     ("/v1/batch?budget_ms=9&exact=2", {"items": []}, "query: exact: "),
     ("/v1/batch?budget_ms=9&exact=1", {"items": [], "exact": True}, "exact is given"),
     (
         "/v2/models/people/infer",
         {"inputs": [], "parameters": {"exact": "true"}},
-        "parameters: exact: a text came; true or false is needed",
+        "parameters: exact: expected bool",
     ),
 ]
 

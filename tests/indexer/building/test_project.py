@@ -35,7 +35,7 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
             },
             "search.sizes is [[1.0, 2.0], [3.0, 1.0]]: empty range",
         ),
-        ({"search": {"sizes": [0, 1]}}, "search.sizes[0]: a number above 0 is needed"),
+        ({"search": {"sizes": [0, 1]}}, "search.sizes[0]: expected float > 0"),
         ({"serch": {}}, "unknown key 'serch'; did you mean 'search'?"),
         ({"search": {"alfa": 1}}, "unknown key 'search.alfa'; did you mean 'alpha'?"),
         ({"folder": "/"}, "unknown key 'folder'"),
@@ -45,11 +45,11 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
             "again twice; take it out",
         ),
         ({"features": {"columns": [{"nam": "x"}]}}, "'features.columns.nam'; did you"),
-        ({"search": {"alpha": 0.5}}, "search.alpha: a number of at least 1 is needed"),
-        ({"search": {"held_out": 1}}, "search.held_out: a number below 1 is needed"),
+        ({"search": {"alpha": 0.5}}, "search.alpha: expected float >= 1"),
+        ({"search": {"held_out": 1}}, "search.held_out: expected float < 1"),
         (
             {"search": {"folds": "5"}},
-            "search.folds: a text came; a whole number is needed",
+            "search.folds: expected int",
         ),
         ({"search": {"sizes": [5, 1]}}, "empty range"),
         (
@@ -58,8 +58,8 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ),
         ({"search": {"budgets": [2, 1]}}, "a smallest and a largest are needed"),
         ({"search": {"budgets": [1, math.inf]}}, "a smallest and a largest"),
-        ({"search": {"budgets": [0, 1]}}, "search.budgets[0]: a number above 0 is"),
-        ({"search": {"budgets": 1}}, "search.budgets: a whole number came; a list is"),
+        ({"search": {"budgets": [0, 1]}}, "search.budgets[0]: expected float > 0"),
+        ({"search": {"budgets": 1}}, "search.budgets: expected array, got int"),
         (
             {"search": {"budgets": [1, 2]}, "costs": {"size": ["width", "height"]}},
             "search.budgets is for sizes of one number; costs.size has two",
@@ -93,9 +93,9 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ({"learner": {"name": "auto", "limit_s": math.nan}}, "limit_s is nan"),
         ({"learner": {"name": "auto", "per_level": True}}, "no keys but limit_s"),
         ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
-        ({"costs": {"weights": {"s": -1}}}, "of at least 0 is needed"),
-        ({"seed": -1}, "seed: a whole number of at least 0 is needed"),
-        ({"data": 3}, "data: a whole number came; a table is needed"),
+        ({"costs": {"weights": {"s": -1}}}, "expected float >= 0"),
+        ({"seed": -1}, "seed: expected int >= 0"),
+        ({"data": 3}, "data: expected table, got int"),
         (
             {
                 "features": {

@@ -63,8 +63,8 @@ def test_terms_reach_every_item() -> None:
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"budget": "5"}, "budget: a text came; a number is needed"),
-        ({"min_quality": True}, "min_quality: true or false came; a number is"),
+        ({"budget": "5"}, "budget: expected float"),
+        ({"min_quality": True}, "min_quality: expected float"),
         (
             {"on_infeasible": "late"},
             "'late' came; one of 'prior', 'cheapest', 'error' is needed",

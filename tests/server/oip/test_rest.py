@@ -284,7 +284,7 @@ def test_infer_needs_no_content_type_and_takes_any(port: int) -> None:
         (b"", {}, 400, "body: it is empty"),
         (b'{"inputs": [NaN]}', {}, 400, "NaN is no JSON: null is a gap"),
         (b'{"input": []}', {}, 400, "'input' is unknown; did you mean 'inputs'?"),
-        (b"[]", {}, 400, "body: a list came; an object"),
+        (b"[]", {}, 400, "body: expected object, got array"),
         (b"\xff", {}, 400, "body: "),
         (b"{}", {"inference_header_content_length": "x"}, 400, "no number of bytes"),
         (b"{}", {"inference_header_content_length": "9" * 30}, 400, "no number"),
