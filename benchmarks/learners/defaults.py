@@ -38,9 +38,9 @@ from polydom.indexer.building.project import Project
 from polydom.server.cli.init import Start, init
 from polydom.server.cli.process import prints_to_stderr
 from polydom.server.engine.loading import load_index
-from polydom.server.evaluation.contenders import Contender, Said, WithinBudget
-from polydom.server.evaluation.contest import Contest
+from polydom.server.evaluation import comparison
 from polydom.server.evaluation.labelled_items import LabelledItem, read_labelled
+from polydom.server.evaluation.predictors import IndexHere, PlainAnswer, Predictor
 from polydom.server.runtime.translator import AtOnce
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Terms
@@ -121,9 +121,9 @@ class Baseline:
         self.name = name
         self._ask = ask
 
-    def answer(self, item: LabelledItem) -> Said:
+    def answer(self, item: LabelledItem) -> PlainAnswer:
         """Answer the item as it is."""
-        return Said(self._ask(item.whole))
+        return PlainAnswer(self._ask(item.whole))
 
 
 def write_items(kind: Kind, items: Items, place: Path) -> None:
@@ -164,13 +164,13 @@ def build_default(
 
 
 def ask_all(
-    contenders: Sequence[Contender], items: list[LabelledItem], seed: int
+    contenders: Sequence[Predictor], items: list[LabelledItem], seed: int
 ) -> list[Asked]:
     """Ask each for every item: whether it was right, and the milliseconds it took."""
-    contest = Contest(items, contenders, seed=seed)
-    contest.warm_up()
-    contest.run(lambda done, left=None: None)
-    rounds = sorted(contest.rounds, key=lambda one: one.position)
+    asked = comparison.Comparison(items, contenders, seed=seed)
+    asked.warm_up()
+    asked.run(lambda done, left=None: None)
+    rounds = sorted(asked.trials, key=lambda one: one.position)
     found = []
     for place in range(len(contenders)):
         replies = [(one.replies[place], one.item.label) for one in rounds]
@@ -241,7 +241,7 @@ class Comparison:
         best = max(fitted, key=lambda one: found[one.name][0].mean())
         median_ms = float(np.median(found[best.name][1]))
         budgets = [SHARE * median_ms, median_ms, LARGE_MS]
-        within = [WithinBudget(at_once, Terms(budget_ms=one)) for one in budgets]
+        within = [IndexHere(at_once, Terms(budget_ms=one)) for one in budgets]
         again = ask_all([best, *within], items, seed)
         for name, budget in zip(BUDGETS, budgets, strict=True):
             self._account(name).budget_ms.append(budget)

@@ -14,6 +14,7 @@ from polydom.features.errors import Unfinished
 
 from .options import AsJson, CacheFolder, ProjectFile, Verbose
 from .process import interruptible, prints_to_stderr
+from .terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,14 +123,11 @@ def _shows_data() -> Iterator[None]:
 
 def show_times(seconds: Mapping[str, float], console: "Console") -> None:
     """Print the seconds of the longer stages, and of all together."""
-    from rich.table import Table
-
     whole = sum(seconds.values())
-    table = Table("where the time went", "seconds", "share", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for name, took in seconds.items():
-        if took >= SHOWN * whole:
-            table.add_row(name, f"{took:,.1f}", f"{took / whole:.0%}")
-    table.add_row("in all", f"{whole:,.1f}", "")
-    console.print(table)
+    rows = [
+        (name, f"{took:,.1f}", f"{took / whole:.0%}")
+        for name, took in seconds.items()
+        if took >= SHOWN * whole
+    ]
+    rows.append(("in all", f"{whole:,.1f}", ""))
+    print_table(console, ("where the time went", "seconds", "share"), rows)

@@ -16,7 +16,7 @@ from .options import AsJson, Encoding, Exact, FeatureFiles, IndexFile, Separator
 from .process import prints_to_stderr
 
 if TYPE_CHECKING:
-    from ..evaluation.facts import Evaluation
+    from ..evaluation.results import Evaluation
     from ..evaluation.run import EvaluationRun, Server
 
 UNBROKEN = 500  # columns of a file or pipe, where no line need be broken
@@ -138,8 +138,8 @@ def evaluate(
         )
         _say(run.remarks())
         complete = _carry_out(run)
-        found = run.judge(chosen)
-    _say(run.afterthoughts(found))
+        found = run.results(chosen)
+    _say(run.remarks_on(found))
     if html is not None:
         names = readable(index.name), readable(test.name)
         title = f"{names[0]} on {found.items:,} items of {names[1]}"
@@ -153,13 +153,13 @@ def evaluate(
 
 
 def _carry_out(run: "EvaluationRun") -> bool:
-    """Ask for all there is to ask; say whether nobody interrupted it."""
+    """Run the comparison; return False if it was interrupted."""
     try:
         with run:
             run.carry_out()
     except KeyboardInterrupt:
-        done, total = len(run.contest.rounds), run.contest.total
-        _say([f"\ninterrupted after {done:,} of {total:,} rounds"])
+        done, total = len(run.comparison.trials), run.comparison.total
+        _say([f"\ninterrupted after {done:,} of {total:,} trials"])
         if not done:
             raise typer.Exit(130) from None
         return False
@@ -230,7 +230,7 @@ def _say(remarks: Iterable[str]) -> None:
 def _show(found: "Evaluation") -> None:
     from rich.console import Console
 
-    from ..evaluation.report import show
+    from .evaluation_report import show
 
     console = Console()
     if not console.is_terminal:

@@ -8,6 +8,7 @@ import typer
 
 from .options import AsJson, OwnFeatures
 from .process import prints_to_stderr
+from .terminal import print_table
 
 if TYPE_CHECKING:
     from polydom.features.feature import Feature
@@ -30,7 +31,6 @@ def features(
 ) -> None:
     """List the features a project may name, and the steps they share."""
     from rich.console import Console
-    from rich.table import Table
 
     from polydom.features.loading import load_features, ready_made_features
     from polydom.features.ready_made.learned_text import RECIPES
@@ -52,10 +52,9 @@ def features(
     if kind is ItemKind.RECORD and not rows:
         typer.echo("a record's features are its columns: see [[features.columns]]")
         return
-    table = Table("name", "kind", "shared steps", "what", box=None)
-    for row in rows:
-        table.add_row(*row.values())
-    Console().print(table)
+    cells = [[*row.values()] for row in rows]
+    heads = ("name", "kind", "shared steps", "what")
+    print_table(Console(), heads, cells, names=4, lists=True)
 
 
 def _describe(feature: "Feature") -> tuple[str, str, list[str], str]:

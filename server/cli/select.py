@@ -12,6 +12,7 @@ from polydom.features.outputs import head_of, refuse_output
 from .build import SAME_AGAIN
 from .options import AsJson, CacheFolder, ProjectFile
 from .process import interruptible, prints_to_stderr
+from .terminal import print_line, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,31 +68,23 @@ def select(
 
 def show_race(race: dict[str, Any], console: "Console") -> None:
     """Print how much each learner got, its last score, and which one wins."""
-    from rich.table import Table
-
-    table = Table(title=f"race by {race['strategy']}", box=None)
-    table.add_column("learner", no_wrap=True)
-    for name in ("trainings", "most examples", "last score", "CPU s"):
-        table.add_column(name, justify="right")
+    rows = []
     for learner, curve in sorted(race["curves"].items(), key=_most_examples_first):
         spent_s = sum(seconds for _, _, seconds in curve)
         most, score, _ = curve[-1]
         won = "*" if learner == race["learner"] else " "
-        table.add_row(
-            f"{won} {learner}",
-            str(len(curve)),
-            str(most),
-            f"{score:.4f}",
-            f"{spent_s:.2f}",
-        )
-    console.print(table)
+        numbers = f"{score:.4f}", f"{spent_s:.2f}"
+        rows.append((f"{won} {learner}", str(len(curve)), str(most), *numbers))
+    heads = ("learner", "trainings", "most examples", "last score", "CPU s")
+    print_table(console, heads, rows, title=f"race by {race['strategy']}")
     for learner, why in race["failed"].items():
-        console.print(f"{learner} failed: {why}", markup=False)
+        print_line(console, f"{learner} failed: {why}")
     for learner, texts in race.get("warnings", {}).items():
-        console.print(f"{learner} warned: {texts[0].splitlines()[0]}", markup=False)
-    console.print(
+        print_line(console, f"{learner} warned: {texts[0].splitlines()[0]}")
+    print_line(
+        console,
         f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
-        f"CPU s; training all would have taken about {race['full_s']:.1f}"
+        f"CPU s; training all would have taken about {race['full_s']:.1f}",
     )
 
 

@@ -1,1 +1,1 @@
-"""An index judged on labelled items, beside what answers without one."""
+"""How good an index is on labelled items, beside baselines and own models."""

@@ -1,4 +1,4 @@
-"""The labelled items that an index is judged on, and what of them was left out."""
+"""Labelled items to evaluate an index on, and the items that were left out."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ from ..offline_scoring.item_rows import (
 )
 from ..runtime.known_columns import KnownColumns
 
-TOLD = 64  # rows or files after which it is told how many
+TOLD = 64  # rows or files between two reports of progress
 T = TypeVar("T")
 
 
@@ -38,15 +38,15 @@ class LabelledItem(NamedTuple):
     Attributes
     ----------
     name
-        Of its row, from 0, or of its file in the folder.
+        Number of the row, from 0, or path of the file in the folder.
     payload
-        What the index is asked with: bytes, a string or a mapping.
+        The item as the index is asked: bytes, a string or a mapping.
     label
-        Name of its class, which the index need not know; or its number, written out.
+        Name of the class, which the index need not know; or a number, written out.
     size
-        As of its `Item`.
+        Size as in `Item`.
     whole
-        Of a record all columns but the label; else the payload.
+        All columns of a record but the label; the payload of any other item.
     """
 
     name: str
@@ -57,20 +57,20 @@ class LabelledItem(NamedTuple):
 
 
 class LabelledItems(NamedTuple):
-    """What an index is judged on.
+    """The items of a file or folder that can be used, and those that cannot.
 
     Attributes
     ----------
     items
-        Those that can be used; at least one.
+        Items that can be used; at least one.
     unreadable
-        Names of those that are no items, and why.
+        Names of the items that cannot be read, each with the reason.
     unlabelled
-        How many have no label.
+        Number of items without a label.
     foreign
-        Labels that the index does not know, and how many items have them.
+        Number of items by label, for labels that the index does not know.
     remarks
-        What else there is to say of the file.
+        Remarks on the file as a whole.
     """
 
     items: list[LabelledItem]
@@ -98,22 +98,22 @@ def read_labelled(
     Parameters
     ----------
     index, package
-        Say what items are, and which classes there are.
+        The index, for the kind of items and the known classes.
     label
         The column or key that holds labels; folders need none.
     separator, encoding
         As for `read_rows`.
     limit, seed
-        Draw so many of the rows or files, with this seed; by default all are read.
+        Number of rows or files to draw, and the seed; by default all are read.
     whole
-        Whether to keep a record's columns that the index does not read.
+        True to keep the columns of records that the index does not read.
     progress
-        Told how many rows or files are read.
+        Gets the number of rows or files read.
 
     Raises
     ------
     BadInput
-        If there is no such file, or nothing in it that can be used.
+        If the file does not exist, or has no item that can be used.
     """
     remarks: list[str] = []
     stage = (progress or Silence()).stage
@@ -130,13 +130,13 @@ def read_labelled(
             rows = drawn(_counted(source.rows, on_progress), limit, seed)
         remarks = source.remarks()
         _refuse_unlabelled(path, label, rows, source.names())
-    judged = _sort(rows, index, package)
-    _refuse_nothing(path, judged, package)
-    return judged._replace(remarks=remarks)
+    sorted_items = _sort(rows, index, package)
+    _refuse_nothing(path, sorted_items, package)
+    return sorted_items._replace(remarks=remarks)
 
 
 def class_name(label: Any) -> str:
-    """Name the class that a label means; 1, 1.0 and numpy's 1 are one."""
+    """Name the class of a label: 1, 1.0 and numpy's 1 are the same class."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, float) and label.is_integer():
@@ -145,10 +145,9 @@ def class_name(label: Any) -> str:
 
 
 def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
-    """Draw so many values, each as likely as the others, in their own order.
+    """Draw `limit` values, all equally likely, and keep their order.
 
-    Of values that are read one by one no more than these are held: Vitter's algorithm
-    R (1985).
+    Holds no more than `limit` values at a time: Vitter's algorithm R (1985).
     """
     if limit is None:
         return list(values)
@@ -164,7 +163,7 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
 
 
 def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
-    """Tell now and then how many values have come."""
+    """Yield the values, and report every `TOLD` values how many have come."""
     count = 0
     for count, value in enumerate(values, 1):
         if count % TOLD == 0:
@@ -183,7 +182,7 @@ def _files(
 
 
 def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
-    """Part what can be used from what cannot."""
+    """Sort items that can be used from items that cannot."""
     columns, known = KnownColumns(package.features), frozenset(package.labels)
     items: list[LabelledItem] = []
     unreadable: list[tuple[str, str]] = []
@@ -222,7 +221,7 @@ def _is_none(label: Any) -> bool:
 
 
 def _known_name(label: Any, known: frozenset[str]) -> str:
-    """Name a class as the index does, where a file has its number in another form."""
+    """Name a class as the index does, also where a file writes its number otherwise."""
     name = class_name(label)
     if name not in known and isinstance(label, str):
         name = trim(name)
@@ -234,7 +233,7 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
 
 
 def _number(label: Any) -> str | None:
-    """Write out a label that is a finite number; None for any other."""
+    """Write out a label that is a finite number; None for any other label."""
     with suppress(TypeError, ValueError, OverflowError):
         number = float(label)
         return repr(number) if isfinite(number) else None
@@ -244,7 +243,7 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Refuse JSON Lines without the key of labels, saying which there are."""
+    """Refuse JSON Lines without the key of labels, and name the keys there are."""
     read = [row for row in rows if not isinstance(row.item, PolydomError)]
     if read and label not in names and all(row.label is None for row in read):
         raise BadInput(
@@ -253,26 +252,26 @@ def _refuse_unlabelled(
         )
 
 
-def _refuse_nothing(path: Path, judged: LabelledItems, package: Package) -> None:
-    """Refuse items of which none says how good an index is."""
-    if not judged.items:
-        raise BadInput(f"{path}: {_why_nothing(path, judged)}")
-    if judged.foreign and sum(judged.foreign.values()) == len(judged.items):
+def _refuse_nothing(path: Path, found: LabelledItems, package: Package) -> None:
+    """Refuse files without a usable item, or with unknown classes alone."""
+    if not found.items:
+        raise BadInput(f"{path}: {_why_nothing(path, found)}")
+    if found.foreign and sum(found.foreign.values()) == len(found.items):
         raise BadInput(
-            f"{path}: the index knows none of its labels {listed([*judged.foreign])}; "
+            f"{path}: the index knows none of its labels {listed([*found.foreign])}; "
             f"it knows {listed(package.labels)}"
         )
 
 
-def _why_nothing(path: Path, judged: LabelledItems) -> str:
-    if judged.unlabelled and is_folder(path):
+def _why_nothing(path: Path, found: LabelledItems) -> str:
+    if found.unlabelled and is_folder(path):
         return (
             "none of its files has a label; put those of each class in a folder of "
             "their own, named after the class"
         )
-    if judged.unlabelled:
+    if found.unlabelled:
         return "none of its rows has a label"
-    if judged.unreadable:
-        name, why = judged.unreadable[0]
+    if found.unreadable:
+        name, why = found.unreadable[0]
         return f"none of its items can be read; the first, {name}: {why}"
     return "there are no rows; labelled items are needed"

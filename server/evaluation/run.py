@@ -1,4 +1,4 @@
-"""One run of `polydom evaluate`: from an index and labelled items to what was found."""
+"""One run of `polydom evaluate`: from an index and labelled items to the results."""
 
 import time
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from ..engine.loading import load_index
 from ..runtime.translator import AtOnce
 from ..runtime.warm_up import open_translator
 from ..schema.wire import Answer, Terms
-from .contenders import (
-    Contender,
-    Prior,
-    ServedWithinBudget,
-    WithinBudget,
-    fixed_plans,
-)
-from .contest import Contest
-from .facts import Evaluation
-from .judgement import ClassJudge, Judge
+from .comparison import Comparison
 from .labelled_items import LabelledItems, read_labelled
-from .numeric_judgement import NumericJudge
-from .own_model import OwnModel, part
+from .metrics import ClassMetrics, Metrics, NumericMetrics
+from .predictors import (
+    IndexHere,
+    OwnModel,
+    Predictor,
+    Prior,
+    ServedIndex,
+    fixed_plans,
+    split_target,
+)
+from .results import Evaluation
 
-READY_S = 20.0  # how long a server may take to be ready
-SPIN_S = 0.3  # threads that trained a model look for more to do for 0.2 seconds
+READY_S = 20.0  # longest wait for a server to be ready
+SPIN_S = 0.3  # OpenMP's threads spin for 0.2 s after training an own model
 SHOWN = 5  # names in a remark
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """Who answers instead of this process; `model` is the index's name there."""
+    """A server that answers in place of this process, and the model's name there."""
 
     url: str
     model: str | None = None
@@ -45,18 +45,18 @@ class Server:
 
 @dataclass
 class EvaluationRun:
-    """What is asked of whom, with the options of `polydom evaluate`.
+    """A comparison with the options of `polydom evaluate`.
 
-    Enter it before it is carried out.
+    Use it as a context: leaving the context closes the connection to a server.
 
     Attributes
     ----------
     amounts
         The budgets, ascending: milliseconds, or in the index's unit.
     labelled
-        What is asked for.
-    contest
-        Who was asked, and what came.
+        Labelled items that are asked for.
+    comparison
+        The comparison, with the trials that are finished.
 
     Raises
     ------
@@ -83,13 +83,13 @@ class EvaluationRun:
     exact: bool = False
     progress: Progress = field(default_factory=Silence)
     labelled: LabelledItems = field(init=False)
-    contest: Contest = field(init=False)
+    comparison: Comparison = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read all there is to read, and make everybody ready to be asked."""
+        """Read the index and the items, and make every predictor ready."""
         self._client: Client | None = None
         for target in self.against:
-            part(target)
+            split_target(target)
         self._index, self._package = load_index(self.index)
         self.unit = str(self._package.meta.get("unit", "s"))
         self.labelled = read_labelled(
@@ -106,13 +106,13 @@ class EvaluationRun:
         )
         self._prior = Prior(self._index, self._package)
         within = self._served() if self.server else self._in_process()
-        # last, since they may be fitted only now
+        # last, since an own function may fit its model only now
         numeric = self._package.numeric
         own = [OwnModel(target, numeric=numeric) for target in self.against]
-        self._contenders: list[Contender] = [*within, *own]
-        self._contenders.insert(len(self.amounts), self._prior)
-        self.contest = Contest(
-            self.labelled.items, self._contenders, repeat=self.repeat, seed=self.seed
+        self._predictors: list[Predictor] = [*within, *own]
+        self._predictors.insert(len(self.amounts), self._prior)
+        self.comparison = Comparison(
+            self.labelled.items, self._predictors, repeat=self.repeat, seed=self.seed
         )
 
     def __enter__(self) -> Self:
@@ -136,60 +136,63 @@ class EvaluationRun:
             for amount in self.amounts
         ]
 
-    def _in_process(self) -> list[Contender]:
+    def _in_process(self) -> list[Predictor]:
         translator = open_translator(self._index, self.features)
         at_once = AtOnce(translator)
         return [
-            *(WithinBudget(at_once, terms) for terms in self._terms()),
+            *(IndexHere(at_once, terms) for terms in self._terms()),
             *fixed_plans(translator, self.labelled.items),
         ]
 
-    def _served(self) -> list[Contender]:
-        """Ask a server; its fixed plans cannot be asked for."""
+    def _served(self) -> list[Predictor]:
+        """Connect to the server; a server answers with no fixed plan."""
         assert self.server is not None
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
-        return [ServedWithinBudget(self._client, terms) for terms in self._terms()]
+        return [ServedIndex(self._client, terms) for terms in self._terms()]
 
     def carry_out(self) -> None:
-        """Ask everybody for everything; what is done stays if it is interrupted.
+        """Run the comparison; after an interruption its finished trials remain.
 
-        Numeric libraries are held to one thread, as in a server: more are no faster for
-        one item, and go on spinning while others are asked. Those of models that were
-        fitted just now may do so first.
+        Numeric libraries are held to one thread, as in a server: more threads are no
+        faster for one item, and go on spinning while the next predictor is timed.
         """
         if self.against:
             time.sleep(SPIN_S)
         with one_thread():
-            self.contest.warm_up()
-            with self.progress.stage("evaluating", self.contest.total) as on_progress:
-                self.contest.run(on_progress)
+            self.comparison.warm_up()
+            with self.progress.stage(
+                "evaluating", self.comparison.total
+            ) as on_progress:
+                self.comparison.run(on_progress)
 
-    def judge(self, chosen: float) -> Evaluation:
-        """Say what was found so far, with mistakes within the budget that was chosen.
+    def results(self, chosen: float) -> Evaluation:
+        """Compute the results of the finished trials.
+
+        Mistakes are counted for `chosen`, one of the budgets.
 
         Raises
         ------
         BadInput
-            If nothing is done.
+            If no trial is finished.
         """
-        contest, amounts = self.contest, self.amounts
-        if not contest.rounds:
-            raise BadInput("nothing was asked, so there is nothing to judge")
-        judge = self._judge()
+        comparison, amounts = self.comparison, self.amounts
+        if not comparison.trials:
+            raise BadInput("nothing was asked, so there are no results")
+        metrics = self._metrics()
         confusion = None
-        if isinstance(judge, ClassJudge):
-            confusion = judge.confusion(amounts.index(chosen), chosen)
+        if isinstance(metrics, ClassMetrics):
+            confusion = metrics.confusion(amounts.index(chosen), chosen)
         count = len(amounts)
-        others = range(count, len(self._contenders))
+        others = range(count, len(self._predictors))
         return Evaluation(
             index=str(self.index),
             version=self._index.version,
             url=None if self.server is None else self.server.url,
             test=str(self.test),
-            items=len({one.position for one in contest.rounds}),
-            asked=len(contest.rounds),
-            complete=len(contest.rounds) == contest.total,
+            items=len({one.position for one in comparison.trials}),
+            asked=len(comparison.trials),
+            complete=len(comparison.trials) == comparison.total,
             unreadable=len(self.labelled.unreadable),
             unlabelled=self.labelled.unlabelled,
             foreign=self.labelled.foreign,
@@ -197,22 +200,22 @@ class EvaluationRun:
             task=self._package.task,
             measure=self._package.measure,
             coverage=self._package.coverage,
-            budgets=[judge.at_budget(k, amounts[k]) for k in range(count)],
-            beside=[judge.beside(k, amounts) for k in others],
+            budgets=[metrics.at_budget(k, amounts[k]) for k in range(count)],
+            beside=[metrics.beside(k, amounts) for k in others],
             confusion=confusion,
         )
 
-    def _judge(self) -> Judge:
-        """Say who reads what was answered."""
+    def _metrics(self) -> Metrics:
+        """Choose the metrics for the kind of the index's answers."""
         package, prior = self._package, self._prior.said.value
-        common = self.contest, self._contenders, self.unit
+        common = self.comparison, self._predictors, self.unit
         if prior is not None:
-            return NumericJudge(*common, package.measure, prior)
+            return NumericMetrics(*common, package.measure, prior)
         costs = package.confusion_costs
-        return ClassJudge(*common, package.labels, package.measure, costs)
+        return ClassMetrics(*common, package.labels, package.measure, costs)
 
     def remarks(self) -> list[str]:
-        """Say what of the items is not asked for, or cannot be right."""
+        """Name the items that are left out, and those whose answers must be wrong."""
         labelled = self.labelled
         remarks = list(labelled.remarks)
         if labelled.unreadable:
@@ -234,8 +237,8 @@ class EvaluationRun:
             )
         return remarks
 
-    def afterthoughts(self, found: Evaluation) -> list[str]:
-        """Say what of the answers is not as one would expect."""
+    def remarks_on(self, found: Evaluation) -> list[str]:
+        """Name surprises: budgets cut down, another index on the server, errors."""
         remarks = []
         for own in found.budgets:
             if isinstance(own.given_ms, float):
@@ -244,7 +247,7 @@ class EvaluationRun:
                 )
         versions = {
             reply.answer.index_version
-            for one in self.contest.rounds
+            for one in self.comparison.trials
             for reply in one.replies
             if isinstance(reply.answer, Answer)
         }

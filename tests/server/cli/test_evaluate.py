@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from polydom.server.cli.predict import answer_files
-from polydom.server.evaluation.contest import WARM_UP
+from polydom.server.evaluation.comparison import WARM_UP
 from polydom.server.runtime.warm_up import open_translator
 from polydom.server.schema.wire import Answer, Terms
 from tests.support import servers
@@ -254,7 +254,7 @@ def test_evaluate_shows_what_is_done_when_it_is_interrupted(
     options = ("--budgets", "900", *OWN, "--against", f"{model}:Model", "--json")
     code, out, err = run(capsys, "evaluate", index, mails, *options)
     assert code == 130
-    assert f"interrupted after {done} of 9 rounds" in err
+    assert f"interrupted after {done} of 9 trials" in err
     if done:
         found = json.loads(out)
         assert (found["complete"], found["asked"], found["items"]) == (False, 4, 4)

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from polydom.server.__main__ import main
-from polydom.server.evaluation import facts
+from polydom.server.evaluation import results
 from polydom.server.offline_scoring.folder_budget import AIM
 from polydom.server.offline_scoring.output_row import OF_PLAN, Scored
 from polydom.server.offline_scoring.parts import LEAST, LEAST_PARTS, MOST
@@ -207,8 +207,8 @@ def test_every_alarm_has_a_section() -> None:
 
 def test_evaluating_names_every_field() -> None:
     page = read("how-to/evaluate.md")
-    structs = (facts.Evaluation, facts.AtBudget, facts.Beside, facts.Confusion)
-    for struct in (*structs, facts.Bought, facts.Pair):
+    structs = (results.Evaluation, results.BudgetResult, results.BaselineResult)
+    for struct in (*structs, results.Confusion, results.Bought, results.Pair):
         for field in struct.__struct_fields__:
             assert f"`{field}`" in page, field
 

@@ -1,4 +1,4 @@
-"""What `polydom evaluate` finds, as plain data; what `--json` prints."""
+"""Results of `polydom evaluate`, as `--json` prints them."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -6,35 +6,35 @@ from msgspec import UNSET, UnsetType
 from ..schema.facts import Task
 
 
-class Judged(msgspec.Struct, kw_only=True):
-    """How one contender did on all items; fields of the other task are not there.
+class Result(msgspec.Struct, kw_only=True):
+    """One predictor's metrics on all items; fields of the other task are unset.
 
     Attributes
     ----------
     quality
-        By the index's own measure; None where that is not known of these answers.
+        By the index's own measure; None where these answers lack the scores for it.
     quality_error
-        Standard error of the quality, from so many items; None of a single one, or
-        where there is no quality without some of them.
+        Standard error of the quality; None for a single item, or where leaving some
+        items out leaves no quality.
     standard_error
-        How exactly the accuracy, or of numbers the mean absolute error, is known from
-        so many items; None of a single one.
+        Standard error of the accuracy or, for numbers, of the mean absolute error;
+        None for a single item.
     accuracy
-        Share of right answers, no answer being wrong.
+        Share of right answers; a missing answer counts as wrong.
     balanced_accuracy, macro_f1, auc, log_loss
-        As in `models.measures`. The last two are None where an answer came without
-        scores, or there is no such number; log loss also where scores are no
+        As in `models.measures`. AUC and log loss are None where an answer came without
+        scores, or the number does not exist; log loss also where scores are no
         probabilities.
     r2, mae, rmse
-        Of numbers, as in `models.measures`, no answer being the prior's; the root of
-        the mean squared error.
+        For numbers, as in `models.measures`; the prior's number stands for a missing
+        answer. `rmse` is the root of the mean squared error.
     covered
-        Share of labels in their answers' intervals; None where there are none.
+        Share of labels in their answers' intervals; None without intervals.
     p50_ms, p99_ms
-        Median and 99th percentile of the time from asking to the answer, by the
+        Median and 99th percentile of milliseconds from asking to the answer, by the
         caller's clock.
     unanswered, error
-        How often there was no answer, and what was said the first time.
+        Number of missing answers, and the text of the first error.
     """
 
     name: str
@@ -63,30 +63,31 @@ class Bought(msgspec.Struct):
     share: float
 
 
-class AtBudget(Judged, kw_only=True):
-    """How the index did within one budget.
+class BudgetResult(Result, kw_only=True):
+    """The index's result within one budget.
 
     Attributes
     ----------
     budget_ms, budget
-        Milliseconds, or an amount in the unit of an index that counts no time.
+        The budget in milliseconds, or in the unit of an index that counts no time.
     given_ms
-        What the answers say that they had, where that is less.
+        Milliseconds that the answers report as their budget, where they are fewer.
     expected_quality, expected_accuracy
-        Means of what the answers said; None without one.
+        Means of the answers' own expectations; None without an answer.
     inside
         Share of answers inside the budget: by the caller's clock, or by the plan's cost
         where no time is counted.
     right_inside
-        Share of answers that are right and inside it.
+        Share of answers that are right and inside the budget.
     quality_inside
-        Of numbers, the quality where the prior answers for all that are not inside it.
+        For numbers, the quality where the prior answers for all items whose answer is
+        not inside the budget.
     early
-        Share of answers that came before all was computed, as they were sure.
+        Share of answers that came before everything was computed.
     plans
         The commonest feature sets.
     mean_cost
-        Of the plans, in the unit of an index that counts no time.
+        Mean cost of the plans, in the unit of an index that counts no time.
     """
 
     budget_ms: float | UnsetType = UNSET
@@ -109,17 +110,17 @@ class AtBudget(Judged, kw_only=True):
         return amount
 
 
-class Beside(Judged, kw_only=True):
-    """How one did who knows no budget, and whose late answers are none.
+class BaselineResult(Result, kw_only=True):
+    """The result of a predictor that knows no budget; late answers do not count.
 
     Attributes
     ----------
     features
-        Those that it computes; None where nobody knows.
+        Features computed for every item; None where unknown.
     inside, right_inside, quality_inside
-        As of `AtBudget`, for each budget; None where the cost is not known.
+        One entry per budget, as in `BudgetResult`; None where the cost is unknown.
     mean_cost
-        As of `AtBudget`; None where it is not known.
+        As in `BudgetResult`; None where the cost is unknown.
     """
 
     features: tuple[str, ...] | None
@@ -130,9 +131,9 @@ class Beside(Judged, kw_only=True):
 
 
 class Pair(msgspec.Struct):
-    """Items of one class that were answered with another, or with none.
+    """Items of one class whose answer was another class, or missing.
 
-    `share` is that of the class.
+    `share` is the share of the class's items.
     """
 
     label: str
@@ -142,20 +143,20 @@ class Pair(msgspec.Struct):
 
 
 class Confusion(msgspec.Struct):
-    """What was answered for the items of each class.
+    """Numbers of answers for the items of each class.
 
     Attributes
     ----------
     amount
         The budget.
     labels
-        Classes of the items; the matrix's rows.
+        Classes of the items, one per row of the matrix.
     answers
-        What was answered; its columns. None is no answer.
+        Classes answered, one per column of the matrix; None for a missing answer.
     matrix
-        Numbers of answers.
+        Numbers of answers, (labels, answers).
     pairs
-        The most frequent mistakes first.
+        Mistakes, the most frequent first.
     """
 
     amount: float
@@ -173,31 +174,31 @@ class Evaluation(msgspec.Struct, kw_only=True):
     index, version
         File and version of the index.
     url
-        Of the server that answered; None where this process did.
+        Address of the server that answered; None where this process did.
     test
-        Where the items are.
+        Path of the items.
     items
-        How many were asked for.
+        Number of different items asked for.
     asked
-        How often everybody was asked: each item once, or as often as was wanted.
+        Number of trials: the items, times the repetitions.
     complete
-        Whether that is all that was to be asked; not where the run was interrupted.
+        False where the run was interrupted.
     unreadable, unlabelled
-        Items left out.
+        Numbers of items left out.
     foreign
-        Labels that the index does not know, and how many items have them: all wrong.
+        Number of items by label, for labels that the index does not know.
     unit
-        What the index counts.
+        The index's unit of cost, "s" for seconds.
     task, measure
-        What its answers are, and what quality is.
+        The kind of the index's answers, and the measure of quality.
     coverage
-        Of numbers, the share of labels that their intervals are to hold.
+        For numbers, the share of labels that intervals are built to hold.
     budgets
-        How the index did within each.
+        Results of the index, one per budget.
     beside
-        How others did.
+        Results of the other predictors.
     confusion
-        Of the index, within one of the budgets; None of numbers.
+        Confusion of the index within one of the budgets; None for numbers.
     """
 
     index: str
@@ -214,6 +215,6 @@ class Evaluation(msgspec.Struct, kw_only=True):
     task: Task
     measure: str
     coverage: float | None
-    budgets: list[AtBudget]
-    beside: list[Beside]
+    budgets: list[BudgetResult]
+    beside: list[BaselineResult]
     confusion: Confusion | None

@@ -1,4 +1,4 @@
-"""What replies that are numbers say of a contender, against scikit-learn."""
+"""What replies that are numbers say of a predictor, against scikit-learn."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadItem
-from polydom.server.evaluation.contenders import Contender, Said
-from polydom.server.evaluation.contest import Contest, Reply, Round
+from polydom.server.evaluation.comparison import Comparison, Reply, Trial
 from polydom.server.evaluation.labelled_items import LabelledItem
-from polydom.server.evaluation.numeric_judgement import NumericJudge
+from polydom.server.evaluation.metrics import NumericMetrics
+from polydom.server.evaluation.predictors import PlainAnswer, Predictor
 from tests.support.oracles import evaluation as oracle
 
 BUDGET_MS = 3.0
@@ -24,23 +24,23 @@ class Anyone:
     name = "anyone"
     features = None
 
-    def answer(self, item: LabelledItem) -> Said:
+    def answer(self, item: LabelledItem) -> PlainAnswer:
         raise NotImplementedError
 
 
-def judge_of(replies: list[oracle.PlainNumber], measure: str) -> NumericJudge:
-    rounds = []
+def metrics_of(replies: list[oracle.PlainNumber], measure: str) -> NumericMetrics:
+    trials = []
     for one in replies:
         item = LabelledItem(str(one.position), "", repr(one.label), 1.0, "")
         reply = Reply(one.took_ms / 1e3, error=BadItem("it is torn"))
         if one.answer is not None:
-            said = Said(None, value=one.answer, interval=one.interval)
+            said = PlainAnswer(None, value=one.answer, interval=one.interval)
             reply = Reply(one.took_ms / 1e3, said)
-        rounds.append(Round(one.position, item, (reply,)))
-    contenders: list[Contender] = [Anyone()]
-    contest = Contest([], contenders)
-    contest.rounds = rounds
-    return NumericJudge(contest, contenders, "s", measure, MEAN)
+        trials.append(Trial(one.position, item, (reply,)))
+    predictors: list[Predictor] = [Anyone()]
+    comparison = Comparison([], predictors)
+    comparison.trials = trials
+    return NumericMetrics(comparison, predictors, "s", measure, MEAN)
 
 
 @st.composite
@@ -66,10 +66,10 @@ def close(value: Any) -> Any:
 
 
 @given(drawn_replies(), st.sampled_from(["r2", "mae"]))
-def test_judgement_is_that_of_counting_one_by_one(
+def test_metrics_is_that_of_counting_one_by_one(
     replies: list[oracle.PlainNumber], measure: str
 ) -> None:
-    found = judge_of(replies, measure).beside(0, [1.0, BUDGET_MS])
+    found = metrics_of(replies, measure).beside(0, [1.0, BUDGET_MS])
     for name, value in oracle.judged_numbers(replies, MEAN).items():
         assert getattr(found, name) == close(value), name
     labels = [one.label for one in replies]

@@ -6,7 +6,7 @@ import pytest
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.server.evaluation.labelled_items import LabelledItem
-from polydom.server.evaluation.own_model import OwnModel
+from polydom.server.evaluation.predictors import OwnModel
 
 ITEM = LabelledItem("0", {"age": 1}, "1", 1.0, {"age": 1, "id": 7})
 

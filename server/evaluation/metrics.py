@@ -1,4 +1,4 @@
-"""What a contest says of each contender, as plain data."""
+"""Metrics of each predictor, from the replies of a comparison."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -14,51 +14,51 @@ from numpy.typing import NDArray
 from polydom.models import measures
 
 from ..schema.wire import Answer
-from .contenders import Contender
-from .contest import Contest, Reply
-from .facts import AtBudget, Beside, Bought, Confusion, Pair
+from .comparison import Comparison, Reply
+from .predictors import Predictor
+from .results import BaselineResult, Bought, BudgetResult, Confusion, Pair
 
-COMMONEST = 5  # feature sets that are named
-PARTS = 20  # of the items, each left out once to see what quality owes to it
+COMMONEST = 5  # feature sets that a result names
+PARTS = 20  # groups of items, each left out once to estimate the error of quality
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Measure = Callable[[Floats], float | None]  # of rounds that weigh so much
+Measure = Callable[[Floats], float | None]  # from weights of trials to a quality
 
 
-class Judge(ABC):
-    """Reads the rounds of a contest, whatever its answers are.
+class Metrics(ABC):
+    """Metrics of answers of either kind; `ClassMetrics` and `NumericMetrics` fill in.
 
     Parameters
     ----------
-    contest
-        With at least one round.
-    contenders
-        Those of the contest.
+    comparison
+        A comparison with at least one finished trial.
+    predictors
+        The comparison's predictors.
     unit
-        What the index counts.
+        The index's unit of cost, "s" for seconds.
     """
 
-    within: ClassVar[str]  # the field that `_within` is for
+    within: ClassVar[str]  # the result's field that `_within` computes
 
     def __init__(
-        self, contest: Contest, contenders: Sequence[Contender], unit: str
+        self, comparison: Comparison, predictors: Sequence[Predictor], unit: str
     ) -> None:
-        self._rounds = contest.rounds
-        self._contenders = contenders
+        self._trials = comparison.trials
+        self._predictors = predictors
         self._counts_time = unit == "s"
 
     @abstractmethod
-    def _judged(self, place: int) -> dict[str, Any]:
-        """Fields of `Judged`."""
+    def _fields(self, place: int) -> dict[str, Any]:
+        """Compute the fields of a `Result`."""
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
-        """Say how good answers are of which only those inside a budget count."""
+        """Compute the quality where only answers inside the budget count."""
 
-    def at_budget(self, place: int, amount: float) -> AtBudget:
-        """Judge the contender at a place, who was asked within a budget."""
+    def at_budget(self, place: int, amount: float) -> BudgetResult:
+        """Compute the result of the predictor at a place, which has this budget."""
         replies = self._replies(place)
         inside = self._inside(replies, amount)
         answers = [one.answer for one in replies if isinstance(one.answer, Answer)]
@@ -67,8 +67,8 @@ class Judge(ABC):
         bought = Counter(answer.features for answer in answers)
         accuracies = [one.expected_accuracy for one in answers]
         within: dict[str, Any] = {self.within: self._within(place, inside)}
-        judged = AtBudget(
-            **self._judged(place),
+        result = BudgetResult(
+            **self._fields(place),
             **within,
             expected_quality=_mean([one.expected_quality for one in answers]),
             expected_accuracy=_mean([a for a in accuracies if a is not None]),
@@ -80,18 +80,18 @@ class Judge(ABC):
             ],
         )
         if self._counts_time:
-            judged.budget_ms = amount
+            result.budget_ms = amount
             given_us = [one.budget_us for one in answers if one.budget_us is not UNSET]
             if given_us and min(given_us) < amount * 1e3 - 1:
-                judged.given_ms = min(given_us) / 1e3
+                result.given_ms = min(given_us) / 1e3
         else:
-            judged.budget = amount
+            result.budget = amount
             costs = [one.predicted for one in answers if one.predicted is not UNSET]
-            judged.mean_cost = _mean(costs) or 0.0
-        return judged
+            result.mean_cost = _mean(costs) or 0.0
+        return result
 
-    def beside(self, place: int, amounts: Sequence[float]) -> Beside:
-        """Judge the contender at a place, as one who knows nothing of these budgets."""
+    def beside(self, place: int, amounts: Sequence[float]) -> BaselineResult:
+        """Compute the result of the predictor at a place, which knows no budget."""
         replies = self._replies(place)
         mean_cost: float | UnsetType | None = UNSET
         known = True
@@ -104,22 +104,22 @@ class Judge(ABC):
         within: dict[str, Any] = {
             self.within: [self._within(place, one) for one in inside] or nothing
         }
-        return Beside(
-            **self._judged(place),
+        return BaselineResult(
+            **self._fields(place),
             **within,
-            features=self._contenders[place].features,
+            features=self._predictors[place].features,
             inside=[float(one.mean()) for one in inside] or nothing,
             mean_cost=mean_cost,
         )
 
     def _timed(self, place: int) -> dict[str, Any]:
-        """Name a contender, and say when answers came, and how many."""
+        """Compute a predictor's name, times of answers and number of errors."""
         replies = self._replies(place)
         took_ms = np.array([one.took_s for one in replies]) * 1e3
         p50_ms, p99_ms = np.quantile(took_ms, [0.5, 0.99]).tolist()
         errors = [str(one.error) for one in replies if one.error is not None]
         return {
-            "name": self._contenders[place].name,
+            "name": self._predictors[place].name,
             "p50_ms": p50_ms,
             "p99_ms": p99_ms,
             "unanswered": len(errors),
@@ -127,10 +127,10 @@ class Judge(ABC):
         }
 
     def _replies(self, place: int) -> list[Reply]:
-        return [one.replies[place] for one in self._rounds]
+        return [one.replies[place] for one in self._trials]
 
     def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
-        """Say which answers came inside a budget; none is not."""
+        """Flag the answers (N,) that came inside a budget; a missing one did not."""
         if not self._counts_time:
             return np.array([_costs_at_most(one, amount) for one in replies])
         took_ms = [one.took_s * 1e3 for one in replies]
@@ -138,8 +138,8 @@ class Judge(ABC):
         return np.array([one.answer is not None and t <= amount for one, t in times])
 
     def _standard_error(self, values: Flags | Floats) -> float | None:
-        """Of the mean over items; asking one again says nothing of others."""
-        positions = np.array([one.position for one in self._rounds])
+        """Estimate the standard error of the mean over items, each counted once."""
+        positions = np.array([one.position for one in self._trials])
         asked = np.bincount(positions)
         means = np.bincount(positions, values)[asked > 0] / asked[asked > 0]
         if len(means) < 2:
@@ -147,13 +147,14 @@ class Judge(ABC):
         return float(means.std(ddof=1) / np.sqrt(len(means)))
 
     def _measured(self, measure: Measure) -> dict[str, float | None]:
-        """Give `quality`, and its error by the delete-a-group jackknife.
+        """Compute `quality`, and its error by the delete-a-group jackknife.
 
-        Of g parts of the items each is left out once: (g - 1) / g times the squares of
-        what that changes, added up, is the variance (Wu, Annals of Statistics, 1986).
+        Each of g groups of items is left out once. The variance is (g - 1) / g times
+        the sum of squared deviations of the g qualities from their mean (Wu, Annals of
+        Statistics, 1986).
         """
-        rounds = np.array([one.position for one in self._rounds])
-        _, own = np.unique(rounds, return_inverse=True)
+        trials = np.array([one.position for one in self._trials])
+        _, own = np.unique(trials, return_inverse=True)
         count = int(own.max()) + 1
         parts = min(PARTS, count)
         part = (np.random.default_rng(0).permutation(count) % parts)[own]
@@ -167,41 +168,41 @@ class Judge(ABC):
         return {"quality": quality, "quality_error": error}
 
 
-class ClassJudge(Judge):
-    """Reads the rounds of a contest whose labels are classes.
+class ClassMetrics(Metrics):
+    """Metrics of answers that are classes.
 
     Parameters
     ----------
-    contest, contenders, unit
-        As for `Judge`.
+    comparison, predictors, unit
+        As for `Metrics`.
     labels
         The index's classes.
     measure
-        What quality is.
+        Name of the index's measure of quality.
     costs : (K, K)
-        With "cost": what it costs to answer class j for an item of class i.
+        Cost of answering class j for an item of class i; for the measure "cost" alone.
     """
 
     within = "right_inside"
 
     def __init__(
         self,
-        contest: Contest,
-        contenders: Sequence[Contender],
+        comparison: Comparison,
+        predictors: Sequence[Predictor],
         unit: str,
         labels: Sequence[str],
         measure: str = "accuracy",
         costs: Floats | None = None,
     ) -> None:
-        super().__init__(contest, contenders, unit)
+        super().__init__(comparison, predictors, unit)
         self._costs = costs
         self._known = len(labels)
         self._codes = {label: code for code, label in enumerate(labels)}
-        self._own = self._coded([one.item.label for one in self._rounds])
+        self._own = self._coded([one.item.label for one in self._trials])
         self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
-        """Count what the contender at a place answered for each class."""
+        """Count the answers of the predictor at a place for each class."""
         answered = self._answered(place)
         names: list[str | None] = [*self._codes, None]
         counts = measures.confusion(self._own, answered, len(names)).astype(int)
@@ -226,8 +227,8 @@ class ClassJudge(Judge):
             sorted(pairs, key=lambda pair: -pair.count),
         )
 
-    def _judged(self, place: int) -> dict[str, Any]:
-        """Fields of `Judged`."""
+    def _fields(self, place: int) -> dict[str, Any]:
+        """Compute the fields of a `Result`."""
         own, answered = self._own, self._answered(place)
         scores = self._scores(self._replies(place))
         every = np.ones(len(own))
@@ -250,7 +251,7 @@ class ClassJudge(Judge):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Say how good answers are by the index's own measure, if not accuracy."""
+        """Compute the quality by the index's own measure, which is not accuracy."""
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
         if self._measure == "auc":
@@ -262,7 +263,10 @@ class ClassJudge(Judge):
         return float(measure(self._own, answered, weights))
 
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
-        """1 - mean cost / largest cost, which no answer costs, or an unknown class."""
+        """Compute 1 - mean cost / largest cost.
+
+        A missing answer and an unknown class cost as much as the worst mistake.
+        """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
         whole[:known, :known] = costs
@@ -270,7 +274,7 @@ class ClassJudge(Judge):
         return float(1 - paid / costs.max())
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Say which share of answers is right, and inside the budget."""
+        """Compute the share of answers that are right and inside the budget."""
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
@@ -280,7 +284,7 @@ class ClassJudge(Judge):
         return np.array(numbers, np.int64)
 
     def _answered(self, place: int) -> Codes:
-        """Give answers numbers; none is a class beyond all, of no item."""
+        """Give answers numbers (N,); a missing answer is a class of its own."""
         replies = self._replies(place)
         told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)
@@ -292,7 +296,7 @@ class ClassJudge(Judge):
         return rights
 
     def _scores(self, replies: Sequence[Reply]) -> Floats | None:
-        """Give the scores of all answers (N, K), if all have some."""
+        """Return the scores of all answers (N, K); None where an answer has none."""
         given = [None if one.answer is None else one.answer.scores for one in replies]
         scores: Floats = np.zeros((len(given), self._known))
         for row, named in zip(scores, given, strict=True):
@@ -313,6 +317,72 @@ class ClassJudge(Judge):
         if scores is None or not measures.are_probabilities(scores):
             return None
         return measures.log_loss(self._own, scores, weights)
+
+
+class NumericMetrics(Metrics):
+    """Metrics of answers that are numbers.
+
+    The prior's number stands for a missing or late answer, as behind a timeout.
+
+    Parameters
+    ----------
+    comparison, predictors, unit
+        As for `Metrics`.
+    measure
+        Name of the index's measure of quality: "r2" or "mae".
+    prior
+        The number that the index answers with no feature.
+    """
+
+    within = "quality_inside"
+
+    def __init__(
+        self,
+        comparison: Comparison,
+        predictors: Sequence[Predictor],
+        unit: str,
+        measure: str,
+        prior: float,
+    ) -> None:
+        super().__init__(comparison, predictors, unit)
+        self._labels = np.array([float(one.item.label) for one in comparison.trials])
+        self._measure = measures.r2 if measure == "r2" else measures.d2_absolute
+        self._prior = prior
+
+    def _fields(self, place: int) -> dict[str, Any]:
+        """Compute the fields of a `Result`."""
+        replies, own = self._replies(place), self._labels
+        given = self._given(replies)
+        return {
+            **self._timed(place),
+            **self._measured(partial(self._measure, own, given)),
+            "standard_error": self._standard_error(np.abs(own - given)),
+            "r2": measures.r2(own, given),
+            "mae": measures.mae(own, given),
+            "rmse": float(np.sqrt(np.mean((own - given) ** 2))),
+            "covered": self._covered(replies),
+        }
+
+    def _within(self, place: int, inside: Flags) -> float:
+        """Compute the quality where the prior answers for those that are late."""
+        given = np.where(inside, self._given(self._replies(place)), self._prior)
+        return self._measure(self._labels, given)
+
+    def _given(self, replies: Sequence[Reply]) -> Floats:
+        """Return the numbers answered (N,), the prior's for a missing answer."""
+        values = [None if one.answer is None else one.answer.value for one in replies]
+        return np.array(
+            [value if isinstance(value, float) else self._prior for value in values]
+        )
+
+    def _covered(self, replies: Sequence[Reply]) -> float | None:
+        """Share of labels in their answers' intervals; None without intervals."""
+        lies = []
+        for one, label in zip(replies, self._labels.tolist(), strict=True):
+            interval = None if one.answer is None else one.answer.interval
+            if isinstance(interval, tuple):
+                lies.append(interval[0] <= label <= interval[1])
+        return float(np.mean(lies)) if lies else None
 
 
 def _is_early(answer: Answer) -> bool:

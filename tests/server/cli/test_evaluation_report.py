@@ -5,15 +5,15 @@ from typing import Any
 
 from rich.console import Console
 
-from polydom.server.evaluation.facts import (
-    AtBudget,
-    Beside,
+from polydom.server.cli.evaluation_report import show
+from polydom.server.evaluation.results import (
+    BaselineResult,
     Bought,
+    BudgetResult,
     Confusion,
     Evaluation,
     Pair,
 )
-from polydom.server.evaluation.report import show
 
 JUDGED: dict[str, Any] = {
     "quality": 0.75,
@@ -37,7 +37,7 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
     of = "budget_ms" if unit == "s" else "budget"
     cost: dict[str, Any] = {} if unit == "s" else {"mean_cost": 0.375}
     budgets = [
-        AtBudget(
+        BudgetResult(
             name="polydom",
             **JUDGED,
             **{**cost, of: amount},
@@ -52,7 +52,7 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
     ]
     names: list[tuple[str, Any]] = [("prior", ()), ("largest plan", ("a", "[b]"))]
     beside = [
-        Beside(
+        BaselineResult(
             name=name,
             **JUDGED,
             **cost,
@@ -65,7 +65,7 @@ def evaluation(unit: str = "s", classes: int = 12) -> Evaluation:
     unknown: dict[str, Any] = {} if unit == "s" else {"mean_cost": None}
     shares: list[float | None] = [0.0, 0.75] if unit == "s" else [None, None]
     own: dict[str, Any] = {"name": "[red]$m$.py:make", "features": None, **unknown}
-    beside.append(Beside(**JUDGED, **own, inside=shares, right_inside=shares))
+    beside.append(BaselineResult(**JUDGED, **own, inside=shares, right_inside=shares))
     labels = [f"[class]\x1b{k}" for k in range(classes)]
     matrix = [[5 - (k > 0)] + [0] * (classes - 1) + [k > 0] for k in range(classes)]
     pairs = [Pair(label, labels[0], 4, 0.8) for label in labels[1:]]

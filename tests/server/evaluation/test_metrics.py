@@ -1,4 +1,4 @@
-"""What replies say of a contender, against counting them one by one."""
+"""What replies say of a predictor, against counting them one by one."""
 
 from functools import partial
 from typing import Any
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadItem
 from polydom.indexer.index.quality import OF_CLASSES
-from polydom.server.evaluation.contenders import Contender, Said
-from polydom.server.evaluation.contest import Contest, Reply, Round
-from polydom.server.evaluation.judgement import ClassJudge
+from polydom.server.evaluation.comparison import Comparison, Reply, Trial
 from polydom.server.evaluation.labelled_items import LabelledItem
+from polydom.server.evaluation.metrics import ClassMetrics
+from polydom.server.evaluation.predictors import PlainAnswer, Predictor
 from polydom.server.schema.wire import Answer
 from tests.support.oracles import evaluation as oracle
 
@@ -28,7 +28,7 @@ class Anyone:
     name = "anyone"
     features = None
 
-    def answer(self, item: LabelledItem) -> Said:
+    def answer(self, item: LabelledItem) -> PlainAnswer:
         raise NotImplementedError
 
 
@@ -50,26 +50,26 @@ def answer_of(label: str, **changed: Any) -> Answer:
     return Answer(**(facts | changed))
 
 
-def judge_of(
+def metrics_of(
     replies: list[oracle.Plain],
     unit: str = "s",
     measure: str = "accuracy",
     **changed: Any,
-) -> ClassJudge:
-    """A judge of one contender with these replies; `changed` is of each answer."""
-    rounds = []
+) -> ClassMetrics:
+    """A judge of one predictor with these replies; `changed` is of each answer."""
+    trials = []
     for one in replies:
         item = LabelledItem(str(one.position), "", one.label, 1.0, "")
         reply = Reply(one.took_ms / 1e3, error=BadItem("it is torn"))
         if one.answer is not None:
             said = answer_of(one.answer, scores=one.scores, **changed)
             reply = Reply(one.took_ms / 1e3, said)
-        rounds.append(Round(one.position, item, (reply,)))
-    contenders: list[Contender] = [Anyone()]
-    contest = Contest([], contenders)
-    contest.rounds = rounds
+        trials.append(Trial(one.position, item, (reply,)))
+    predictors: list[Predictor] = [Anyone()]
+    comparison = Comparison([], predictors)
+    comparison.trials = trials
     costs = COSTS if measure == "cost" else None
-    return ClassJudge(contest, contenders, unit, KNOWN, measure, costs)
+    return ClassMetrics(comparison, predictors, unit, KNOWN, measure, costs)
 
 
 @st.composite
@@ -116,10 +116,10 @@ def quality_of(measure: str, replies: list[oracle.Plain]) -> float | None:
 
 
 @given(drawn_replies(), st.sampled_from([*OF_CLASSES]))
-def test_judgement_is_that_of_counting_one_by_one(
+def test_metrics_is_that_of_counting_one_by_one(
     replies: list[oracle.Plain], measure: str
 ) -> None:
-    judge = judge_of(replies, measure=measure)
+    judge = metrics_of(replies, measure=measure)
     found = judge.at_budget(0, BUDGET_MS)
     quality = quality_of(measure, replies)
     assert found.quality == (None if quality is None else pytest.approx(quality))
@@ -154,25 +154,25 @@ def replies_of(*labels: str) -> list[oracle.Plain]:
 
 def test_answers_that_came_early_are_counted() -> None:
     replies = replies_of("ham", "spam")
-    assert judge_of(replies).at_budget(0, 1.0).early == 0.0
-    assert judge_of(replies, reason="sure").at_budget(0, 1.0).early == 1.0
+    assert metrics_of(replies).at_budget(0, 1.0).early == 0.0
+    assert metrics_of(replies, reason="sure").at_budget(0, 1.0).early == 1.0
     some: dict[str, Any] = {"base_models": 8, "base_models_used": 7}
-    assert judge_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 1.0
+    assert metrics_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 1.0
     some["base_models_used"] = 8
-    assert judge_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 0.0
+    assert metrics_of(replies, reason="budget", **some).at_budget(0, 1.0).early == 0.0
 
 
 def test_plans_and_expectations_are_those_of_the_answers() -> None:
-    found = judge_of(replies_of("ham", "spam", "eggs")).at_budget(0, BUDGET_MS)
+    found = metrics_of(replies_of("ham", "spam", "eggs")).at_budget(0, BUDGET_MS)
     assert found.expected_accuracy == 0.75
     assert [(one.features, one.share) for one in found.plans] == [(("length",), 1.0)]
     assert not isinstance(found.given_ms, float)
-    assert judge_of(replies_of("ham")).at_budget(0, 4.0).given_ms == BUDGET_MS
+    assert metrics_of(replies_of("ham")).at_budget(0, 4.0).given_ms == BUDGET_MS
 
 
 def test_money_is_inside_by_what_the_plan_costs() -> None:
     money: dict[str, Any] = {"budget": 0.5, "predicted": 0.25, "budget_met": False}
-    found = judge_of(replies_of("ham", "spam"), "usd", **money).at_budget(0, 0.5)
+    found = metrics_of(replies_of("ham", "spam"), "usd", **money).at_budget(0, 0.5)
     assert (found.budget, found.inside, found.mean_cost) == (0.5, 0.0, 0.25)
     assert not isinstance(found.budget_ms, float)
 
@@ -181,5 +181,5 @@ def test_scores_that_are_no_probabilities_have_no_log_loss() -> None:
     margins = {"ham": -2.0, "spam": 2.0, "eggs": 0.0}
     replies = [oracle.Plain(0, "ham", "ham", 1.0, margins)]
     replies.append(oracle.Plain(1, "spam", "ham", 1.0, margins))
-    found = judge_of(replies).at_budget(0, 1.0)
+    found = metrics_of(replies).at_budget(0, 1.0)
     assert (found.auc, found.log_loss) == (0.5, None)

@@ -1,0 +1,128 @@
+"""Predictors asked in turn, item by item, so that a slow moment meets all alike."""
+
+import gc
+import time
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from polydom.features.errors import PolydomError
+from polydom.indexer.progress import OnProgress
+
+from ..schema.wire import Answer
+from .labelled_items import LabelledItem
+from .predictors import PlainAnswer, Predictor
+
+WARM_UP = 5  # items that every predictor is asked before anything is timed
+FREEZE = 256  # trials after which replies are hidden from the garbage collector
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """One predictor's answer to one item, or its error.
+
+    Attributes
+    ----------
+    took_s
+        Seconds from asking to the answer, by the caller's clock.
+    answer
+        The answer; None where the predictor raised an error.
+    error
+        The error; None where there is an answer.
+    """
+
+    took_s: float
+    answer: Answer | PlainAnswer | None = None
+    error: PolydomError | None = None
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """All replies to the item at a position, in the order of the predictors."""
+
+    position: int
+    item: LabelledItem
+    replies: tuple[Reply, ...]
+
+
+class Comparison:
+    """Every predictor asked for every item.
+
+    Parameters
+    ----------
+    items, predictors
+        At least one each.
+    repeat
+        Number of times each item is asked.
+    seed
+        Seed of the order of items, drawn anew for each repetition, so that the first
+        trials are a fair sample; and of the order of predictors.
+
+    Attributes
+    ----------
+    trials
+        Finished trials; an interrupted one is not among them.
+    total
+        Number of trials that a whole run has.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[LabelledItem],
+        predictors: Sequence[Predictor],
+        *,
+        repeat: int = 1,
+        seed: int = 0,
+    ) -> None:
+        self.trials: list[Trial] = []
+        self.total = len(items) * repeat
+        self._items = items
+        self._predictors = predictors
+        self._repeat = repeat
+        self._seed = seed
+
+    def warm_up(self) -> None:
+        """Ask every predictor for the first few items, without keeping the replies.
+
+        Raises
+        ------
+        PolydomError
+            The first error of a predictor that answers none of these items.
+        """
+        for predictor in self._predictors:
+            replies = [_ask(predictor, item) for item in self._items[:WARM_UP]]
+            if all(reply.answer is None for reply in replies):
+                assert replies[0].error is not None
+                raise replies[0].error
+
+    def run(self, on_progress: OnProgress) -> None:
+        """Ask for all items; after an interruption `trials` has the finished ones."""
+        rng = np.random.default_rng(self._seed)
+        try:
+            for _ in range(self._repeat):
+                for position in rng.permutation(len(self._items)).tolist():
+                    if len(self.trials) % FREEZE == 0:
+                        gc.freeze()
+                    turns = rng.permutation(len(self._predictors)).tolist()
+                    self.trials.append(self._trial(position, turns))
+                    on_progress(len(self.trials))
+        finally:
+            gc.unfreeze()
+
+    def _trial(self, position: int, turns: Sequence[int]) -> Trial:
+        """Ask every predictor for an item, in the order of `turns`.
+
+        A predictor leaves cold caches and spinning threads to the next one. So `turns`
+        is drawn anew each time, and no predictor always follows the same one.
+        """
+        item, predictors = self._items[position], self._predictors
+        replies = {turn: _ask(predictors[turn], item) for turn in turns}
+        return Trial(position, item, tuple(replies[k] for k in range(len(predictors))))
+
+
+def _ask(predictor: Predictor, item: LabelledItem) -> Reply:
+    began_s = time.monotonic()
+    try:
+        answer = predictor.answer(item)
+    except PolydomError as error:
+        return Reply(time.monotonic() - began_s, error=error)
+    return Reply(time.monotonic() - began_s, answer)

@@ -1,0 +1,275 @@
+"""Predictors that are compared: an index within a budget, baselines, own models."""
+
+import runpy
+import sys
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from math import isfinite
+from operator import and_
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput, BadItem, BadModel
+from polydom.features.loading import line_in
+from polydom.features.wording import hint
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.partial_lookup import PartialLookup
+
+from ..client.sync import Client
+from ..runtime.translator import AtOnce, Translator
+from ..schema.wire import Answer, Terms
+from .labelled_items import LabelledItem, class_name
+
+
+class PlainAnswer(NamedTuple):
+    """A class with its scores, or a number with its interval, and nothing else.
+
+    `cost` is in the unit of an index that counts no time; else None.
+    """
+
+    label: str | None
+    scores: dict[str, float] | None = None
+    cost: float | None = None
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+class Predictor(Protocol):
+    """Anything that predicts one labelled item after the other."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and pictures."""
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Features computed for every item; None where they differ or are unknown."""
+
+    def answer(self, item: LabelledItem) -> Answer | PlainAnswer:
+        """Answer now; PolydomError where the predictor cannot."""
+
+
+class IndexHere:
+    """An index in this process, within one budget."""
+
+    name = "polydom"
+    features = None
+
+    def __init__(self, at_once: AtOnce, terms: Terms) -> None:
+        self._at_once = at_once
+        self._terms = terms
+
+    def answer(self, item: LabelledItem) -> Answer:
+        """Answer as `polydom predict` does."""
+        return self._at_once.answer(self._terms, item.payload)
+
+
+class ServedIndex:
+    """An index that a server has loaded, within one budget."""
+
+    name = "polydom"
+    features = None
+
+    def __init__(self, client: Client, terms: Terms) -> None:
+        self._client = client
+        self._terms = terms
+
+    def answer(self, item: LabelledItem) -> Answer:
+        """Answer over HTTP; errors as `Client.predict`."""
+        terms = self._terms
+        return self._client.predict(
+            item.payload,
+            budget_ms=terms.budget_ms,
+            budget=terms.budget,
+            model=terms.model,
+            exact=bool(terms.exact),
+        )
+
+
+class FixedPlan:
+    """One feature set of an index for every item, whatever time it takes."""
+
+    def __init__(self, name: str, translator: Translator, row: int) -> None:
+        self.name = name
+        planner = translator.planner
+        self.features = planner.feature_names[row]
+        self._translator = translator
+        self._planner = planner
+        self._row = row
+
+    def answer(self, item: LabelledItem) -> PlainAnswer:
+        """Compute all features and evaluate the whole model; no exit, no deadline."""
+        planner = self._planner
+        read = self._translator.read(item.payload)
+        columns = np.empty(planner.extractor.width, np.float32)
+        extraction = planner.extractor.begin(read, columns)
+        for feature in planner.plans[self._row].features:
+            extraction.compute(feature)
+        cost = None
+        if planner.unit != "s":
+            cost = planner.index.cost_s(self._row, read.size)
+        return _say(planner.package, self._row, columns, cost)
+
+
+class Prior:
+    """The most frequent class, or the mean, for every item.
+
+    Attributes
+    ----------
+    said
+        The answer to every item.
+    """
+
+    name = "prior"
+    features = ()
+
+    def __init__(self, index: Index, package: Package) -> None:
+        row = package.masks.tolist().index(0)
+        cost = None
+        if package.meta.get("unit", "s") != "s":
+            cost = index.cost_s(row, index.sizes[0])
+        self.said = _say(package, row, np.empty(0, np.float32), cost)
+
+    def answer(self, item: LabelledItem) -> PlainAnswer:
+        """Answer alike for every item."""
+        return self.said
+
+
+def _say(
+    package: Package, row: int, columns: NDArray[np.float32], cost: float | None
+) -> PlainAnswer:
+    """Answer by the whole model of an index's row."""
+    model = package.models[row]
+    code, scores = model.answer(columns)
+    if package.numeric:
+        (value,), (low, high) = scores, package.intervals[row].tolist()
+        return PlainAnswer(None, None, cost, value, (value + low, value + high))
+    labels = [package.labels[one] for one in model.classes]
+    return PlainAnswer(labels[code], dict(zip(labels, scores, strict=True)), cost)
+
+
+def fixed_plans(
+    translator: Translator, items: list[LabelledItem]
+) -> Iterator[FixedPlan]:
+    """Yield the cheapest plan with features and the largest one, at the median size.
+
+    These plans are the ends of the skyline at the median item's size. A skyline with
+    one plan yields that one; a skyline with the prior alone yields none. Plans that
+    need features which no item has columns for are left out.
+    """
+    planner = translator.planner
+    sizes = sorted((item.size for item in items), key=np.prod)
+    withheld = reduce(and_, (_withheld(translator, item) for item in items))
+    lookup = PartialLookup(planner.index, withheld)
+    skyline = lookup.skyline(sizes[len(sizes) // 2]).tolist()
+    rows = [row for row in skyline if planner.plans[row].features]
+    if len(rows) > 1:
+        yield FixedPlan("cheapest plan", translator, rows[0])
+    if rows:
+        yield FixedPlan("largest plan", translator, rows[-1])
+
+
+def _withheld(translator: Translator, item: LabelledItem) -> int:
+    """Mask of the features that an item lacks columns for; all for a bad item."""
+    if not isinstance(item.payload, Mapping):
+        return 0
+    try:
+        return translator.read(item.payload).withheld
+    except BadItem:
+        return -1
+
+
+class OwnModel:
+    """A fitted estimator that a function in a file of the user's returned.
+
+    Parameters
+    ----------
+    target
+        `FILE.py:FUNCTION`. The function takes no argument. Its result has a method
+        `predict`, which takes a list of items, here of one, and returns as many
+        classes, or numbers. An item is an image's bytes, a text, or a dict of a
+        record's columns.
+    numeric
+        True where labels are numbers.
+
+    Raises
+    ------
+    BadInput
+        If there is no such function, the function fails, or its result has no
+        `predict`.
+    """
+
+    features = None
+
+    def __init__(self, target: str, *, numeric: bool = False) -> None:
+        self.name = target
+        model = _call(target)
+        predict = getattr(model, "predict", None)
+        if not callable(predict):
+            raise BadInput(
+                f"--against {target} returned a {type(model).__name__}; something with "
+                "a method `predict` is needed, that takes a list of items"
+            )
+        self._predict = predict
+        self._numeric = numeric
+
+    def answer(self, item: LabelledItem) -> PlainAnswer:
+        """Predict one item; BadModel where the estimator fails."""
+        try:
+            said = self._predict([item.whole])
+            if len(said) != 1:
+                raise ValueError(f"{len(said)} answers came for a list of one item")
+            if not self._numeric:
+                return PlainAnswer(class_name(said[0]))
+            value = float(said[0])
+            if not isfinite(value):
+                raise ValueError(f"{value} came; a finite number is needed")
+            return PlainAnswer(None, value=value)
+        except (Exception, SystemExit) as error:  # the user's own, whatever it is
+            raise BadModel(
+                f"--against {self.name}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def split_target(target: str) -> tuple[Path, str]:
+    """Split `FILE.py:FUNCTION`; BadInput for another form, or if there is no file."""
+    place, _, name = target.rpartition(":")
+    file = Path(place)
+    if not place or not name.isidentifier():
+        raise BadInput(
+            f"--against {target}: FILE.py:FUNCTION is needed, such as baseline.py:make"
+        )
+    if not file.is_file():
+        what = "this is a folder" if file.exists() else "there is no such file"
+        raise BadInput(f"--against {target}: {what}; a Python file is needed")
+    return file, name
+
+
+def _call(target: str) -> Any:
+    """Execute a file, and call a function that the file defines.
+
+    The file can import modules beside itself, as a script can.
+    """
+    file, name = split_target(target)
+    folder = str(file.parent.resolve())
+    sys.path.insert(0, folder)
+    try:
+        defined = runpy.run_path(str(file), run_name=f"against_{file.stem}")
+        function = defined.get(name)
+        if callable(function):
+            return function()
+    except (Exception, SystemExit) as error:  # the user's own, whatever it is
+        line = line_in(file, error) if isinstance(error, Exception) else None
+        where = f", line {line}" if line else ""
+        raise BadInput(
+            f"--against {target}{where}: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    known = [own for own, value in defined.items() if callable(value)]
+    known = [own for own in known if not own.startswith("_")]
+    raise BadInput(f"{file} has no function {name!r}; {hint(name, known)}")
