@@ -1,4 +1,4 @@
-"""Any fitted model or model file to what answers as it does: the one way in."""
+"""`polydom.models.compile`: turn any fitted model or model file into arrays."""
 
 from pathlib import Path
 from typing import Any
@@ -25,29 +25,29 @@ def compile(source: Any) -> Any:
     Parameters
     ----------
     source
-        A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
-        `LatticeEnsembleClassifier`, or a Pipeline of simple transformers with one of
-        these at its end; a FrozenEstimator of one, or a fitted GridSearchCV and the
-        like, whose best estimator is taken; a Booster of LightGBM or XGBoost, or the
-        path of a LightGBM text file or of an XGBoost JSON or UBJSON file
-        (`save_model`), which are read without their packages. A Booster's labels, and
-        those of a file, are 0 to K - 1, and its class scores what its `predict` gives.
+        A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost; a
+        `LatticeEnsembleClassifier`; a Pipeline of simple transformers with such a model
+        at its end; a FrozenEstimator of such a model; or a fitted GridSearchCV or
+        similar search, for its best estimator. Also a Booster of LightGBM or XGBoost,
+        or the path of a LightGBM text file or an XGBoost JSON or UBJSON file
+        (`save_model`); files are read without these libraries. The labels of a Booster
+        or file are 0 to K - 1, and the class scores are those of its `predict`.
 
     Returns
     -------
     Ensemble
-        Of a classifier that is a sum of trees, lattices or linear terms.
+        For a classifier that is a sum of trees, lattices or linear terms.
     Classifier, Prior
-        Of one that is no such sum: naive Bayes, or a DummyClassifier.
+        For naive Bayes, or a DummyClassifier.
     Regressor, Mean
-        Of a regressor or ranker; or of a DummyRegressor. Sums of trees are bit-equal to
+        For a regressor or ranker, or a DummyRegressor. Sums of trees are bit-equal to
         scikit-learn's and LightGBM's, and within float32's rounding of XGBoost's.
 
     Raises
     ------
     BadModel
-        If it has no compiled form, or is not fitted, or answers a dozen drawn rows
-        otherwise than its compiled form does.
+        If the model has no compiled form, is not fitted, or gives other answers to a
+        dozen drawn rows than its compiled form.
     OSError
         If the file cannot be read.
 

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that stops a fitted one early."""
+"""A scikit-learn classifier that evaluates a fitted ensemble and stops it early."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -22,38 +22,38 @@ from .compile import compile
 from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
 
-TINY = np.nextafter(0.0, 1.0)  # the least sum that is for the second class
+TINY = np.nextafter(0.0, 1.0)  # the least sum that means the second class
 
 
 def _gives_probabilities(made: Any) -> bool:
-    """Whether the estimator has probabilities; Boosters and files have."""
+    """Tell if the estimator has probabilities; Boosters and model files always have."""
     given = made.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
 
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted ensemble that stops each row once its decision is sure enough.
+    """A classifier that stops a fitted ensemble once a row's decision is sure enough.
 
-    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it takes a fitted
-    classifier and is fitted on rows held out; labels are not needed, and rows have no
-    weights. `clone` keeps the fitted classifier. For more control see `compile` and
-    `Ensemble.fit_early_exit`.
+    The classifier takes a fitted ensemble and is fitted on held-out rows, as
+    scikit-learn's TunedThresholdClassifierCV with cv="prefit" is. Labels are not
+    needed, and rows have no weights. `clone` keeps the fitted ensemble. For more
+    control see `compile` and `Ensemble.fit_early_exit`.
 
     Parameters
     ----------
     estimator
-        What `compile` makes an `Ensemble` of: a fitted classifier that is a sum of
-        trees, lattices or linear terms, a Pipeline with one at its end, a
-        FrozenEstimator of either, a Booster, or the path of a model file.
+        Model that `compile` turns into an `Ensemble`: a fitted classifier that is a sum
+        of trees, lattices or linear terms, a Pipeline with such a classifier at its
+        end, a FrozenEstimator of either, a Booster, or the path of a model file.
     alpha
-        Share of decisions that may be others than the whole ensemble's, in [0, 1): of
-        the rows that are fitted, or with `confidence` of fresh ones.
+        Share of decisions that may differ from the whole ensemble's, in [0, 1): on the
+        fitted rows, or with `confidence` on fresh rows.
     confidence
-        In (0, 1): the rate holds on fresh rows with this confidence. Half of the rows
-        are then used for nothing but to calibrate it; `schedule_.promise` says what
-        came of it. None: nothing is promised about fresh rows.
+        Confidence in (0, 1) with which `alpha` holds on fresh rows. Half of the rows
+        then only calibrate this promise, which `schedule_.promise` states. None:
+        nothing is promised about fresh rows.
     feature_costs
-        (d,) what it costs to have each column, >= 0; None where that is nothing.
+        (d,) cost of each column, >= 0; None for no costs.
     random_state
         Seed of the division into halves.
 
@@ -62,13 +62,13 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
     classes_ : (K,)
         Labels, ascending.
     n_features_in_ : int
-        Columns of the rows it was fitted on.
+        Number of columns of the fitted rows.
     ensemble_ : Ensemble
-        The compiled classifier.
+        Compiled classifier.
     exits_ : EarlyExit or MarginExit
-        The evaluator, for rows one by one and base models used.
+        Evaluator, for single rows and for the number of base models used.
     schedule_ : Schedule or MarginSchedule
-        What it follows.
+        Schedule that the evaluator follows.
 
     Examples
     --------
@@ -110,17 +110,17 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         Parameters
         ----------
         X
-            (N, d) rows that the estimator was not fitted on, or a data frame of them.
+            (N, d) rows that the estimator was not fitted on, or a data frame.
         y
             Not used.
         groups
-            (N,) where rows belong together, as those of one patient do: a number or a
-            name for each, which the division and the promise keep to.
+            (N,) number or name of each row's group, if rows such as those of one
+            patient belong together. The division and the promise respect groups.
 
         Raises
         ------
         BadModel
-            If the estimator is no ensemble that has a compiled form.
+            If the estimator is not an ensemble with a compiled form.
         BadInput
             If the rows cannot be used, or are too few for the confidence.
         """
@@ -153,52 +153,54 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups, numbered from 0, and mark their rows."""
+        """Draw half of the groups, which are numbered from 0, and mark their rows."""
         count = groups.max() + 1
         drawn = check_random_state(self.random_state).permutation(count)
         half: NDArray[np.bool_] = drawn[groups] < count // 2
         return half
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels (N,) of the rows X (N, d)."""
+        """Return the labels (N,) of rows X (N, d)."""
         check_is_fitted(self)
         return self.exits_.predict(self._taken(X, reset=False))
 
     def _taken(self, X: Any, *, reset: bool) -> Any:
-        """Check rows; the ensemble itself makes numbers of a data frame."""
+        """Check rows; the ensemble itself converts a data frame to numbers."""
         if open_frame(X) is None:
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
         return validate_data(self, X, reset=reset, skip_check_array=True)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Sum the whole ensemble, which is not stopped early: (N,) or (N, K).
+        """Return the sums of the whole ensemble without early exit: (N,) or (N, K).
 
-        What stops early has no sum. Of a row that stops with another class than the
-        whole ensemble's, the two classes' sums are exchanged, so that they decide as
-        `predict` does; with two classes that is the sign.
+        A row that stops early has no whole sum, so all base models are evaluated. If a
+        row stops with another class than the whole ensemble's, the sums of the two
+        classes (for two classes the sign) are swapped, so that they agree with
+        `predict`.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
         sums, chosen = self.ensemble_.decision_function(X), self.exits_.choices(X)[0]
         if sums.ndim == 2:
-            return _exchanged(sums, chosen)
+            return _swapped(sums, chosen)
         sums[(sums > 0) != chosen] *= -1
         return np.where((sums == 0) & (chosen == 1), TINY, sums)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """(N, K) probabilities of the whole ensemble, which is not stopped early.
+        """Return the probabilities (N, K) of the whole ensemble without early exit.
 
-        It is there where the estimator's own is. Of a row that stops with another class
-        than the whole ensemble's, the two classes' probabilities are exchanged.
+        This method exists if the estimator's own does. If a row stops with another
+        class than the whole ensemble's, the probabilities of the two classes are
+        swapped.
         """
         check_is_fitted(self)
         X = self._taken(X, reset=False)
         chosen = self.exits_.choices(X)[0]
-        return _exchanged(self.ensemble_.predict_scores(X), chosen)
+        return _swapped(self.ensemble_.predict_scores(X), chosen)
 
     def __sklearn_clone__(self) -> Self:
-        """Keep the fitted estimator, as a FrozenEstimator does: it is only read."""
+        """Keep the fitted estimator, which is only read, as a FrozenEstimator does."""
         parameters = self.get_params(deep=False)
         given = parameters.pop("estimator")
         copied = {name: clone(one, safe=False) for name, one in parameters.items()}
@@ -221,8 +223,8 @@ def _compiled(source: Any) -> Ensemble:
     return ensemble
 
 
-def _exchanged(scores: Floats, chosen: Codes) -> Floats:
-    """Exchange each row's largest score with that of the class that was chosen."""
+def _swapped(scores: Floats, chosen: Codes) -> Floats:
+    """Swap each row's largest score with the score of the chosen class."""
     rows, best = np.arange(len(scores)), scores.argmax(axis=1)
     largest = scores[rows, best]
     scores[rows, best] = scores[rows, chosen]

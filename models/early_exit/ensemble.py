@@ -1,4 +1,4 @@
-"""Models as sums of base models, of which some can be left out."""
+"""Ensembles: compiled classifiers as sums of base models, which can stop early."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
 from .fitting_rows import FitScores, shuffle_scores
 
-# Options of the fitting that are about base models one by one.
+# Options of fitting that refer to single base models; blocks are not used with them.
 OF_TERMS = ("order", "costs", "feature_costs", "uses")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ensemble:
-    """A compiled classifier seen as the sum of its T base models.
+    """A compiled classifier as the sum of its T base models.
 
-    A base model is a tree, a lattice, or one term of a linear model; in boosting for
-    K > 2 classes it is a round, which has a tree for each class. The base scores of
-    `terms`, with their bias, decide by their sum for two classes, by the largest of K
-    sums for more.
+    A base model is a tree, a lattice, or one term of a linear model. In boosting for
+    K > 2 classes a base model is a round, with one tree for each class. Two classes are
+    decided by the sum of the base scores and the bias, more classes by the largest of
+    K sums.
     """
 
     classifier: Classifier
@@ -47,41 +47,41 @@ class Ensemble:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether base models are draws of one kind, as the trees of a forest are."""
+        """True if base models are draws of one kind, as the trees of a forest are."""
         scorer = self.classifier.scorer
         return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
     @property
     def binary(self) -> bool:
-        """Whether there are two classes."""
+        """True for two classes."""
         return len(self.classes) == 2
 
     @property
     def bias(self) -> NDArray[np.float64]:
-        """(K,) what each of K > 2 classes has before the first base model."""
+        """Sums (K,) of K > 2 classes before the first base model."""
         if self.binary:
             raise BadInput("an ensemble for two classes has a threshold, no bias")
         return self.terms.base_bias()
 
     @property
     def classes(self) -> NDArray[Any]:
-        """(K,) labels."""
+        """Labels (K,)."""
         return self.classifier.classes
 
     @property
     def threshold(self) -> float:
-        """The sum of the base scores above which the second of two classes is chosen.
+        """Sum of base scores above which the second of two classes is chosen.
 
-        At the threshold itself the original library's rule decides.
+        A sum equal to the threshold is decided as in the original library.
         """
         self._check_binary()
         return -float(self.terms.base_bias()[0])
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
-        """Give what each base model adds to the decision for the rows X (N, width).
+        """Return the scores that base models add to the sums, for rows X (N, width).
 
-        (N, T) for two classes, where a forest's tree adds the difference of its two
-        class shares; (N, T, K) for more.
+        The scores are (N, T) for two classes (a forest's tree adds the difference of
+        its two class shares), and (N, T, K) for more classes.
         """
         return self._base_scores(self.rows(X))
 
@@ -90,20 +90,20 @@ class Ensemble:
         return scores[:, :, 0] if self.binary else scores
 
     def rows(self, X: Any) -> Rows:
-        """Rows (N, width) as kernels read them, categories of a frame by their codes.
+        """Convert a table or data frame to rows (N, width), with categories as codes.
 
-        For `choose` and `over` of an exit, which take arrays only.
+        `choose` of an early exit takes such rows, and nothing else.
 
         Raises
         ------
         BadInput
-            If it is no table of numbers, or a frame that the original was not fitted
-            on; the message names the column.
+            If X is not a table of numbers, or a data frame with other columns than the
+            original was fitted on; the message names the column.
         """
         return self.classifier.rows(X)
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Smallest and largest score (T,) of each base model, whatever the row.
+        """Return the smallest and the largest score (T,) of each base model.
 
         BadInput for more than two classes, and for linear terms, which have no bounds.
         """
@@ -112,17 +112,18 @@ class Ensemble:
         return least[:, 0], most[:, 0]
 
     def uses(self, width: int) -> NDArray[np.bool_]:
-        """Which columns of rows of `width` columns each base model reads: (T, width).
+        """Mark the columns that each base model reads: (T, width).
 
-        For `fit_schedule(..., feature_costs, uses)`, where a column is a feature.
+        This is the argument `uses` of `fit_schedule`, with columns as features.
         """
         return self.terms.columns_used(width)
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
-        """Sum over all base models: (N,) for two classes, else (N, K).
+        """Return the sum over all base models: (N,) for two classes, else (N, K).
 
-        The original's `decision_function` to the bit where it has one and sums in
-        float64; for a forest of two classes the difference of its probabilities.
+        The sums equal the original's `decision_function` to the bit, if the original
+        has one and adds in float64. For a forest of two classes they are differences of
+        its probabilities.
         """
         raw = self.classifier.scorer.raw(self.rows(X))
         if raw.shape[1] == 2 and self.binary:
@@ -130,11 +131,11 @@ class Ensemble:
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
-        """(N, K) class scores: the original's `predict_proba`, where it has one."""
+        """Return class scores (N, K): the original's `predict_proba`, if it has one."""
         return self.classifier.predict_scores(X)
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """(N,) labels, those of the original's `predict`."""
+        """Return labels (N,), equal to the original's `predict`."""
         return self.classifier.predict(X)
 
     def fit_early_exit(
@@ -150,16 +151,16 @@ class Ensemble:
     ) -> EarlyExit | MarginExit:
         """Fit a schedule on rows, and make the evaluator that follows it.
 
-        Labels are not needed: what counts is what the ensemble itself decides, ties and
-        all. Give rows that it was not trained on, of which it is too sure; where there
-        are none, see `swap_columns`.
+        Labels are not needed: a schedule keeps the ensemble's own decisions, ties
+        included. Use rows that the ensemble was not trained on, as it is too sure of
+        its training rows; without such rows, see `swap_columns`.
 
-        Trees of a forest keep their order, as none is better than another: what is
-        fitted are rows with their trees in many orders.
+        Trees of a forest keep their order, as none is better than another. The schedule
+        is fitted on rows with their trees in many orders.
 
-        Of rows whose base scores would take more than `fit_scores.MOST_BYTES` as many
-        as do not are drawn. Linear terms are looked at in blocks of many, unless their
-        order or what they cost is given.
+        If base scores would take more than `fitting_rows.MOST_BYTES`, some of the rows
+        are drawn. Linear terms are put into blocks, unless their order or costs are
+        given.
 
         Parameters
         ----------
@@ -167,26 +168,26 @@ class Ensemble:
             (N, width) rows to fit on.
         alpha
             Share of decisions that may change, in [0, 1): on these rows, or with
-            `confidence` on fresh ones.
+            `confidence` on fresh rows.
         confidence
-            In (0, 1): the rate holds on fresh rows with this confidence, which
-            `schedule.promise` of the evaluator then says.
+            Confidence in (0, 1) with which `alpha` holds on fresh rows; the evaluator's
+            `schedule.promise` states it.
         calibration, groups
-            (M, width) rows used for nothing else, which `confidence` needs; (M,) as for
-            `fit_schedule`, where they belong together.
+            (M, width) rows that are used for nothing else, needed with `confidence`;
+            (M,) groups of these rows, as for `fit_schedule`.
         feature_costs
-            (width,) what it costs to have each column, >= 0: paid for where a base
-            model first reads it.
+            (width,) cost of each column, >= 0. The first base model that reads a column
+            pays for it.
         **options
-            More of `fit_schedule` or, for more than two classes, of
+            Further parameters of `fit_schedule` or, for more than two classes, of
             `fit_margin_schedule`, such as `costs` or `sides="negative"`.
 
         Raises
         ------
         AllAlike
-            If there are two classes, and all rows to fit on are decided alike.
+            If there are two classes, and all rows to fit on get the same decision.
         BadInput
-            If an argument is outside its range, or rows are too few.
+            If an argument is outside its range, or there are too few rows.
         """
         X = self.rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
@@ -219,7 +220,7 @@ class Ensemble:
     def _fit(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        # Who only evaluates compiles no kernels of the fitting.
+        # Imported here, so that evaluating a model compiles no kernels of fitting.
         from ..qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 
         if self.binary:
@@ -229,10 +230,10 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit to rows in many orders of their base models, for the given order.
+        """Fit a schedule of the given order to rows in many orders of base models.
 
-        Of the rows as given, more may change than of all orders together; then fewer
-        are let change of these.
+        In the given order a larger share of rows may change than in all orders
+        together. Then the fit is repeated with a smaller share.
         """
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
@@ -246,28 +247,27 @@ class Ensemble:
         return schedule
 
     def _fit_scores(self, X: Rows, whole: bool) -> FitScores:
-        """Find how to make base scores to fit on: of blocks, unless `whole`."""
+        """Return the base scores to fit on: of blocks, unless `whole`."""
         K = 1 if self.binary else len(self.classes)
-        # A round's trees are added up when there are scores of all of them.
+        # All trees of a round have scores before these are added up.
         source = FitScores(self._base_scores, 8 * self.size * K * K)
         return source if whole else source.in_blocks(X)
 
     def _decide(self, X: Rows) -> NDArray[Any]:
-        """(N,) what the ensemble decides, as the fitting takes it."""
+        """Return the ensemble's decisions (N,) as `fit_schedule` takes them."""
         classes = self.classifier.head.choose(self.classifier.scorer.raw(X))
         return classes == 1 if self.binary else classes
 
     def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule.
 
-        A schedule for another threshold than the ensemble's is followed: its own
-        decides.
+        The schedule's threshold decides, even if it differs from the ensemble's.
 
         Raises
         ------
         BadInput
-            If the schedule is not one for T base models and as many classes, or its
-            bias is another ensemble's.
+            If the schedule has another number of base models or classes than the
+            ensemble, or another bias.
         """
         if isinstance(schedule, Schedule):
             self._check_binary()
@@ -291,9 +291,9 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes: `group` terms of a sum each, one after the other.
+    """Base models for K > 2 classes, each of `group` consecutive terms of a sum.
 
-    A round of boosting is one, with a tree for each class.
+    A round of boosting is a base model, with one tree for each class.
     """
 
     terms: BaseModels
@@ -306,15 +306,15 @@ class ClassSums:
 
     @property
     def light(self) -> bool:
-        """Whether to look at a sum takes longer than to add a base model's scores."""
+        """True if comparing a sum with a threshold costs more than adding a term."""
         return self.terms.light
 
     def base_bias(self) -> Floats:
-        """(K,) sums before the first base model."""
+        """Return the sums (K,) before the first base model."""
         return self.terms.base_bias()
 
     def base_scores(self, X: Rows) -> Floats:
-        """Give what each base model adds to each class for X (N, width): (N, T, K)."""
+        """Return the scores (N, T, K) of base models for rows X (N, width)."""
         scores = self.terms.base_scores(X)
         if self.group == 1:
             return scores
@@ -323,25 +323,25 @@ class ClassSums:
         return rounds
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Least and most (T, K) that each base model adds to each class."""
+        """Return the smallest and largest score (T, K) of each base model by class."""
         least, most = self.terms.bounds()
         rounds = self.size, self.group, least.shape[1]
         return least.reshape(rounds).sum(axis=1), most.reshape(rounds).sum(axis=1)
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which columns of full rows each base model reads: (T, width)."""
+        """Mark the columns that each base model reads: (T, width)."""
         each = self.terms.columns_used(width)
         return np.logical_or.reduceat(each, np.arange(0, len(each), self.group))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack base models for kernels that stop by margins, where there are any."""
+        """Pack base models for kernels that stop by margins; None without a kernel."""
         assert isinstance(stops, Margins)
         terms = order[:, None] * self.group + np.arange(self.group)
         return self.terms.pack(terms.ravel(), replace(stops, group=self.group))
 
 
 def as_ensemble(classifier: Classifier) -> Ensemble:
-    """See a classifier whose scores are sums as an ensemble."""
+    """Make an ensemble of a classifier with a sum of terms as scorer."""
     scorer = classifier.scorer
     assert isinstance(scorer, SumOfTerms)
     if len(classifier.classes) == 2:
@@ -352,13 +352,13 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
 def check_bias(
     given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
 ) -> None:
-    """Refuse the bias of a schedule that was fitted for another ensemble."""
+    """Raise BadInput if a schedule's bias is not the ensemble's own."""
     if given.shape != own.shape:
         raise BadInput(
             f"the schedule's bias has shape {given.shape}; this ensemble has "
             f"{len(own)} classes"
         )
-    # What went through a text may have lost the last digit.
+    # A bias that was written as text may have lost its last digit.
     apart = np.abs(given - own) > NEAR * np.maximum(1.0, np.abs(own))
     if apart.any():
         k = int(apart.argmax())

@@ -1,4 +1,4 @@
-"""Schedules that need no examples: they stop once nothing can change the class."""
+"""Schedules without fitting: a row stops once no base model can change its class."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +15,19 @@ Floats = NDArray[np.float64]
 
 
 def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
-    """Stop once no remaining base model can change which class is chosen.
+    """Make a schedule that stops a row once no further base model can change its class.
 
-    For two classes that is when none can carry the sum over the threshold; for more,
-    when none can raise any class by as much over the leading one as that leads. No
-    examples are needed, and on no row, fresh or not, the answer changes; but it takes
-    many more base models than `fit_schedule` at a few changes in a thousand.
+    Two classes: the remaining base models cannot carry the sum over the threshold. More
+    classes: they cannot raise any class above the leading one. The schedule needs no
+    rows to fit on, and changes no answer on any row. It takes many more base models
+    than `fit_schedule` with a few changes in a thousand.
 
     Raises
     ------
     BadInput
-        If the ensemble is linear: its terms have no bounds; or if it chooses among more
-        than two classes by probabilities of each against the rest, which tie at 1.
+        If the ensemble is linear, as its terms have no bounds; or if it chooses among
+        more than two classes by probabilities of one class against the rest, which can
+        tie at 1.
     """
     if not ensemble.binary:
         return _exact_margins(ensemble)
@@ -45,14 +46,14 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
     least, most = ensemble.terms.bounds()
     order = np.argsort(-_widest(least, most), kind="stable")
     bounds = bound_sums(ensemble.terms, order)
-    assert bounds is not None  # as there are those of each
+    assert bounds is not None  # as each base model has bounds
     margin = _widest(*bounds)
     margin[-1] = np.inf
     return MarginSchedule(order, margin, ensemble.bias)
 
 
 def _widest(least: Floats, most: Floats) -> Floats:
-    """By how much (T,) one of K classes can gain on another, of bounds (T, K)."""
+    """Return the largest gain (T,) of one class on another, by bounds (T, K)."""
     gains = most[:, :, None] - least[:, None, :]
     classes = np.arange(least.shape[1])
     gains[:, classes, classes] = -np.inf

@@ -1,4 +1,8 @@
-"""Base scores of rows to fit on, within bounds of memory, and blocks of light terms."""
+"""Rows that a schedule is fitted on: their base scores, drawn, shuffled or altered.
+
+Base scores are computed part by part, to bound memory. Cheap base models, such as
+linear terms, are put into blocks: the sum is compared with a threshold once per block.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,27 +18,27 @@ from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import as_numbers
 
-MOST_BYTES = 2**29  # of the base scores that a schedule is fitted on
-PART_BYTES = 2**25  # of base scores on the way, of a part of the rows
-MOST_BLOCKS = 64  # looks at a sum of light terms
-SAMPLE = 1024  # rows that tell terms apart by how much they move sums
+MOST_BYTES = 2**29  # base scores that a schedule is fitted on
+PART_BYTES = 2**25  # base scores of one part of the rows
+MOST_BLOCKS = 64  # blocks of a sum of cheap base models
+SAMPLE = 1024  # rows on which base models are compared by how much they change sums
 
-SHUFFLED = 8  # orders in which a row's exchangeable scores are seen, ...
-MOST_SHUFFLED = 2**15  # ... of so many rows in all
+SHUFFLED = 8  # orders of a row's exchangeable base models
+MOST_SHUFFLED = 2**15  # rows after repeating them in other orders
 
 AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """T light base models, in B blocks that a schedule takes for one each.
+    """T cheap base models in B blocks; a schedule takes each block as one base model.
 
     Attributes
     ----------
     order : (T,) int64
-        Base models, block after block; within a block as they stand.
+        Base models, block after block, ascending within each block.
     sizes : (B,) int64
-        Base models of each.
+        Number of base models of each block.
     """
 
     order: NDArray[np.int64]
@@ -42,21 +46,18 @@ class Blocks:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """(B,) where each block begins."""
+        """First place of each block in `order`, (B,)."""
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Add the scores (N, T) or (N, T, K) of each block up: (N, B) or (N, B, K)."""
+        """Add up the scores (N, T[, K]) of each block: (N, B[, K])."""
         sums: Floats = np.add.reduceat(scores[:, self.order], self.starts, axis=1)
         return sums
 
     def spread_out(self, schedule: AnySchedule) -> AnySchedule:
-        """Turn a schedule of blocks into one of base models, which stops at their ends.
+        """Turn a schedule of blocks, fitted on `sums`, into one of base models.
 
-        Parameters
-        ----------
-        schedule
-            Fitted on `sums`.
+        The new schedule stops at the ends of blocks only.
         """
         sizes, blocks = (
             self.sizes[schedule.order],
@@ -73,10 +74,10 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Put base models into blocks, those that move sums most into the first.
+    """Put base models into blocks; the first block changes sums most.
 
-    About as many blocks as each has base models, at most `MOST_BLOCKS`; `spread` (T,)
-    is how much each moves sums.
+    There are about as many blocks as base models in a block, and at most `MOST_BLOCKS`.
+    `spread` (T,) is the variation of each base model's scores.
     """
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
@@ -86,16 +87,17 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """Base scores of rows, made some rows at a time.
+    """Base scores of rows, computed part by part.
 
     Attributes
     ----------
     base_scores
-        Of rows (N, width): (N, T) for two classes, (N, T, K) for more.
+        Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for
+        more.
     row_bytes
-        What `base_scores` takes for each row, at most.
+        Most memory that `base_scores` needs for one row.
     blocks
-        Of base models that are looked at together; None where each is by itself.
+        Blocks of base models; None to score each base model by itself.
     """
 
     base_scores: Callable[[Rows], Floats]
@@ -103,13 +105,14 @@ class FitScores:
     blocks: Blocks | None = None
 
     def in_blocks(self, X: Rows) -> "FitScores":
-        """Put base models into blocks by how much they move sums over rows X."""
+        """Return base scores in blocks, which are made by the scores' spread on X."""
         rows = X[:: max(1, len(X) // SAMPLE)]
         total = square = np.zeros(())
-        with np.errstate(invalid="ignore", over="ignore"):  # fitting refuses such rows
+        # Rows with scores that are not finite are refused later, in fitting.
+        with np.errstate(invalid="ignore", over="ignore"):
             for part in self.parts(rows):
                 scores = self.base_scores(part)
-                if scores.ndim == 3:  # what all classes get moves none of their margins
+                if scores.ndim == 3:  # an equal score for all classes changes no margin
                     scores = scores - scores.mean(axis=2, keepdims=True)
                 total = total + scores.sum(axis=0)
                 square = square + np.square(scores).sum(axis=0)
@@ -117,17 +120,17 @@ class FitScores:
         return replace(self, blocks=make_blocks(spread.reshape(len(spread), -1).sum(1)))
 
     def parts(self, X: Rows) -> Iterator[Rows]:
-        """Parts of rows whose base scores take `PART_BYTES`, or a row each."""
+        """Yield parts of rows X with base scores of `PART_BYTES`, at least one row."""
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
 
     def scores(self, X: Rows) -> Floats:
-        """Scores (N, T or B[, K]) of a part of the rows."""
+        """Return the scores (N, T or B[, K]) of a part of the rows."""
         scores = self.base_scores(X)
         return scores if self.blocks is None else self.blocks.sums(scores)
 
     def of(self, X: Rows) -> Floats:
-        """Scores of all rows X."""
+        """Return the scores of all rows X."""
         out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
         first = 0
         for part in self.parts(X):
@@ -136,7 +139,7 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Draw as many rows as have scores of `MOST_BYTES`, in their order."""
+        """Draw rows, in their order, so that their scores take at most `MOST_BYTES`."""
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:
             return X
@@ -144,7 +147,7 @@ class FitScores:
         return X[np.sort(drawn)]
 
     def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
-        """Scores of calibration rows X, with their decisions (N,)."""
+        """Return calibration rows X with their decisions (N,), to be read in parts."""
 
         def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
             first = 0
@@ -158,16 +161,16 @@ class FitScores:
 def shuffle_scores(
     scores: Floats, decisions: NDArray[Any], seed: int
 ) -> tuple[Floats, NDArray[Any]]:
-    """Repeat rows (N, T[, K]) with their base models in other orders, drawn for each.
+    """Repeat scores (N, T[, K]) with the base models of each row in random orders.
 
-    Where base models are exchangeable, as a forest's trees are, a row stands for all
-    orders of its scores, and what is fitted to some thousand rows in one order each
-    depends on that order more than it knows (Kalman and Moscovich, Optimal Sequential
-    Testing, 2026, look at the number of votes alone). As many copies are made as
-    `SHUFFLED`, `MOST_SHUFFLED` and `MOST_BYTES` allow; the first is the given order.
+    If base models are exchangeable, as the trees of a forest are, any order of a row's
+    scores is equally likely. Thresholds that are fitted to a few thousand rows in one
+    order each depend on that order by chance (Kalman and Moscovich, Optimal Sequential
+    Testing, 2026, use the number of votes alone). `SHUFFLED`, `MOST_SHUFFLED` and
+    `MOST_BYTES` limit the number of copies. The first copy has the given order.
     """
-    room = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
-    copies = max(1, min(SHUFFLED, room))
+    most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
+    copies = max(1, min(SHUFFLED, most))
     draw, parts = np.random.default_rng(seed), [scores]
     for _ in range(copies - 1):
         order = draw.random(scores.shape[:2]).argsort(axis=1)
@@ -179,26 +182,28 @@ def shuffle_scores(
 def swap_columns(
     rows: NDArray[np.float32], *, copies: int = 3, swaps: float = 1.0, seed: int = 0
 ) -> NDArray[np.float32]:
-    """Add copies in which some columns come from other rows.
+    """Add copies of rows in which some columns come from other rows.
 
-    An ensemble is surer of the rows it was trained on than of fresh ones, so a
-    schedule fitted on those alone stops too early. Rows it has never seen, with about
-    `swaps` columns each drawn from another row, behave more like fresh ones.
+    An ensemble is surer of its training rows than of fresh rows, so a schedule fitted
+    on training rows stops too early. Copies with about `swaps` columns drawn from other
+    rows behave more like fresh rows.
 
     Parameters
     ----------
     rows
-        (N, width) inputs of the ensemble: of a frame with categories its `rows`.
+        (N, width) inputs of the ensemble; of a data frame with categories,
+        `ensemble.rows(frame)`.
     copies
-        Altered copies of all rows, >= 0.
+        Number of altered copies of all rows, >= 0.
     swaps
-        Mean number of columns that another row's value takes, in (0, width].
+        Mean number of columns of a copied row that come from another row, in
+        (0, width].
     seed
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
-    ((1 + copies) * N, width) rows, the original ones first.
+    Rows ((1 + copies) * N, width), the original rows first.
     """
     rows = as_numbers(rows, "rows")
     if rows.ndim != 2 or 0 in rows.shape:

@@ -1,4 +1,4 @@
-"""How a stored schedule is read again, and joined with the model it was fitted for."""
+"""Reading a stored schedule, and joining it with the model it was fitted for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +24,11 @@ class StoredSchedule(Stored):
         Stored.__init__(self, "schedule", arrays)
 
     def fail(self, reason: str) -> BadModel:
-        """Make the error that says what is wrong with the schedule."""
+        """Make the error for a wrong schedule."""
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Float64 array `name` of (count,) numbers, or `never`, at which none stops."""
+        """Return array `name` (count,): finite numbers, or `never`, which stops no row."""
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)
         if wrong.any():
@@ -45,15 +45,15 @@ def load_early_exit(
     Parameters
     ----------
     model
-        What the schedule was fitted for.
+        Model that the schedule was fitted for.
     arrays
-        What `EarlyExit.arrays` or `MarginExit.arrays` gave, by name.
+        Result of `EarlyExit.arrays` or `MarginExit.arrays`.
 
     Raises
     ------
     BadModel
-        If the model is no sum of base models, or the arrays are no schedule, or one
-        that was made for another model.
+        If the model is not a sum of base models, or the arrays are not a schedule, or
+        the schedule was made for another model.
     """
     stored = StoredSchedule(arrays)
     if not (isinstance(model, Classifier) and isinstance(model.scorer, SumOfTerms)):
@@ -101,7 +101,7 @@ def _load_margins(
     stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
 ) -> MarginSchedule:
     margin = stored.limits("margin", len(order), np.inf)
-    if (margin < -1e-9).any():  # 0 less what rounding takes
+    if (margin < -1e-9).any():  # a margin of 0 may be rounded to below 0
         raise stored.fail("a margin is below zero")
     bias = stored.finite("bias", ensemble.bias.shape)
     if not np.array_equal(bias, ensemble.bias):
