@@ -1,9 +1,9 @@
-"""In which order to compute a set's features, so that stopping early costs least.
+"""The order in which a set's features are computed, for plans that may be interrupted.
 
-ICSP leaves an any-time Poly-Dom open; this is ours. A plan that is interrupted answers
-with the most accurate stored model whose features are all computed. What it can then
-expect is the area under accuracy over time, so an order is a chain of stored sets, from
-the empty one to the plan's, with the largest such area.
+ICSP leaves any-time Poly-Dom open; this order is ours. An interrupted plan answers with
+the most accurate stored model whose features are all computed. Its expected accuracy is
+the area under accuracy over time. So an order passes stored sets from the empty set to
+the plan's set, with the largest area.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,24 +19,25 @@ def order_features(
     accuracies: NDArray[np.float64],
     cost_of: Callable[[int], float],
 ) -> tuple[Orders, Orders]:
-    """Order each set's features, and say what answers after each of them.
+    """Order each set's features, and choose the model that answers after each feature.
 
     Parameters
     ----------
     masks : C
-        Different feature sets, the empty one among them.
+        Different feature sets, including the empty set.
     accuracies : (C,)
-        Of each set's model.
+        Accuracy of each set's model.
     cost_of
-        Cost of a set's features and steps, at the size to optimise for.
+        Function from a set to the cost of its features and steps, at the size to
+        optimise for.
 
     Returns
     -------
     orders
-        For each row the positions of its features.
+        Positions of each set's features, in the order of computation.
     fallbacks
-        `fallbacks[r][k]`: the most accurate row whose set lies within the first k
-        features of `orders[r]`; among equals the smallest set, then the first row.
+        `fallbacks[r][k]` is the most accurate row whose set lies within the first k
+        features of `orders[r]`; of equals the smallest set, then the first row.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -61,12 +62,12 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Say what answers after each feature of the orders: `order_features`' fallbacks.
+    """Choose the row that answers after each feature: fallbacks of `order_features`.
 
     Parameters
     ----------
     orders : C
-        Positions of each set's features, in the order they are computed.
+        Positions of each set's features, in the order of computation.
     masks, accuracies
         As for `order_features`.
     """
@@ -79,14 +80,14 @@ def answers_along(
 
 
 def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
-    """Return the first row of `preferred` that needs nothing but what is done."""
+    """Return the first row of `preferred` whose features are all in `done`."""
     return next(row for row in preferred if masks[row] & ~done == 0)
 
 
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features of `mask` that are not in `start`, each by what it adds."""
+    """Order the features of `mask` outside `start`; the least added cost comes next."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:
@@ -98,7 +99,7 @@ def _cheapest_first(
 
 
 def prefixes(order: Sequence[int]) -> list[int]:
-    """Masks of the sets that an order passes: the empty one first, its own last."""
+    """Return the masks of all prefixes of an order, from the empty set to the whole."""
     masks = [0]
     for feature in order:
         masks.append(masks[-1] | 1 << feature)

@@ -1,6 +1,9 @@
-"""Greedy feature sequences, the few-trainings rival of Poly-Dom (ICSP, section 4).
+"""Greedy searches of feature sets, which need few trainings and give no guarantee.
 
-Expands only the sets that some sequence passes. No bound on what it may miss.
+`search_greedy` is ICSP's algorithm 4 (section 4), the rival of Poly-Dom: sequences of
+features for all weights of cost. `order_by_gain` is lazy greedy, CELF (Leskovec et al.,
+*Cost-effective Outbreak Detection in Networks*, KDD 2007): one order of features, with
+which the progressive search begins.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from polydom.features.errors import BadInput
 from .poly_dom import check_features, in_batches, train_each
 
 MOST_SEQUENCES = 64
-AT_ONCE = 4  # sets measured together: as many as there may be processes to do it
-FREE = 1e-15  # what a gain in accuracy is divided by at least
+AT_ONCE = 4  # sets trained together, in as many processes
+FREE = 1e-15  # least cost by which a gain is divided
 
 
 class Sequence(NamedTuple):
@@ -34,15 +37,15 @@ class Sequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GreedySearch:
-    """What `search_greedy` found.
+    """The result of `search_greedy`.
 
     Attributes
     ----------
     sequences
-        One for each range of lambdas with the same order, ascending in lambda: the
-        first is Greedy-Acc, the last Greedy-Cost.
+        Sequences by ranges of lambda, ascending: the first is Greedy-Acc, the last
+        Greedy-Cost.
     expanded
-        Accuracy of every set trained, by mask.
+        Accuracy of every trained set, by mask.
     """
 
     sequences: tuple[Sequence, ...]
@@ -59,33 +62,35 @@ def search_greedy(
     batch: bool = False,
     progress: Callable[[int, int | None], object] | None = None,
 ) -> GreedySearch:
-    """Follow the best gain feature by feature, for every lambda (ICSP, algorithm 4).
+    """Add the feature with the best gain again and again, for every lambda (ICSP, 4).
 
-    At each step the feature with the largest gain in accuracy - lambda * gain in cost
-    is added; of equals the cheaper, then the first. Which one that is changes at a
-    few values of lambda only, so these are found instead of tried: each beginning
-    of a sequence is split where the best next feature changes.
+    Each step adds the feature with the largest (gain in accuracy) - lambda * (gain in
+    cost); of equals the cheaper, then the first. The best feature changes at a few
+    values of lambda only. The search computes these values, and splits a sequence at
+    each of them.
 
     Parameters
     ----------
     m
         Number of features, 1 to 62.
     accuracy
-        Accuracy of a set (a mask) in [0, 1]; called once for each set reached, the
-        empty one first.
+        Function from a set (a mask) to its accuracy in [0, 1], called once for each set
+        on the way, with the empty set first.
     cost_s
-        Seconds a set costs at the size to optimise for: the paper's median.
+        Function from a set to its cost in seconds at the size to optimise for (in the
+        paper, the median size).
     lambdas
-        Range to cover, per second. `(0, 0)` is Greedy-Acc, accuracy first;
-        `(inf, inf)` is Greedy-Cost, the cheapest first.
+        Range of lambda, per second. `(0, 0)` is Greedy-Acc, which puts accuracy first;
+        `(inf, inf)` is Greedy-Cost, which puts the cheapest feature first.
     most
-        Sequences, at most: beginnings beyond are continued for their middle lambda.
+        Largest number of sequences. Sequences beyond are continued for the middle of
+        their lambdas only.
     batch
-        `accuracy` takes a list of sets and yields their accuracies in order, and does
-        its own parallel work.
+        True if `accuracy` takes a list of sets, yields their accuracies in order, and
+        runs in parallel by itself.
     progress
-        Called after every training with the number of sets trained so far and how many
-        are to come, None where that is unknown: for more than one lambda.
+        Function called after every training with the number of trained sets and the
+        number of trainings to come: None if unknown, for more than one lambda.
 
     Raises
     ------
@@ -125,7 +130,7 @@ class _Trained:
     accuracies: dict[int, float] = field(default_factory=dict)
 
     def expand(self, masks: list[int]) -> None:
-        """Train those that have not been, each once."""
+        """Train each set that has not been trained."""
         fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
         for mask, value in train_each(self.train, fresh):
             self.accuracies[mask] = value
@@ -141,7 +146,7 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add a feature to every beginning, splitting it where lambda decides."""
+    """Add the best feature to every sequence, and split sequences where it changes."""
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask
@@ -166,7 +171,7 @@ def _best_by_lambda(
 ) -> Iterable[tuple[float, float, int]]:
     """Split [low, high) where the line with the largest gain - lambda * cost changes.
 
-    With growing lambda the best line only ever gets cheaper: the upper envelope.
+    As lambda grows, the best line only gets cheaper (the upper envelope of lines).
     """
     while True:
         if math.isinf(low):
@@ -201,37 +206,42 @@ def order_by_gain(
     is_over: Callable[[], bool],
     on_trained: Callable[[], object],
 ) -> tuple[int, ...]:
-    """Add feature after feature, each of the largest gain, until none gains anything.
+    """Order features by lazy greedy: add the feature with the largest gain, repeatedly.
+
+    Of the gains of earlier steps, only the largest are measured again. If returns
+    diminish, no other gain can have become the largest, and the order is that of plain
+    greedy. Learned models have diminishing returns only roughly, so the order promises
+    nothing.
 
     Parameters
     ----------
     m
         Number of features, 1 to 62.
     train
-        Yields the accuracies of a list of sets.
+        Function that yields the accuracies of a list of sets.
     cost_of
-        What a set's features cost at the size to optimise for.
+        Function from a set to the cost of its features at the size to optimise for.
     known
-        Accuracies by set, the empty one's among them; those that are trained are added.
+        Accuracies by set, including the empty set. New accuracies are added here.
     per_cost
-        Take the largest gain for what the feature costs, not the largest gain.
+        True to take the largest gain per cost, False to take the largest gain.
     is_over
-        Says that time is up: the order ends with what is known then.
+        Function that returns True when time is up; the order then ends.
     on_trained
-        Called after every training.
+        Function called after every training.
 
     Returns
     -------
-    Positions of the features, in order; not of those that gained nothing.
+    Positions of the features, in order, without features that gain nothing.
     """
     check_features(m)
     order: list[int] = []
     done = 0
-    # before anything is measured every feature may gain all that is missing
+    # Before any training, every feature may gain all missing accuracy.
     gains = dict.fromkeys(range(m), 1.0 - known[0])
 
     def worth(feature: int) -> tuple[float, float, int]:
-        """Sort features: by gain, of equals the cheaper, then the first."""
+        """Sort key of a feature: its gain; of equals the cheaper, then the first."""
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
         gain = gains[feature] / (added + FREE) if per_cost else gains[feature]
         return gain, -added, -feature

@@ -1,4 +1,4 @@
-"""How far accuracy was from growing with the feature set (ICSP, appendix)."""
+"""Violations of monotonicity: larger sets with less accuracy (ICSP, appendix)."""
 
 import math
 from dataclasses import dataclass
@@ -8,27 +8,28 @@ from numpy.typing import NDArray
 
 from .kernels import sandwich as kernels
 
-MOST_TESTS = 500_000_000  # pairs looked at; of more sets only every n-th is compared
-RESOLUTION = 10_000  # of the losses of accuracy that are counted
+MOST_TESTS = 500_000_000  # compared pairs; beyond, only every n-th larger set counts
+RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Violations:
-    """How often a trained set was less accurate than one of its trained subsets.
+    """Pairs of trained sets in which the larger set is less accurate than its subset.
 
-    The measurement of ICSP's appendix, figures (a) and (b).
+    These are the measurements of ICSP's appendix, figures (a) and (b). The distance of
+    a pair is the number of features that only the larger set has.
 
     Attributes
     ----------
     pairs : (m + 1,) int64
-        Comparable pairs looked at, by distance (features the larger set has more).
+        Number of compared pairs, by distance.
     histogram : (m + 1, RESOLUTION + 1) int64
-        Violations by distance and by loss of accuracy in steps of 1 / RESOLUTION,
-        rounded up.
+        Number of violations, by distance and by loss of accuracy in steps of
+        1 / RESOLUTION, rounded up.
     largest : (m + 1,) float64
-        Largest loss by distance, 0 where there is none.
+        Largest loss of accuracy by distance, 0 without a violation.
     complete : bool
-        Whether all pairs were looked at, or only those of every n-th larger set.
+        True if all pairs were compared, False if only every n-th larger set was.
     """
 
     pairs: NDArray[np.int64]
@@ -38,20 +39,20 @@ class Violations:
 
     @property
     def count(self) -> int:
-        """Number of pairs in which the larger set was less accurate."""
+        """Number of pairs in which the larger set is less accurate."""
         return int(self.histogram.sum())
 
     @property
     def tolerance(self) -> float:
-        """The tolerance that would have covered every violation."""
+        """Least tolerance that covers every violation."""
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Loss that `share` of the violations do not exceed; 0 if there are none."""
-        reached = np.cumsum(self.histogram.sum(axis=0))
-        if reached[-1] == 0:
+        """Return the loss that a share of the violations do not exceed; 0 for none."""
+        counts = np.cumsum(self.histogram.sum(axis=0))
+        if counts[-1] == 0:
             return 0.0
-        step = int(np.searchsorted(reached, share * reached[-1]))
+        step = int(np.searchsorted(counts, share * counts[-1]))
         return min(step / RESOLUTION, float(np.max(self.largest)))
 
 

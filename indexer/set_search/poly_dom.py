@@ -1,9 +1,9 @@
-"""Which feature sets to train: the bidirectional lattice search of ICSP.
+"""Poly-Dom (ICSP, algorithm 2): the search for feature sets that are worth a training.
 
-A set that lies between a smaller expanded set and a larger one that is not much more
-accurate cannot be worth its cost (the sandwich rule), so it is never trained. The rule
-needs accuracy to grow with the set, give or take a tolerance; how far that held is
-measured on what was trained.
+The sandwich rule: a set between a trained smaller set and a trained larger set that is
+not much more accurate cannot be worth its cost, so it is never trained. The rule holds
+if accuracy grows with the set, up to a tolerance. Violations are measured on the
+trained sets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .monotonicity import Violations, measure_violations
 from .sandwich import Accuracies, Expanded, Masks, make_sandwich
 
 MAX_FEATURES = 62
-CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search
+CHUNK = 1 << 16  # sets trained at once, to bound memory; does not change the search
 FIRST_ALPHA = 2.0
 SMALLEST_STEP = 0.01
 NOTHING: Mapping[int, float] = MappingProxyType({})
@@ -32,10 +32,10 @@ NOTHING: Mapping[int, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class SandwichPair:
-    """Why a set needed no training: it lies between these two.
+    """The two sets between which a set needed no training.
 
-    `upper_accuracy` is the accuracy of `upper`, or, where the covering rule gave it
-    (`covering`), only a bound on it that holds under diminishing returns.
+    `upper_accuracy` is the accuracy of `upper`. With `covering` it is a bound on this
+    accuracy by the covering rule, which holds under diminishing returns.
     """
 
     lower: int
@@ -47,7 +47,7 @@ class SandwichPair:
 
 @dataclass(frozen=True)
 class PolyDomSearch:
-    """What `search` found.
+    """The result of `search`.
 
     Attributes
     ----------
@@ -56,14 +56,14 @@ class PolyDomSearch:
     expanded : Expanded
         Accuracy of every trained set, by mask.
     alpha : float
-        Bound proven: for every untrained set, some trained subset is within this
-        factor of its accuracy, provided accuracy is monotone up to `tolerance`
-        (and has diminishing returns, where `covering` was asked for). Infinite
-        when the search was stopped before it proved any.
+        Proven factor: every untrained set is at most this factor more accurate than one
+        of its trained subsets. The proof needs accuracy to be monotone up to
+        `tolerance`, and to have diminishing returns with `covering`. Infinite if the
+        search was stopped before it proved any factor.
     tolerance : float
-        Loss of accuracy a larger set was allowed to show.
+        Allowed loss of accuracy of a larger set.
     complete : bool
-        Whether the alpha that was asked for is proven.
+        True if the requested alpha is proven.
     """
 
     m: int
@@ -74,14 +74,14 @@ class PolyDomSearch:
     _covers: tuple[Masks, Accuracies] = field(repr=False)
 
     def why(self, mask: int) -> SandwichPair | None:
-        """Name the pair that made training `mask` unnecessary.
+        """Return the pair of sets that made training `mask` unnecessary.
 
         Returns None for a set that an interrupted search left open.
 
         Raises
         ------
         BadInput
-            If `mask` was trained or is no set of the m features.
+            If `mask` was trained or is not a set of the m features.
         """
         if not 0 <= mask < 1 << self.m:
             raise BadInput(f"mask {mask} is no set of {self.m} features")
@@ -109,7 +109,7 @@ class PolyDomSearch:
 
     @cached_property
     def violations(self) -> Violations:
-        """Where larger sets were less accurate, among those trained."""
+        """Violations of monotonicity among the trained sets."""
         expanded = self.expanded
         return measure_violations(self.m, expanded.masks, expanded.accuracies)
 
@@ -120,7 +120,7 @@ class _Stopped(Exception):
 
 @dataclass
 class _State:
-    """One search under way."""
+    """A running search."""
 
     m: int
     train: Callable[[list[int]], Iterable[float]]
@@ -139,7 +139,7 @@ class _State:
         self.cover_accuracies: list[Accuracies] = [np.empty(0)]
 
     def take_in(self, known: Mapping[int, float]) -> None:
-        """Count sets as trained that others trained."""
+        """Add sets that were trained before the search."""
         if not known:
             return
         if not {0, (1 << self.m) - 1} <= known.keys():
@@ -153,7 +153,7 @@ class _State:
         self.count = len(known)
 
     def run(self, alpha: float) -> None:
-        """Expand, layer by layer from both ends, what is open at `alpha`."""
+        """Train the open sets at `alpha`, layer by layer from both ends."""
         for size in range(self.m // 2 + 1):
             self._expand_layer(size, alpha)
             if self.covering and size > 0:
@@ -164,8 +164,8 @@ class _State:
                 return
 
     def _expand_layer(self, size: int, alpha: float) -> None:
-        # Sets of one size never sandwich each other, so parts of a layer can be
-        # trained in any order and at the same time.
+        # Sets of one size do not sandwich each other, so they can be trained in any
+        # order and in parallel.
         while True:
             masks = self.sandwich.open_sets(size, alpha, self.tolerance)
             if masks.size == 0:
@@ -193,18 +193,18 @@ class _State:
             raise _Stopped
 
     def _most_left(self) -> int | None:
-        """How many trainings there can still be, None if nobody can tell."""
+        """Return the largest possible number of further trainings; None if unknown."""
         still_open = self.sandwich.count_open(self.alpha, self.tolerance)
         most = min(self.trainings_left, math.inf if still_open is None else still_open)
         return None if most == math.inf else int(most)
 
     def _cover_layer(self, size: int, alpha: float) -> None:
-        """Bound unions of extensions that add next to nothing, set by set.
+        """Bound the unions of a set with features that each add little to the set.
 
-        Under diminishing returns a(S + W) <= a(S) + the sum of what each feature of
-        W adds to S alone. ICSP's rule (property 3.4) asks that each addition be
-        dominated by S; with alpha > 1 that lets small gains add up unseen, so here
-        their sum must be.
+        Under diminishing returns a(S + W) is at most a(S) plus the gains of adding each
+        feature of W to S alone. ICSP's rule (property 3.4) bounds each single gain;
+        with alpha > 1 many small gains would then add up unseen. So here the sum of the
+        gains is bounded.
         """
         expanded = self.sandwich.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
@@ -249,46 +249,47 @@ def search(
 ) -> PolyDomSearch:
     """Train the feature sets that may be the best choice for some size and budget.
 
-    ICSP, algorithm 2: layer by layer from the empty set up and from the full set
-    down, skipping every set that is sandwiched. Unlike there, every open set of a
-    layer is looked at, not only neighbours of expanded ones: those can miss a set
-    all of whose neighbours are sandwiched by other pairs.
+    The search goes layer by layer from the empty set up and from the full set down, and
+    skips every sandwiched set (ICSP, algorithm 2). Unlike in the paper, all open sets
+    of a layer are trained, not only neighbours of trained sets: a set may be open while
+    all its neighbours are sandwiched by other pairs.
 
-    With a budget the search is progressive: a large alpha first, then smaller and
-    smaller, down to `alpha`, reusing every training. When the budget ends, or at
-    KeyboardInterrupt, what was trained is returned with the bound it proves.
+    With a budget the search is progressive: it begins with a large alpha, and goes down
+    to `alpha` in steps that reuse all trainings. When the budget ends, or at
+    KeyboardInterrupt, the trained sets are returned with the alpha that they prove.
 
     Parameters
     ----------
     m
-        Number of features, 1 to 62. Up to 24, memory is 24 * 2 ** m bytes and the
-        search never takes long; beyond, both follow the number of trained sets.
+        Number of features, 1 to 62. Up to 24 features the search takes 24 * 2 ** m
+        bytes and little time; beyond, both grow with the number of trained sets.
     accuracy
-        Accuracy in [0, 1] of the best model on a feature set (a mask; bit i is
-        feature i). Called once per set; the empty set and all features come first.
+        Function from a feature set (a mask; bit i is feature i) to the accuracy of the
+        best model on this set, in [0, 1]. It is called once per set, first for the
+        empty set and for all features.
     alpha
-        At least 1: how far, as a factor, the best trained set may fall short.
+        Largest factor, >= 1, by which the best trained set may be less accurate.
     tolerance
-        How much accuracy a larger set may lose against a smaller one, e of ICSP 3.10.
+        Accuracy that a larger set may lose against a smaller one: e of ICSP 3.10.
     covering
-        Also use the covering rule (ICSP, property 3.4). Sound only if accuracy has
-        diminishing returns: with labels f1 XOR f2 it overlooks {f1, f2}.
+        True to use the covering rule, too (ICSP, property 3.4). The rule is sound only
+        if accuracy has diminishing returns: with labels f1 XOR f2 it misses {f1, f2}.
     budget, budget_s
-        Trainings, and seconds, the search may take; None is no limit. A training
-        under way when the time is up is finished. `budget_s=math.inf` makes a
-        search progressive and interruptible without limiting it.
+        Largest number of trainings, and seconds; None for no limit. When time is up,
+        the current training is finished. `budget_s=math.inf` makes the search
+        progressive and interruptible without a limit.
     batch
-        `accuracy` takes a list of sets of one size and yields their accuracies in
-        order, and does its own parallel work; what it yielded counts as trained.
+        True if `accuracy` takes a list of sets of one size, yields their accuracies in
+        order, and runs in parallel by itself. Every yielded accuracy counts as trained.
     known
-        Accuracies of sets that are trained already, by mask; if any, then also of the
-        empty set and of all features.
+        Accuracies of sets trained before, by mask. If there are any, the empty set and
+        the set of all features must be among them.
     progress
-        Called after every training with the number of sets trained so far and how many
-        there can be to come at most, None where that is unknown: with more than 24
+        Function called after every training with the number of trained sets and the
+        largest possible number of trainings to come: None if unknown, with more than 24
         features and no `budget`.
     now
-        Monotonic clock, seconds.
+        Monotonic clock, in seconds.
 
     Raises
     ------
@@ -318,14 +319,14 @@ def search(
             state.run(step)
             proven = step
     except (_Stopped, KeyboardInterrupt):
-        if state.count < 2:  # nothing can be proven without both ends
+        if state.count < 2:  # without both ends nothing is proven
             raise
         proven = min(proven, state.sandwich.bound(tolerance))
     return state.result(max(alpha, proven), complete=proven <= alpha)
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Alphas from large to `target`, halving the distance to what is proven so far."""
+    """Yield alphas down to `target`; each halves the distance of the proven alpha."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
@@ -337,14 +338,14 @@ def _steps(target: float, state: _State) -> Iterator[float]:
 def in_batches(
     accuracy: Callable[..., Any], batch: bool
 ) -> Callable[[list[int]], Iterable[float]]:
-    """Turn `accuracy` into a function of a list of sets."""
+    """Return `accuracy` as a function of a list of sets."""
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
 def train_each(
     train: Callable[[list[int]], Iterable[float]], masks: list[int]
 ) -> Iterator[tuple[int, float]]:
-    """Yield sets with their accuracies, as they come; refuse what is none."""
+    """Yield sets with their accuracies; BadInput for a value that is no accuracy."""
     left = iter(masks)
     for accuracy in train(masks):
         mask = next(left, None)
@@ -360,7 +361,7 @@ def train_each(
 
 
 def check_features(m: int) -> None:
-    """Refuse a number of features that masks have no room for."""
+    """Refuse a number of features that does not fit a mask."""
     if not 1 <= m <= MAX_FEATURES:
         raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
 
@@ -385,7 +386,7 @@ def _check_arguments(
 def _worst_above(
     masks: Masks, accuracies: Accuracies, mask: np.uint64
 ) -> tuple[int, float]:
-    """Least accurate superset of `mask`; infinite if there is none."""
+    """Return the least accurate superset of `mask`; infinitely accurate without one."""
     above = np.where(masks & mask == mask, accuracies, np.inf)
     if above.size == 0:
         return 0, math.inf

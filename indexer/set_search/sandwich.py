@@ -1,4 +1,7 @@
-"""What the trained sets say of all the others: the sandwich rule's two bounds."""
+"""Bounds of untrained sets by the sandwich rule: trained subsets, trained supersets.
+
+A set is open if it is untrained and the rule does not close it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from .kernels import sandwich as kernels
 Masks = NDArray[np.uint64]
 Accuracies = NDArray[np.float64]
 
-DENSE_FEATURES = 24  # up to here every set has its place in memory: 24 bytes each
-MOST_SETS = 1 << 16  # looked at or listed at once
+DENSE_FEATURES = 24  # up to so many features every set has 24 bytes in memory
+MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 
 class Expanded(Mapping[int, float]):
-    """Accuracy of every trained set, by mask; iterates in ascending order of mask.
+    """Accuracies of trained sets by mask, in ascending order of masks.
 
     Attributes
     ----------
@@ -44,7 +47,7 @@ class Expanded(Mapping[int, float]):
 
 
 class _DenseSandwich:
-    """What is known of all 2 ** m sets: their bounds, kept true after every layer."""
+    """Bounds of all 2 ** m sets, updated after every layer."""
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -54,25 +57,25 @@ class _DenseSandwich:
         self.stale = False
 
     def record(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Take in newly trained sets."""
+        """Add newly trained sets."""
         self.accuracy[masks] = accuracies
         self.below[masks] = np.maximum(self.below[masks], accuracies)
         self.record_covers(masks, accuracies)
 
     def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Take in upper bounds on the accuracy of sets that were not trained."""
+        """Add upper bounds on the accuracies of untrained sets."""
         np.minimum.at(self.above, masks, accuracies)
         self.stale = True
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List untrained sets of one size that nothing sandwiches."""
+        """List the open sets of one size."""
         self._refresh()
         out = np.empty(math.comb(self.m, size), np.uint64)
         bounds = (self.accuracy, self.below, self.above)
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
     def count_open(self, alpha: float, tolerance: float) -> int:
-        """Count untrained sets that nothing sandwiches; there will never be more."""
+        """Count the open sets; their number never grows."""
         self._refresh()
         count = 0
         for start in range(0, self.accuracy.size, MOST_SETS):
@@ -82,7 +85,7 @@ class _DenseSandwich:
         return count
 
     def bound(self, tolerance: float) -> float:
-        """Give the smallest alpha at which no set is open; infinite for none."""
+        """Return the smallest alpha at which no set is open; infinite without one."""
         self._refresh()
         bounds = (self.accuracy, self.below, self.above)
         return float(kernels.dense_bound(*bounds, tolerance))
@@ -93,17 +96,17 @@ class _DenseSandwich:
             self.stale = False
 
     def accuracy_of(self, masks: Masks) -> Accuracies:
-        """Look up accuracies, NaN for untrained sets."""
+        """Return accuracies, NaN for untrained sets."""
         return self.accuracy[masks]
 
     def expanded(self) -> Expanded:
-        """Give all trained sets."""
+        """Return the accuracies of all trained sets."""
         masks = np.flatnonzero(~np.isnan(self.accuracy))
         return Expanded(masks.astype(np.uint64), self.accuracy[masks])
 
 
 class _SparseSandwich:
-    """As `_DenseSandwich`, for more features: only the trained sets are kept."""
+    """A `_DenseSandwich` for more features: memory grows with the trained sets only."""
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -123,7 +126,7 @@ class _SparseSandwich:
         self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List such sets, but at most `MOST_SETS`."""
+        """List open sets of one size, at most `MOST_SETS`."""
         out = np.empty(MOST_SETS, np.uint64)
         found = kernels.sparse_open_sets(
             self.masks,
@@ -139,10 +142,10 @@ class _SparseSandwich:
         return out[:found]
 
     def count_open(self, alpha: float, tolerance: float) -> None:
-        """Give None: they are too many."""
+        """Return None: there are too many sets to count."""
 
     def bound(self, tolerance: float) -> float:
-        """Bound from the empty and the full set alone: true, seldom the smallest."""
+        """Bound alpha by the empty and the full set: valid, but seldom the smallest."""
         lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
         if lowest <= 0.0:
             return 1.0 if highest + tolerance <= 0.0 else math.inf
@@ -157,5 +160,5 @@ class _SparseSandwich:
 
 
 def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
-    """Make the bounds of the subsets of m features, none of them trained yet."""
+    """Make the bounds of all sets of m features, before any training."""
     return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

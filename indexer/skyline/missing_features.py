@@ -1,8 +1,8 @@
-"""Which more sets are worth indexing, since items may lack features.
+"""More candidates to index, for items that lack some features.
 
-The best set without a feature may be dominated by one with it. Which features come
-together nobody knows beforehand, and there may be many ways: those in which few are
-lacking, or few there, come first.
+The best set without a feature may be dominated by a set with it, and so be pruned. It
+is not known beforehand which features items will lack. Combinations with few missing
+features, or with few present ones, are considered first.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -18,14 +18,11 @@ from .prune import prune
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-_Stair = tuple[int, int]  # a row, and the features that are lacking where it is one
+_Choice = tuple[int, int]  # a row, and the mask of the missing features it is for
 
-# Ways to lack parts that are looked at: all of 9 parts.
-PATTERNS = 512
-# More sets that are kept at most, or as many as there are anyway.
-MORE = 16
-# In accuracy: a set that gains less than this over what is kept is not worth its bytes.
-WORTH = 0.005
+PATTERNS = 512  # combinations of missing parts that are considered: all for 9 parts
+MORE = 16  # largest number of added sets, unless more sets are kept anyway
+WORTH = 0.005  # least gain in accuracy for which a set is added
 
 
 def best_without(
@@ -37,16 +34,18 @@ def best_without(
     budgets: tuple[float, float] | None,
     kept: Collection[int],
 ) -> Rows:
-    """Rows of the candidates to keep beside others, for items that lack features.
+    """Return the rows of candidates to add, for items that lack features.
 
-    Of each way to lack some they are those that no other candidate dominates that is
-    left then: first the most accurate of each, then the others. They must be better
-    than what is kept and costs no more at the largest size.
+    For each combination of missing features, the remaining candidates are pruned. The
+    most accurate candidates of all combinations are considered first, then the others.
+    A candidate is added if it is more accurate, by `WORTH`, than all candidates
+    that are kept so far, need none of the missing features, and cost no more at the
+    largest size.
 
     Parameters
     ----------
     parts
-        Features that an item may lack, as masks of those that it lacks together.
+        Masks of features that an item lacks together.
     masks
         Feature set of each candidate.
     coefficients, accuracies, sizes, budgets
@@ -62,13 +61,13 @@ def best_without(
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
     for level in _levels(parts):
-        tops, others = list[_Stair](), list[_Stair]()
+        tops, others = list[_Choice](), list[_Choice]()
         for withheld in level:
             left = np.flatnonzero((sets & np.uint64(withheld)) == 0)
             rows = left[prune(coefficients[left], accuracies[left], sizes, budgets)]
             best_first = rows[np.argsort(-accuracies[rows], kind="stable")].tolist()
-            stairs = [(row, withheld) for row in best_first]
-            tops, others = tops + stairs[:1], others + stairs[1:]
+            choices = [(row, withheld) for row in best_first]
+            tops, others = tops + choices[:1], others + choices[1:]
         for row, withheld in (*tops, *others):
             rivals = [r for r in found if not masks[r] & withheld]
             own = [accuracies[r] for r in rivals if costs[r] <= costs[row]]
@@ -80,9 +79,9 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Ways to lack parts, as masks: all but k there, or only k, for k = 1, 2, ...
+    """Yield masks of missing parts: k parts missing, or all but k, for k = 1, 2, ...
 
-    All of them if they are not too many.
+    The masks end after the level that completes `PATTERNS` masks.
     """
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):

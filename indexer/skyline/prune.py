@@ -1,4 +1,4 @@
-"""Which trained sets are worth indexing: ICSP, algorithm 1."""
+"""Pruning of dominated candidates, which are not indexed: ICSP, algorithm 1."""
 
 import math
 from itertools import pairwise
@@ -16,10 +16,12 @@ from .skylines import check_candidates, skylines
 
 Floats = NDArray[np.float64]
 
-PROBES = 8  # sizes at which most pairs are told apart before roots are needed
-ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below
+PROBES = 8  # sizes at which costs are compared first; most pairs then need no roots
+ROUNDING = 1e-12  # upper bound on the rounding of a cost, as a share of the budget
 
-Spans = list[tuple[float, float]]  # of sizes: from the first up to, not including
+Spans = list[
+    tuple[float, float]
+]  # intervals of sizes: the first, and one past the last
 
 
 def prune(
@@ -28,33 +30,34 @@ def prune(
     sizes: tuple[Size, Size],
     budgets: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
-    """Rows of the candidates that no other candidate dominates, ascending.
+    """Return the rows of the candidates that no other candidate dominates, ascending.
 
-    One dominates another if it is at least as accurate and costs no more at any size
-    in the range (ICSP, properties 3.6 and 3.7, with alpha = 1: a set dropped on
-    account of another that is dropped itself must not lower the bound twice). Of
-    candidates alike in accuracy and in cost at all sizes, the first row is kept.
-    Decided by the real roots of cost differences, not by samples; for sizes of two
-    numbers as `prune_pairs` does.
+    A candidate dominates another if it is at least as accurate and costs no more at
+    every size in the range (ICSP, properties 3.6 and 3.7). Alpha is 1 here: otherwise a
+    chain of dropped candidates would lower the bound twice. Of candidates with equal
+    accuracy and equal costs at all sizes, the first row is kept. The real roots of cost
+    differences decide, not samples of sizes; for sizes of two numbers see
+    `prune_pairs`.
 
-    Where the budgets are known too, only candidates are left that are the best for some
-    size and some budget (of one budget alone, ICSP's Problem 3).
+    With `budgets`, only candidates are kept that are the best for some size and some
+    budget in the range (with a single budget, this is ICSP's Problem 3).
 
     Parameters
     ----------
     coefficients : (C, d + 1)
         Cost polynomials in the item size, constant first.
     accuracies : (C,)
-        In [0, 1].
+        Accuracies in [0, 1].
     sizes
-        `(low, high)`, 0 <= low <= high.
+        Range of sizes, `(low, high)`, 0 <= low <= high.
     budgets
-        `(low, high)`, 0 < low <= high, finite; None for any. For sizes of one number.
+        Range of budgets, `(low, high)`, 0 < low <= high, finite; None for all budgets.
+        Only for sizes of one number.
 
     Raises
     ------
     BadInput
-        As `check_candidates`, and if budgets are no such range.
+        As `check_candidates`, and if `budgets` is not such a range.
     """
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
@@ -82,11 +85,12 @@ def _best_within(
     sizes: tuple[float, float],
     budgets: tuple[float, float],
 ) -> NDArray[np.int64]:
-    """Rows of the candidates that are the best for some size and budget, ascending.
+    """Return the rows of candidates that are the best for some size and budget.
 
-    One is, where it is on the skyline, fits the largest budget, and nothing that is
-    more accurate fits the smallest. So the most accurate go first, and leave to the
-    others the sizes at which they cost too much.
+    At a size, these are the candidates on the skyline that fit the largest budget, if
+    no more accurate candidate fits the smallest budget. So candidates are taken from
+    the most accurate down; each leaves the sizes at which it exceeds the smallest
+    budget to the next ones.
     """
     least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
     curves = np.ascontiguousarray(coefficients)
@@ -97,9 +101,9 @@ def _best_within(
         equals = np.flatnonzero(accuracies == accuracy)
         for row in equals.tolist():
             own = found.rows == row
-            stays = zip(found.starts[own], found.ends[own], strict=True)
+            on_skyline = zip(found.starts[own], found.ends[own], strict=True)
             fits = _spans(curves[row], most, sizes, above=False)
-            if _overlaps(_overlaps(list(stays), fits), left):
+            if _overlaps(_overlaps(list(on_skyline), fits), left):
                 kept.append(row)
         for row in equals.tolist():
             left = _overlaps(left, _spans(curves[row], least, sizes, above=True))
@@ -111,7 +115,7 @@ def _best_within(
 def _spans(
     curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
-    """Sizes at which a curve is above a budget, or at which it is not."""
+    """Return the sizes at which a curve is above a budget, or is not above it."""
     level = np.zeros(len(curve))
     level[0] = budget
     starts, signs = compare(curve, level, *sizes)
@@ -122,6 +126,6 @@ def _spans(
 
 
 def _overlaps(spans: Spans, others: Spans) -> Spans:
-    """Intersect two lists of spans."""
+    """Return the intersection of two lists of spans."""
     pairs = [(max(a, c), min(b, d)) for a, b in spans for c, d in others]
     return [(start, end) for start, end in pairs if start < end]

@@ -1,4 +1,4 @@
-"""Candidates whose sizes are of two numbers, and their costs over a rectangle."""
+"""Pruning of candidates for item sizes of two numbers, such as width and height."""
 
 import math
 
@@ -15,18 +15,19 @@ from .skylines import check_numbers, check_rows
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]
 
-DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
+DEEPEST = 12  # halvings of the rectangle, after which an undecided candidate is kept
 
 
 def prune_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Keep the candidates that none dominates, and those in doubt: `prune` for pairs.
+    """Return the candidates that are not proven to be dominated: `prune` for pairs.
 
-    One is dropped only where the difference of its cost and that of one candidate, at
-    least as accurate, is proven not to be negative in the whole rectangle: by its
-    Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
-    Arguments and errors are those of `check_pairs`.
+    A candidate is dropped only if it is proven to cost at least as much as a candidate
+    of no less accuracy in the whole rectangle of sizes. The proof are Bernstein
+    coefficients of the difference that are not negative: in the rectangle, else in both
+    halves, and so on down to `DEEPEST`. Arguments and errors are those of
+    `check_pairs`.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -38,18 +39,18 @@ def prune_pairs(
 def by_accuracy(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Order candidates, the most accurate first; of equals the cheapest, then row."""
+    """Order candidates by accuracy, descending, then by cost, then by row."""
     costs = np.ascontiguousarray(coefficients)
     low_s, high_s = (pair_costs(costs, *size) for size in sizes)
     return np.lexsort([low_s, high_s, -accuracies])
 
 
 def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
-    """Bernstein coefficients (C, (d + 1) ** 2) of polynomials in a rectangle.
+    """Return Bernstein coefficients (C, (d + 1) ** 2) of polynomials in a rectangle.
 
-    A polynomial is a mean of them, weighted by its place, everywhere in it; the first
-    and the last are its values at the smallest and the largest size. Nothing cancels
-    in computing them, since nothing is negative.
+    At every size in the rectangle, a polynomial is a weighted mean of its Bernstein
+    coefficients. The first and the last coefficient are the polynomial's values at the
+    smallest and the largest size. Nothing is negative, so nothing cancels.
     """
     degree = degree_of(coefficients.shape[1], 2)
     (low_a, low_b), (high_a, high_b) = sizes
@@ -58,16 +59,17 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
         _blossoms(low_a, high_a, degree)[of_a][:, :, np.newaxis]
         * _blossoms(low_b, high_b, degree)[of_b][:, np.newaxis, :]
     )
-    # Not by BLAS, which may give equal rows unequal results.
+    # Not by BLAS: it may compute unequal results for equal rows.
     flat = blossoms.reshape(len(of_a), -1)
     controls: Floats = np.einsum("ct,ts->cs", coefficients, flat)
     return controls
 
 
 def _blossoms(low: float, high: float, degree: int) -> Floats:
-    """Bernstein coefficients [p, i] of x ** p, p = 0 .. degree, between two numbers.
+    """Return the Bernstein coefficients [p, i] of x ** p between two numbers.
 
-    The mean product of p of the numbers, of which i are `high` and the rest `low`.
+    Coefficient i is the mean of all products of p numbers out of i times `high` and
+    degree - i times `low` (the blossom of x ** p).
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):
@@ -92,15 +94,15 @@ def check_pairs(
     coefficients : (C, T)
         Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
     accuracies : (C,)
-        In [0, 1].
+        Accuracies in [0, 1].
     sizes
-        The smallest and the largest size, both numbers above 0.
+        Smallest and largest size, with both numbers above 0.
 
     Raises
     ------
     BadInput
         If shapes disagree, there is no candidate, a number is not finite, an accuracy
-        is outside [0, 1], the sizes are no rectangle of numbers above 0, or a
+        is outside [0, 1], the sizes are not a rectangle of numbers above 0, or a
         coefficient is negative.
     """
     check_numbers(coefficients, accuracies, "T")

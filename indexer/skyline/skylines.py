@@ -1,4 +1,4 @@
-"""The skyline for every item size: who is on it, from which size to which."""
+"""The skylines of all item sizes: which candidates are on them, at which sizes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skylines:
-    """Skylines of all sizes in a range, as the stays of candidates on them.
+    """Skylines of all sizes in a range, as intervals of candidates.
 
-    A candidate is on the skyline of a size if it is more accurate than all that cost
-    less there, and than all equals in cost. Of candidates alike in both, the first
-    row counts. At a size where the skyline changes, it is the one just above.
+    A candidate is on the skyline of a size if it is more accurate than all candidates
+    that cost no more at that size. Of candidates with equal accuracy and cost, the
+    first row is on the skyline. At a size where the skyline changes, the skyline is
+    that of the sizes just above.
 
     Attributes
     ----------
     rows : (S,) int64
-        Candidate of each stay; ordered by row, then by size.
+        Candidate of each interval; ordered by row, then by size.
     starts, ends : (S,) float64
-        The stay is from `starts` up to, not including, `ends`; infinite where it
-        lasts to the end of the range.
+        First size of each interval, and the first size after it; the end is infinite
+        for an interval up to the end of the range.
     sizes
-        The range, `(low, high)`.
+        Range of sizes, `(low, high)`.
     """
 
     rows: NDArray[np.int64]
@@ -41,7 +42,7 @@ class Skylines:
 
     @property
     def breakpoints(self) -> Floats:
-        """Sizes at which the skyline changes, ascending, without the range's ends."""
+        """Sizes inside the range at which the skyline changes, ascending."""
         changes = np.unique(np.concatenate([self.starts, self.ends]))
         return changes[(changes > self.sizes[0]) & (changes < np.inf)]
 
@@ -51,19 +52,19 @@ def skylines(
 ) -> Skylines:
     """Find the skylines of all sizes from lower envelopes of cost curves.
 
-    A candidate is on the skyline where it is below the lower envelope of all that are
-    at least as accurate. Going from the most accurate down, one envelope is enough,
-    and no crossing that changes nothing is ever computed. Same result as ICSP's
-    algorithm 3, a sweep over the sizes.
+    A candidate is on the skyline at sizes where it costs less than the lower envelope
+    of all candidates that are at least as accurate. One envelope is enough: candidates
+    are merged from the most accurate down. Crossings that change no skyline are never
+    computed. The result is that of ICSP's algorithm 3, a sweep over the sizes.
 
     Parameters
     ----------
     coefficients : (C, d + 1)
         Cost polynomials, constant first.
     accuracies : (C,)
-        In [0, 1].
+        Accuracies in [0, 1].
     sizes
-        `(low, high)`, 0 <= low <= high.
+        Range of sizes, `(low, high)`, 0 <= low <= high.
 
     Raises
     ------
@@ -88,9 +89,9 @@ def check_candidates(
     Raises
     ------
     BadInput
-        If shapes disagree, there is no candidate, a number is not finite, an
-        accuracy is outside [0, 1], the sizes are no range of numbers from 0 up, or a
-        cost is negative at some size in the range.
+        If shapes disagree, there is no candidate, a number is not finite, an accuracy
+        is outside [0, 1], the sizes are not a range of numbers >= 0, or a cost is
+        negative at some size in the range.
     """
     check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
@@ -110,7 +111,7 @@ def check_candidates(
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
     """Refuse arrays that are not the costs and accuracies of the same candidates.
 
-    `terms` is how many coefficients each should have, for the error.
+    `terms` describes the number of coefficients in the error message.
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(
@@ -124,6 +125,6 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Name the first candidate that is not fine, with its fault, in a BadInput."""
+    """Raise BadInput with the fault of the first candidate not marked in `fine`."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

@@ -28,7 +28,7 @@ class StoredSchedule(Stored):
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Return array `name` (count,): finite numbers, or `never`, which stops no row."""
+        """Return array `name` (count,): finite, or `never`, which stops no row."""
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)
         if wrong.any():

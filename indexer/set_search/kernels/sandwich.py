@@ -1,12 +1,12 @@
-"""Compiled bookkeeping of the search for sets: bounds, open sets, violations.
+"""Compiled parts of Poly-Dom: bounds of sets, open sets, violations of monotonicity.
 
 A feature set is a bit mask. `below` of a set is the best accuracy of its expanded
 subsets, `above` the worst of its expanded supersets, the set itself included. The
 sandwich rule (ICSP, properties 3.3 and 3.11) closes a set when
 alpha * below >= above + tolerance; an unexpanded set that is not closed is open.
 
-The dense kernels hold one value for each of the 2 ** m sets, at the position that is
-its mask. The sparse ones scan the sets expanded so far and need no such arrays.
+Dense kernels hold one value for each of the 2 ** m sets; a set's mask is its position.
+Sparse kernels scan the expanded sets and need no such arrays.
 """
 
 import numpy as np
@@ -29,7 +29,7 @@ INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
 
 @njit(int64(uint64), **OPTIONS)
 def count_features(mask: int) -> int:
-    """Size of a feature set."""
+    """Count the features of a set."""
     left = np.uint64(mask)
     one = np.uint64(1)
     count = 0
@@ -41,20 +41,20 @@ def count_features(mask: int) -> int:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def raise_supersets(below: Floats, start: int, stop: int) -> None:
-    """Carry the largest value to supersets, along features start to stop - 1."""
+    """Raise values to those of subsets, along features start to stop - 1."""
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, below.shape[0], 2 * step):
             without = below[block : block + step]
             with_it = below[block + step : block + 2 * step]
             for k in range(step):
-                # Spelt so that it compiles to vector instructions; max() does not.
+                # This form compiles to vector instructions; max() does not.
                 with_it[k] = without[k] if without[k] > with_it[k] else with_it[k]
 
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def lower_subsets(above: Floats, start: int, stop: int) -> None:
-    """Carry the smallest value to subsets, along features start to stop - 1."""
+    """Lower values to those of supersets, along features start to stop - 1."""
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, above.shape[0], 2 * step):
@@ -66,7 +66,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Make both bounds true for all 2 ** m sets after some were improved."""
+    """Spread improved bounds to all 2 ** m sets."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
@@ -85,9 +85,9 @@ def dense_open_sets(
     tolerance: float,
     out: Masks,
 ) -> int:
-    """List the open sets of one size, ascending; the number found.
+    """List the open sets of one size in `out`, ascending; return their number.
 
-    `accuracy` is NaN where a set is not expanded. At most `out.shape[0]` are listed.
+    `accuracy` is NaN for a set that is not expanded. The list ends when `out` is full.
     """
     found = 0
     for mask in range(accuracy.shape[0]):
@@ -105,13 +105,13 @@ def dense_open_sets(
 def dense_bound(
     accuracy: Floats, below: Floats, above: Floats, tolerance: float
 ) -> float:
-    """Smallest alpha >= 1 at which no set is open; infinite when there is none."""
+    """Return the smallest alpha >= 1 at which no set is open; infinite without one."""
     alpha = 1.0
     for mask in range(accuracy.shape[0]):
         needed = above[mask] + tolerance
         if alpha * below[mask] >= needed or not np.isnan(accuracy[mask]):
             continue
-        if below[mask] * LARGEST < needed:  # the quotient would be no number
+        if below[mask] * LARGEST < needed:  # the quotient would overflow
             return np.inf
         alpha = needed / below[mask]
         if alpha * below[mask] < needed:  # the quotient was rounded down
@@ -121,7 +121,7 @@ def dense_bound(
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def best_below(masks: Masks, values: Floats, mask: int) -> float:
-    """Largest value among the subsets of `mask`."""
+    """Return the largest value of the subsets of `mask`."""
     best = -np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == masks[k]:
@@ -131,7 +131,7 @@ def best_below(masks: Masks, values: Floats, mask: int) -> float:
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def worst_above(masks: Masks, values: Floats, mask: int) -> float:
-    """Smallest value among the supersets of `mask`."""
+    """Return the smallest value of the supersets of `mask`."""
     worst = np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == mask:
@@ -154,12 +154,12 @@ def sparse_open_sets(
     tolerance: float,
     out: Masks,
 ) -> int:
-    """List the open sets of one size by branch and bound; the number found.
+    """List the open sets of one size in `out` by branch and bound; return their number.
 
-    Decides feature after feature, in or out. Whatever is decided later, the set will
-    hold the chosen features and lie within the chosen and undecided ones, so their
-    bounds close whole branches and only branches with open sets are followed down.
-    `masks` must ascend. At most `out.shape[0]` sets are listed.
+    Each level of the tree decides if one feature is in the set. All sets of a branch
+    hold its chosen features, and lie within its chosen and undecided features. So the
+    bounds of these two sets close whole branches, and only branches with open sets are
+    searched. `masks` must ascend. The list ends when `out` is full.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one
@@ -208,9 +208,9 @@ def count_violations(
 ) -> None:
     """Compare every `stride`-th set with all its subsets, by distance in features.
 
-    `pairs` (m + 1,) counts comparable pairs; `histogram` (m + 1, resolution + 1)
-    counts losses of accuracy, rounded up to multiples of 1 / resolution;
-    `largest` (m + 1,) is the largest loss.
+    The kernel fills `pairs` (m + 1,) with the number of compared pairs, `histogram`
+    (m + 1, resolution + 1) with the number of losses of accuracy, rounded up to
+    multiples of 1 / resolution, and `largest` (m + 1,) with the largest loss.
     """
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):

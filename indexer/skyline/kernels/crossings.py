@@ -1,10 +1,10 @@
-"""Where one cost curve is below another: exact signs of polynomial differences.
+"""Sizes at which one cost curve is below another: exact signs of differences.
 
-The sign of a difference is exact for float64 coefficients and sizes: where rounding
-could change it, it is decided with expansions (Shewchuk, Adaptive precision
-floating-point arithmetic, 1997). A crossing is reported as the first float64 size at
-which the order before it no longer holds strictly, so all pairs of curves that meet in
-one point report the same size. Curves that touch without crossing report nothing.
+Signs are exact for float64 coefficients and sizes. A sign that rounding could change is
+computed with expansions (Shewchuk, Adaptive precision floating-point arithmetic, 1997).
+The size of a crossing is the first float64 at which the earlier order of the curves no
+longer holds strictly. So all pairs of curves through one point report the same size.
+Curves that touch without crossing report nothing.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_sum(a: float, b: float) -> tuple[float, float]:
-    """Give a + b as the rounded sum and its rounding error (Knuth)."""
+    """Return a + b as the rounded sum and its rounding error (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -34,7 +34,7 @@ def exact_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_product(a: float, b: float) -> tuple[float, float]:
-    """Give a * b as the rounded product and its rounding error (Dekker)."""
+    """Return a * b as the rounded product and its rounding error (Dekker)."""
     product = a * b
     a_high = SPLITTER * a - (SPLITTER * a - a)
     b_high = SPLITTER * b - (SPLITTER * b - b)
@@ -47,10 +47,10 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 
 @njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
 def add_exactly(parts: Floats, count: int, value: float) -> int:
-    """Add `value` to the exact sum of the first `count` parts; the new count.
+    """Add `value` to the exact sum of the first `count` parts; return the new count.
 
-    Parts are ascending in size, do not overlap and are not 0, so the last one has
-    the sign of their sum.
+    Parts ascend in magnitude, do not overlap and are not 0. So the last part has the
+    sign of the sum.
     """
     kept = 0
     for k in range(count):
@@ -66,7 +66,7 @@ def add_exactly(parts: Floats, count: int, value: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def exact_sign(terms: Floats, degree: int, n: float) -> int:
-    """`sign_at` without rounding: Horner's rule on exact sums."""
+    """Return `sign_at` without rounding: Horner's rule on exact sums."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
     count = 0
@@ -86,9 +86,10 @@ def exact_sign(terms: Floats, degree: int, n: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def sign_at(terms: Floats, degree: int, n: float) -> int:
-    """Sign of a polynomial at n: -1, 0 or 1.
+    """Return the sign of a polynomial at n: -1, 0 or 1.
 
-    `terms` (degree + 1, 2) holds coefficients, constant first, as unevaluated sums.
+    `terms` (degree + 1, 2) holds the coefficients, constant first, each as a sum of two
+    numbers.
     """
     value = 0.0
     size = 0.0
@@ -105,9 +106,9 @@ def sign_at(terms: Floats, degree: int, n: float) -> int:
 def first_change(
     terms: Floats, degree: int, low: float, high: float, sign: int
 ) -> float:
-    """First float after `low`, up to `high`, where the sign is not `sign`.
+    """Return the first float in (low, high] at which the sign is not `sign`.
 
-    The sign must be `sign` at `low`, not at `high`, and change once in between.
+    The sign must be `sign` at `low`, another one at `high`, and change once in between.
     """
     while True:
         middle = low + (high - low) / 2
@@ -123,13 +124,13 @@ def first_change(
 def signs_between(
     terms: Floats, degree: int, cuts: Floats, pieces: int, starts: Floats, signs: Ints
 ) -> int:
-    """Find the runs of one sign of a polynomial monotone between neighbouring cuts.
+    """Find the runs of equal sign of a polynomial that is monotone between cuts.
 
-    `cuts` holds `pieces` + 1 sizes. Writes where each run starts and its sign; the
-    number of runs, 0 for a polynomial that is zero throughout.
+    `cuts` holds `pieces` + 1 sizes. The kernel writes the start and the sign of each
+    run, and returns the number of runs: 0 for a polynomial that is 0 everywhere.
     """
     runs = 0
-    held = cuts[0]  # a size inside the present run
+    held = cuts[0]  # a size inside the current run
     for piece in range(pieces):
         low, high = cuts[piece], cuts[piece + 1]
         at_low, at_high = sign_at(terms, degree, low), sign_at(terms, degree, high)
@@ -160,9 +161,9 @@ def compare(
 ) -> tuple[Floats, Ints]:
     """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
 
-    Returns where runs of one sign begin, and their signs. The first begins at `low`,
-    each ends where the next begins, and the last ends at `high`; there is none if the
-    curves are equal from `low` to `high`.
+    Returns the starts of runs of equal sign, and their signs. The first run starts at
+    `low`, each run ends at the start of the next, and the last ends at `high`. Curves
+    that are equal from `low` to `high` have no run.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))
@@ -177,8 +178,8 @@ def compare(
     starts, signs = np.empty(count), np.empty(count, np.int64)
     pieces = 1
     runs = 0
-    # From the highest derivative down: each is monotone between the sign changes of
-    # the next higher one.
+    # From the highest derivative down: a derivative is monotone between the sign
+    # changes of the next higher derivative.
     for order in range(degree, -1, -1):
         for k in range(degree - order + 1):
             factor = 1.0
@@ -198,10 +199,10 @@ def compare(
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
-    """Quick sign of `first` - `second` on all of [low, high], 0 if it is not certain.
+    """Return the sign of `first` - `second` on all of [low, high], or 0 if uncertain.
 
-    Splits the difference into its rising and its falling part, each largest at one
-    end; never wrong, seldom certain on wide ranges.
+    The difference is split into a rising and a falling part, each largest at one end.
+    This quick test is never wrong, and on wide ranges seldom certain.
     """
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):
@@ -221,7 +222,7 @@ def certain_order(first: Floats, second: Floats, low: float, high: float) -> int
 
 @njit(boolean(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def ever_cheaper(first: Floats, second: Floats, low: float, high: float) -> bool:
-    """Whether `first` costs less than `second` somewhere in [low, high]."""
+    """Return True if `first` costs less than `second` somewhere in [low, high]."""
     order: int = certain_order(first, second, low, high)
     if order != 0:
         return order < 0

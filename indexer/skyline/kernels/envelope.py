@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 def is_cheaper(
     costs: Floats, least: Floats, most: Floats, row: int, other: int, sizes: Floats
 ) -> bool:
-    """Whether `row` costs less than `other` at some size."""
+    """Return True if `row` costs less than `other` at some size."""
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
             return True
@@ -34,15 +34,15 @@ def undominated(
     on_skyline: NDArray[np.bool_],
     sizes: Floats,
 ) -> Ints:
-    """Positions of the candidates that no single other one dominates, ascending.
+    """Return the positions of candidates that no other candidate dominates, ascending.
 
-    `accuracies` must descend. Whoever is on a skyline is dominated by none. Dominance
-    is transitive, so comparing the others with what is kept so far is enough; only
-    equals in accuracy can drop one another both ways. `sizes`, ascending from one
-    end of the range to the other, are where most pairs are told apart quickly.
+    `accuracies` must descend. A candidate on a skyline is never dominated. Dominance is
+    transitive, so each other candidate is compared only with the candidates kept so
+    far. Only equally accurate candidates can dominate in both directions. `sizes`
+    ascend over the range; costs at these sizes decide most pairs quickly.
     """
     count, width = coefficients.shape
-    # Costs at the sizes, with room for rounding.
+    # Bounds of the costs at the sizes, rounding included.
     least = np.empty((count, sizes.shape[0]))
     most = np.empty((count, sizes.shape[0]))
     for row in range(count):
@@ -59,22 +59,22 @@ def undominated(
         if row > 0 and accuracies[row] != accuracies[row - 1]:
             group = end
         dominated = False
-        # The latest kept are the likeliest to cost as little: look at them first.
+        # The candidates kept last are the likeliest to cost as little: they come first.
         for k in range(-1 if on_skyline[row] else end - 1, -1, -1):
             if not is_cheaper(coefficients, least, most, row, kept[k], sizes):
                 dominated = True
                 break
         if dominated:
             continue
-        stay = group
+        last = group
         for k in range(group, end):
             if on_skyline[kept[k]] or is_cheaper(
                 coefficients, least, most, kept[k], row, sizes
             ):
-                kept[stay] = kept[k]
-                stay += 1
-        kept[stay] = row
-        end = stay + 1
+                kept[last] = kept[k]
+                last += 1
+        kept[last] = row
+        end = last + 1
     return kept[:end]
 
 
@@ -83,7 +83,7 @@ PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 @njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
 def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
-    """Pieces of an envelope with room for at least `size`."""
+    """Return the pieces of an envelope in arrays of at least `size`."""
     held = starts.shape[0]
     if size <= held:
         return starts, owners
@@ -112,16 +112,15 @@ def merge_curve(
     new_starts: Floats,
     new_owners: Ints,
 ) -> tuple[bool, int, Floats, Ints]:
-    """Lower an envelope by one curve, where that is strictly below it.
+    """Lower an envelope to one more curve, at sizes where the curve is strictly below.
 
-    Piece k of the envelope is the curve `owners[k]` from `starts[k]` to the next
-    start. Returns whether anything changed, and the envelope in the last arrays,
-    which are replaced where they are too small.
+    Piece k of the envelope is the curve `owners[k]` from `starts[k]` to the next start.
+    The kernel returns if anything changed, and the new envelope, which is written to
+    `new_starts` and `new_owners`, or to larger arrays.
     """
     width = coefficients.shape[1]
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
-    # Spans of pieces still to do, the leftmost on top: halved until nothing is left
-    # of them that is not certain.
+    # A stack of spans of pieces, the leftmost on top. Uncertain spans are halved.
     firsts, lasts = np.zeros(64, np.int64), np.zeros(64, np.int64)
     lasts[0] = pieces - 1
     top = count = 0
@@ -147,10 +146,10 @@ def merge_curve(
         if order == 0:
             run_starts, run_signs = compare(coefficients[row], rival, starts[0], high)
         runs = run_signs.shape[0]
-        if runs == 0:  # equal: whoever came first stays
+        if runs == 0:  # equal curves: the envelope keeps its own
             runs, run_starts, run_signs = 1, starts[first : first + 1], np.full(1, 1)
-        room = count + pieces - last + width
-        new_starts, new_owners = grown(new_starts, new_owners, room)
+        needed = count + pieces - last + width
+        new_starts, new_owners = grown(new_starts, new_owners, needed)
         # The lower of the two, run by run.
         for run in range(runs):
             begin = max(left, run_starts[run])
@@ -174,10 +173,10 @@ SKYLINE = Tuple((INTS_OUT, FLOATS_OUT, FLOATS_OUT))
 def envelope_intervals(
     coefficients: Floats, accuracies: Floats, low: float, high: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Where each candidate is on the skyline: positions, first sizes, ends.
+    """Return the intervals of candidates on the skyline: positions, starts and ends.
 
-    `accuracies` must descend. The ends are the sizes at which a candidate leaves,
-    infinite where it stays to `high`. Unordered.
+    `accuracies` must descend. The end of an interval is the first size after it, or
+    infinite for an interval up to `high`. Intervals are in no order.
     """
     count = coefficients.shape[0]
     starts, owners = np.full(8, low), np.zeros(8, np.int64)
@@ -204,7 +203,7 @@ def envelope_intervals(
                 pieces = new_pieces
                 starts, spare_starts = spare_starts, starts
                 owners, spare_owners = spare_owners, owners
-        # A curve's share is known when all equally accurate ones are in.
+        # The intervals are final after all equally accurate curves are merged.
         if row + 1 < count and accuracies[row + 1] == accuracies[row]:
             continue
         for k in range(pieces if changed else 0):

@@ -1,6 +1,6 @@
 """Compiled proofs that one cost is nowhere above another, for sizes (a, b).
 
-A kernel never raises and never checks. Cost polynomials are in the order of
+Kernels neither raise nor check. Coefficients of costs are in the order of
 `features/costs/polynomials.py`.
 """
 
@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FLOATS_OUT = float64[::1]
-ROOM = float64[:, ::1]
+WORK = float64[:, ::1]
 ROWS_OUT = int64[::1]
 SIFTED = Tuple((ROWS_OUT, boolean[::1]))
 
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
 def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
-    """Cost in seconds of one row of `coefficients`; as `polynomials.cost_at`."""
+    """Return the cost in seconds of one row of `coefficients`, as `cost_at` does."""
     cost_s: float = coefficients[row, 0]
     first, degree = 1, 1
     while first < coefficients.shape[1]:
@@ -39,7 +39,7 @@ def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
 
 @njit(FLOATS_OUT(FLOATS_2D, float64, float64), **OPTIONS)
 def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
-    """Cost of each row of `coefficients` at one size."""
+    """Return the cost in seconds of each row of `coefficients` at one size."""
     costs_s = np.empty(coefficients.shape[0])
     for row in range(coefficients.shape[0]):
         costs_s[row] = pair_cost(coefficients, row, a, b)
@@ -48,12 +48,13 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 
 @njit(SIFTED(FLOATS_2D), **OPTIONS)
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
-    """List who may be on a skyline somewhere in a cell, and who is a step of it.
+    """List the candidates that may be on a skyline in a cell, and mark its sure steps.
 
-    Rows of `controls` are control values in the cell (Bernstein coefficients), the
-    most accurate first: whoever's are all at most another's is nowhere dearer. That
-    is transitive, and so what holds against the last step and those listed since
-    holds against all before.
+    Rows of `controls` are Bernstein coefficients (control values) in the cell, the most
+    accurate candidate first. A candidate with all coefficients at most another's costs
+    nowhere more. A step costs nowhere more than any candidate before it. This relation
+    is transitive, so comparing with the last step and the candidates listed since then
+    is enough.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
@@ -79,14 +80,14 @@ def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     return kept[:found], steps[:found]
 
 
-@njit(boolean(ROOM, ROWS_OUT, int64, int64), **OPTIONS)
-def never_negative(room: Floats, depths: Ints, side: int, deepest: int) -> bool:
-    """Whether the polynomial with control values `room[0]` is proven never negative.
+@njit(boolean(WORK, ROWS_OUT, int64, int64), **OPTIONS)
+def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
+    """Return True if the polynomial with control values `work[0]` is never negative.
 
-    `side` (d + 1) squared are its control values; rows of `room` below them are
-    scratch, deepest + 2 in all. Halves the rectangle until no control value is
-    negative, or one at a corner is, which is a value of the polynomial; False too
-    where `deepest` halvings decide nothing.
+    There are `side` squared control values, side = d + 1. The other rows of `work`, of
+    deepest + 2 in total, are scratch memory. The rectangle is halved until no control
+    value is negative (True), or a control value at a corner is, which is a value of the
+    polynomial (False). False, too, if `deepest` halvings decide nothing.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
@@ -94,17 +95,17 @@ def never_negative(room: Floats, depths: Ints, side: int, deepest: int) -> bool:
     while waiting > 0:
         top = waiting - 1
         for corner in corners:
-            if room[top, corner] < 0.0:
+            if work[top, corner] < 0.0:
                 return False
         least = 0.0
         for k in range(side * side):
-            least = min(least, room[top, k])
+            least = min(least, work[top, k])
         if least >= 0.0:
             waiting -= 1
             continue
         if depths[top] == deepest:
             return False
-        # De Casteljau: one half replaces the whole, the other goes on top.
+        # De Casteljau: one half replaces the rectangle, the other goes on the stack.
         depths[top] += 1
         depths[waiting] = depths[top]
         by_row = depths[top] & 1
@@ -112,28 +113,28 @@ def never_negative(room: Floats, depths: Ints, side: int, deepest: int) -> bool:
         for line in range(side):
             for left in range(side):
                 base = line * across
-                room[waiting, base + (side - 1 - left) * along] = room[
+                work[waiting, base + (side - 1 - left) * along] = work[
                     top, base + (side - 1) * along
                 ]
                 for k in range(side - 1, left, -1):
                     here = base + k * along
-                    room[top, here] = 0.5 * (room[top, here] + room[top, here - along])
+                    work[top, here] = 0.5 * (work[top, here] + work[top, here - along])
         waiting += 1
     return True
 
 
 @njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
 def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
-    """List the rows of `controls` that no row listed before is proven to dominate."""
+    """List the rows of `controls` that no row listed before provably dominates."""
     kept = np.empty(controls.shape[0], np.int64)
-    room, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
+    work, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
     found = 0
     for row in range(controls.shape[0]):
         dominated = False
         for place in range(found):
             for k in range(side * side):
-                room[0, k] = controls[row, k] - controls[kept[place], k]
-            dominated = never_negative(room, depths, side, deepest)
+                work[0, k] = controls[row, k] - controls[kept[place], k]
+            dominated = never_negative(work, depths, side, deepest)
             if dominated:
                 break
         if not dominated:
