@@ -10,7 +10,7 @@ from polydom.lazy import offer
 
 if TYPE_CHECKING:
     from .building.build import build as build
-    from .building.measure_project import measure_project as measure_project
+    from .building.costs.measure_project import measure_project as measure_project
     from .building.project import Project as Project
     from .estimators.classifier import BudgetClassifier as BudgetClassifier
     from .estimators.regressor import BudgetRegressor as BudgetRegressor
@@ -27,7 +27,7 @@ __all__, __getattr__, __dir__ = offer(
         "Index": ".index.index",
         "Project": ".building.project",
         "build": ".building.build",
-        "measure_project": ".building.measure_project",
+        "measure_project": ".building.costs.measure_project",
         "search": ".set_search.poly_dom",
     },
 )

@@ -21,7 +21,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import image_item
 from polydom.features.loading import load_features
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.cost_curves import Curve, Curves
+from polydom.indexer.building.costs.cost_curves import Curve, Curves
 
 from ..data.bundled import load_digit_rows
 from ..data.recording import Recording, record, record_chunk

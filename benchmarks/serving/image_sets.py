@@ -15,7 +15,7 @@ import numpy as np
 
 from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
-from polydom.indexer.building.cost_curves import cost_curves
+from polydom.indexer.building.costs.cost_curves import cost_curves
 from polydom.indexer.building.prepare import prepare_data
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.resources import open_resources

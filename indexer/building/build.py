@@ -11,11 +11,11 @@ from ..index.index import Index
 from ..index.pdx_file import refuse_index
 from ..progress import Progress
 from .candidates import keep_candidates
+from .costs.measure_costs import measure_costs
+from .costs.measured_later import await_times
 from .data.dataset import Dataset
 from .exits.plan_exits import fit_plan_exits
 from .learner_race import Watch, choose_learner
-from .measure_costs import measure_costs
-from .measured_later import await_times
 from .package_index import package_index
 from .prepare import Prepared, prepare_data
 from .project import Project

@@ -1,18 +1,26 @@
-"""What a build has finished, kept in files so that the next run continues there."""
+"""The folder of finished work: an interrupted build continues from its files."""
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadIndexFile, PolydomError, Unfinished
+from polydom.features.errors import (
+    BadIndexFile,
+    BadProject,
+    PolydomError,
+    Unfinished,
+)
 
 from ..index.pdx_file import read_file, write_file
-from .shared_arrays import SharedArrays
+from ..index.safe_write import replace_when_done
 
 Array = NDArray[Any]
 Entry = tuple[dict[str, Any], dict[str, Array]]
@@ -20,7 +28,7 @@ Read = TypeVar("Read")
 
 log = logging.getLogger("polydom")
 
-# What comes of reading an entry that is not as its reader needs it.
+# Errors of a reader whose entry has another form than the reader expects.
 _MISFITS = (
     ArithmeticError,
     AttributeError,
@@ -29,9 +37,11 @@ _MISFITS = (
     TypeError,
     ValueError,
 )
-# Where work is kept if nobody says otherwise: in the folder of the project file, so
-# that every command finds it, from wherever it is called.
+# The default folder is beside the project file, so that every command finds the same
+# folder, wherever the command is called from.
 FOLDER = ".polydom-cache"
+MOST_CARRIED = 16 << 20  # bytes that may be sent along with each call
+MAPPED = 64  # files that a process has mapped at a time
 
 
 def digest(*parts: Any) -> str:
@@ -43,14 +53,14 @@ def digest(*parts: Any) -> str:
 class Cache:
     """A folder of small `.pdx` files; safe to share between processes.
 
-    An entry is whole or absent: files are replaced in one step. One that cannot be
-    read, was kept under another name, or does not hold what its reader needs, counts as
-    absent and is made again; the log tells of the first.
+    An entry is whole or absent, because a file is replaced in one step. An entry counts
+    as absent, and is made again, if it cannot be read, has another name inside, or does
+    not hold what its reader needs. The log names the first such entry.
 
     Attributes
     ----------
     seen
-        Whether all processes that a build has calls carried out by see the folder.
+        True if all processes that carry out calls of a build see the folder.
     """
 
     def __init__(self, folder: Path, *, seen: bool = True) -> None:
@@ -59,19 +69,19 @@ class Cache:
         self._told = False
 
     def load(self, name: str) -> Entry | None:
-        """Return what was stored under `name`, None if nothing usable."""
+        """Return the entry `name`; None if there is no usable one."""
         return self.recall(name, lambda meta, arrays: (meta, arrays))
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return what `read` makes of what was stored, None if nothing usable.
+        """Read the entry `name` by `read`; None if there is no usable one.
 
         Parameters
         ----------
         read
-            Takes plain data and arrays, and raises a `PolydomError` or one of Python's
-            own errors where these are not what it needs.
+            Function of an entry's plain data and arrays. It raises a `PolydomError`, or
+            one of Python's own errors, if these have another form than it needs.
         """
         path = self._path(name)
         try:
@@ -94,17 +104,17 @@ class Cache:
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Keep `meta` and `arrays` under `name`, replacing what was there."""
+        """Write the entry `name`, replacing an older one."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, {"name": name, "kept": meta}, arrays)
 
-    def share(self, name: str, arrays: Mapping[str, Array]) -> SharedArrays:
-        """Put arrays where calls in other processes read them; see `SharedArrays`."""
+    def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
+        """Put arrays where calls in other processes read them."""
         return SharedArrays.place(self.folder / name if self.seen else None, arrays)
 
     def names(self, group: str) -> list[str]:
-        """Name what is kept in a group, `GROUP/...`, in order."""
+        """List the entries of a group, `GROUP/...`, in order."""
         found = (self.folder / group).glob("*.pdx")
         return sorted(f"{group}/{path.stem}" for path in found)
 
@@ -113,12 +123,12 @@ class Cache:
 
 
 class ReadOnlyCache(Cache):
-    """Entries that a process on another machine makes, and this one only reads.
+    """A cache whose entries are made by a process on another machine.
 
     Attributes
     ----------
     lacks
-        Raised where one would be kept.
+        Error to raise where an entry would be written.
     """
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
@@ -128,22 +138,91 @@ class ReadOnlyCache(Cache):
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Refuse to keep anything."""
+        """Refuse to write an entry."""
         raise self.lacks
 
-    def share(self, name: str, arrays: Mapping[str, Array]) -> SharedArrays:
-        """Keep arrays in this process, which has nothing to be called elsewhere."""
+    def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
+        """Keep the arrays in this process, which calls no other one."""
         return SharedArrays(None, arrays)
 
 
 class AwaitedCache(ReadOnlyCache):
-    """The same where an entry that is missing is not to be made here first."""
+    """A read-only cache that refuses at once to go on without an entry."""
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return what was stored, as `Cache.recall`; raise `lacks` if nothing was."""
+        """Read an entry as `Cache.recall` does; raise `lacks` if there is none."""
         found = super().recall(name, read)
         if found is None:
             raise self.lacks
         return found
+
+
+class SharedArrays(Mapping[str, Array]):
+    """Named arrays; sent to another process they are as small as a path.
+
+    Where the processes see no common folder, the arrays themselves are sent.
+
+    Attributes
+    ----------
+    folder
+        Folder with a file `NAME.npy` for each array; None where arrays are sent.
+    """
+
+    def __init__(self, folder: Path | None, arrays: Mapping[str, Array]) -> None:
+        self.folder = folder
+        self._names = tuple(arrays)
+        self._carried = None if folder is not None else dict(arrays)
+
+    @classmethod
+    def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
+        """Write arrays to a folder, or keep them to be sent where that is None.
+
+        A process that has mapped an older file of the same name keeps the older one.
+
+        Raises
+        ------
+        BadProject
+            If the arrays are to be sent and are more than 16 MB.
+        """
+        count = sum(array.nbytes for array in arrays.values())
+        if folder is None and count > MOST_CARRIED:
+            raise BadProject(
+                f"{count / 1e6:,.0f} MB would go with every call to a worker, of at "
+                f"most {MOST_CARRIED / 1e6:.0f}: name a folder that all workers see, "
+                "with --shared or [cluster] shared"
+            )
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, array in arrays.items():
+                with replace_when_done(folder / f"{name}.npy") as file:
+                    np.save(file, array, allow_pickle=False)
+            _map.cache_clear()  # this process may have mapped files of these names
+        return cls(folder, arrays)
+
+    def remove(self) -> None:
+        """Delete the files, if any; a process that has mapped one keeps it."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return an array, which must not be written to."""
+        if name not in self._names:
+            raise KeyError(name)
+        if self._carried is not None:
+            return self._carried[name]
+        assert self.folder is not None
+        return _map(self.folder / f"{name}.npy")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@lru_cache(maxsize=MAPPED)
+def _map(path: Path) -> Array:
+    mapped: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped

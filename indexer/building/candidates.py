@@ -13,8 +13,8 @@ from polydom.features.costs.machine import Measured
 from polydom.features.sizes import Size, read_size
 
 from ..index.package import Orders
-from .cost_curves import cost_curves
-from .measure_costs import MeasuredCosts
+from .costs.cost_curves import cost_curves
+from .costs.measure_costs import MeasuredCosts
 from .prepare import Prepared
 from .training.quality import residual_interval
 from .training.search_sets import SearchedSets

@@ -18,15 +18,15 @@ from ..index.package import Package
 from ..index.pdx_file import MAX_HEADER_BYTES
 from .cache import digest
 from .candidates import Candidates, expected_of, intervals_of, may_lack
-from .cost_curves import cost_curves
+from .costs.cost_curves import cost_curves
+from .costs.measure_costs import MeasuredCosts
+from .costs.measured_items import measuring_items
 from .data.dataset import Dataset
 from .exits.plan_exits import PlanExits, exit_costs
-from .feature_values import FeatureTable
+from .features.feature_values import FeatureTable
+from .features.text_features import lacks_text
 from .learner_race import LearnerChoice
-from .measure_costs import MeasuredCosts
-from .measured_items import measuring_items
 from .prepare import Prepared
-from .text_features import lacks_text
 from .training.refit import KeptModels
 from .training.search_sets import SearchedSets
 from .training.train_sets import Trainer

@@ -10,7 +10,6 @@ from polydom.features.tables.records import Records
 
 from ..index.quality import Task
 from .cache_keys import Keys
-from .choose_features import ProjectFeatures, choose_features
 from .data.dataset import Dataset
 from .data.describe_data import DataFacts, describe_columns, describe_data, say_data
 from .data.read_items import read_items
@@ -21,8 +20,9 @@ from .divide_items import (
     splits_of,
     without_rare,
 )
-from .feature_values import FeatureTable, compute_values
-from .learned.learn_features import FeatureLearner, learn_features, lesson_of
+from .features.choose_features import ProjectFeatures, choose_features
+from .features.feature_values import FeatureTable, compute_values
+from .features.learn_features import FeatureLearner, learn_features, lesson_of
 from .project import Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of

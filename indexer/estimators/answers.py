@@ -15,7 +15,7 @@ from polydom.features.items import Item, Value
 from polydom.features.sizes import Size
 from polydom.features.tables.records import Records, take
 
-from ..building.feature_values import tables_columns
+from ..building.features.feature_values import tables_columns
 from ..index.column_needs import ColumnNeeds
 from ..index.index import Index
 from ..index.lookup import Lookup

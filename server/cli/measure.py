@@ -94,7 +94,7 @@ def _measure_project(
     as_json: bool,
 ) -> None:
     """Take the times that a build lacks; show the index once nothing else lacks."""
-    from polydom.indexer.building.measure_project import measure_project
+    from polydom.indexer.building.costs.measure_project import measure_project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
 
@@ -124,12 +124,12 @@ def _measure_index(
     as_json: bool,
 ) -> None:
     """Write an index again, with the costs that its parts have here."""
-    from polydom.indexer.building.project import Project
-    from polydom.indexer.building.remeasure import (
+    from polydom.indexer.building.costs.remeasure import (
         carried_items,
         project_items,
         remeasure,
     )
+    from polydom.indexer.building.project import Project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.index.index import Index
     from polydom.indexer.index.pdx_file import refuse_index

@@ -10,8 +10,8 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.learned_text import TermWeights, recipes_by_name
-from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
-from polydom.indexer.building.learned.term_table import (
+from polydom.indexer.building.features.fit_terms import Fitting, fit_terms
+from polydom.indexer.building.features.term_table import (
     TermTable,
     count_texts,
     make_table,

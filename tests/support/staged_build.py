@@ -6,12 +6,12 @@ from pathlib import Path
 from polydom.indexer import Index, Project
 from polydom.indexer.building.build import make_index
 from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.costs.measure_costs import measure_costs
 from polydom.indexer.building.data.dataset import Dataset
 from polydom.indexer.building.data.read_items import read_items
 from polydom.indexer.building.divide_items import DividedItems, divide_items
-from polydom.indexer.building.feature_values import FeatureTable
+from polydom.indexer.building.features.feature_values import FeatureTable
 from polydom.indexer.building.learner_race import choose_learner
-from polydom.indexer.building.measure_costs import measure_costs
 from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.resources import Resources
 from polydom.indexer.building.terms import Terms, resolve_terms, strategy_of

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from polydom.features.errors import BadFeature, BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
-from polydom.indexer.building.remeasure import carried_items, remeasure
+from polydom.indexer.building.costs.remeasure import carried_items, remeasure
 from polydom.indexer.index.facts import facts_of
 from polydom.indexer.index.pdx_file import read_file
 from polydom.indexer.progress import Silence

@@ -18,8 +18,8 @@ from ...progress import OnProgress
 from ...set_search.feature_order import prefixes
 from ..cache import digest
 from ..candidates import Candidates
-from ..feature_values import FeatureTable
-from ..measure_costs import MeasuredCosts
+from ..costs.measure_costs import MeasuredCosts
+from ..features.feature_values import FeatureTable
 from ..prepare import Prepared
 from ..project import ExitGoal
 from ..resources import Resources

@@ -17,7 +17,7 @@ from polydom.models.scoring.model import Model
 
 from ...progress import Progress
 from ..candidates import Candidates
-from ..measure_costs import MeasuredCosts
+from ..costs.measure_costs import MeasuredCosts
 from ..prepare import Prepared
 from ..resources import Resources
 from .search_sets import SearchedSets

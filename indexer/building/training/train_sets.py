@@ -24,9 +24,8 @@ from polydom.models.selection.learners import make_learner
 
 from ...cluster.workers import Workers
 from ...index.quality import Task
-from ..cache import Cache, digest
+from ..cache import Cache, SharedArrays, digest
 from ..exits.checkpoints import answers_of
-from ..shared_arrays import SharedArrays
 from .dull_columns import varying_columns
 from .quality import Answers, Judge
 

@@ -1,13 +1,21 @@
 """What a build keeps is given back, or made again where it is not what it should be."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from polydom.features.errors import BadProject
 from polydom.indexer.building.build import build
-from polydom.indexer.building.cache import FOLDER, Cache, digest
+from polydom.indexer.building.cache import (
+    FOLDER,
+    MOST_CARRIED,
+    Cache,
+    SharedArrays,
+    digest,
+)
 from polydom.indexer.index.pdx_file import write_file
 from tests.support import projects
 
@@ -157,3 +165,31 @@ def test_a_build_makes_again_what_does_not_fit(
     caplog.clear()
     build(plan)
     assert not [text for text in caplog.messages if "are made again" in text]
+
+
+def test_arrays_are_small_to_send_and_the_same_there(tmp_path: Path) -> None:
+    arrays = {"a": np.arange(1e5), "none": np.zeros((0, 3)), "b": np.eye(2) > 0}
+    shared = SharedArrays.place(tmp_path / "new", arrays)
+    content = pickle.dumps(shared)
+    assert len(content) < 500
+    there = pickle.loads(content)
+    assert [*there] == ["a", "none", "b"]
+    assert len(there) == 3
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(there[name], array)
+        assert there[name].dtype == array.dtype
+    with pytest.raises(KeyError):
+        there["c"]
+    with pytest.raises(ValueError, match="read-only"):
+        there["a"][0] = 1
+    there.remove()
+    assert not (tmp_path / "new").exists()
+
+
+def test_without_a_folder_few_arrays_are_carried_along() -> None:
+    most = np.zeros(MOST_CARRIED, np.uint8)
+    there = pickle.loads(pickle.dumps(SharedArrays.place(None, {"a": most})))
+    np.testing.assert_array_equal(there["a"], most)
+    there.remove()
+    with pytest.raises(BadProject, match=r"17 MB would go with every call .* --shared"):
+        SharedArrays.place(None, {"a": most, "b": np.zeros(1)})

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from polydom.indexer.building.cache_keys import feature_keys
-from polydom.indexer.building.choose_features import choose_features
 from polydom.indexer.building.data.read_items import load_data
+from polydom.indexer.building.features.choose_features import choose_features
 from polydom.indexer.building.project import Project
 from tests.support import projects
 from tests.support.forked_process import run_forked

@@ -10,8 +10,8 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 from polydom.features.errors import BadProject
 from polydom.indexer import Index, build
+from polydom.indexer.building.costs.remeasure import remeasure
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.remeasure import remeasure
 from polydom.indexer.progress import Silence
 from tests.support.staged_build import StagedBuild
 

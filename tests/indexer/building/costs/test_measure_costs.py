@@ -16,10 +16,10 @@ from polydom.features.items import make_item
 from polydom.features.loading import load_features
 from polydom.features.tables.column_features import columns
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.cost_curves import Curve, Curves
+from polydom.indexer.building.costs.cost_curves import Curve, Curves
+from polydom.indexer.building.costs.measure_costs import Measurer, time_answer
+from polydom.indexer.building.costs.measured_items import measuring_items
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
-from polydom.indexer.building.measure_costs import Measurer, time_answer
-from polydom.indexer.building.measured_items import measuring_items
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
 from tests.support.progresses import Stages

@@ -13,24 +13,31 @@ from polydom.features.extract import with_needs
 from polydom.features.items import record_item, text_item
 from polydom.features.ready_made.learned_text import recipes_by_name
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.choose_features import (
+from polydom.indexer.building.costs.measured_items import measuring_items
+from polydom.indexer.building.data.dataset import Dataset
+from polydom.indexer.building.data.read_items import load_data
+from polydom.indexer.building.features.choose_features import (
     MAX_FEATURES,
     ProjectFeatures,
     choose_features,
 )
-from polydom.indexer.building.data.dataset import Dataset
-from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.feature_values import FeatureTable, compute_values
-from polydom.indexer.building.learned.learn_features import (
+from polydom.indexer.building.features.feature_values import (
+    FeatureTable,
+    compute_values,
+)
+from polydom.indexer.building.features.learn_features import (
     FeatureLearner,
     learn_features,
     lesson_of,
 )
-from polydom.indexer.building.measured_items import measuring_items
+from polydom.indexer.building.features.text_features import (
+    BEST_FIRST,
+    text_lengths,
+    texts_in,
+)
 from polydom.indexer.building.package_index import count_gaps
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.template import default_features
-from polydom.indexer.building.text_features import BEST_FIRST, text_lengths, texts_in
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.progress import Silence

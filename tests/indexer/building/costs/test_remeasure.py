@@ -12,8 +12,12 @@ from fastapi.testclient import TestClient
 from polydom.features.costs.machine import Machine
 from polydom.features.errors import BadInput, BadProject
 from polydom.indexer import Index, build
+from polydom.indexer.building.costs.remeasure import (
+    carried_items,
+    project_items,
+    remeasure,
+)
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.remeasure import carried_items, project_items, remeasure
 from polydom.indexer.progress import Silence
 from polydom.server.__main__ import main
 from polydom.server.app import create_app

@@ -16,12 +16,12 @@ from polydom.features.tables.column_features import Columns
 from polydom.features.tables.records import Records
 from polydom.features.threads import one_thread
 
-from ..cluster.workers import Workers
-from ..progress import OnProgress, Progress
-from .cache import Cache, digest
-from .cache_keys import feature_keys
+from ...cluster.workers import Workers
+from ...progress import OnProgress, Progress
+from ..cache import Cache, digest
+from ..cache_keys import feature_keys
+from ..data.dataset import Dataset
 from .choose_features import ProjectFeatures
-from .data.dataset import Dataset
 
 ROWS = 2**18  # of a table that are read at once
 STAGE = "computing features"

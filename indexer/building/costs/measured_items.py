@@ -5,8 +5,8 @@ import numpy as np
 from polydom.features.items import Item
 from polydom.features.sizes import split_near
 
-from .data.dataset import Dataset
-from .text_features import text_lengths
+from ..data.dataset import Dataset
+from ..features.text_features import text_lengths
 
 
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:

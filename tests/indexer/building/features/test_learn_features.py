@@ -14,10 +14,10 @@ from polydom.indexer import Index
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.dataset import Dataset, make_dataset
 from polydom.indexer.building.data.split import split
-from polydom.indexer.building.feature_values import FeatureTable
-from polydom.indexer.building.learned import learn_features as module
-from polydom.indexer.building.learned.fit_terms import Fitting, fit_terms
-from polydom.indexer.building.learned.learn_features import (
+from polydom.indexer.building.features import learn_features as module
+from polydom.indexer.building.features.feature_values import FeatureTable
+from polydom.indexer.building.features.fit_terms import Fitting, fit_terms
+from polydom.indexer.building.features.learn_features import (
     FeatureLearner,
     Learned,
     Lesson,

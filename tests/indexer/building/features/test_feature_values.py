@@ -12,9 +12,12 @@ import pytest
 from polydom.features.errors import BadProject
 from polydom.features.tables.records import Records
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.choose_features import ProjectFeatures, choose_features
 from polydom.indexer.building.data.read_items import load_data
-from polydom.indexer.building.feature_values import (
+from polydom.indexer.building.features.choose_features import (
+    ProjectFeatures,
+    choose_features,
+)
+from polydom.indexer.building.features.feature_values import (
     ComputedValues,
     FeatureTable,
     KeptValues,

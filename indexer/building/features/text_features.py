@@ -27,11 +27,11 @@ from polydom.features.tables.records import Column, Records, column_names
 from polydom.features.tables.text_columns import BETWEEN, name_on
 from polydom.features.wording import hint
 
-from ..index.package import MOST_BITS
-from ..index.stored_features import StoredFeature, StoredText
-from .data.dataset import Dataset
-from .project import Project
-from .template import default_features
+from ...index.package import MOST_BITS
+from ...index.stored_features import StoredFeature, StoredText
+from ..data.dataset import Dataset
+from ..project import Project
+from ..template import default_features
 
 # Of features that a column has without being asked, where there is no room for all.
 BEST_FIRST = (

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
 from polydom.features.ready_made.learned_text import recipes_by_name
-from polydom.indexer.building.learned.fit_terms import (
+from polydom.indexer.building.features.fit_terms import (
     PASSES,
     SMOOTHING,
     Fitting,
@@ -20,7 +20,7 @@ from polydom.indexer.building.learned.fit_terms import (
     score_part,
     standardised,
 )
-from polydom.indexer.building.learned.term_table import choose_vocabulary, score, weigh
+from polydom.indexer.building.features.term_table import choose_vocabulary, score, weigh
 from tests.support.learned import table_of
 from tests.support.oracles import terms as oracle
 

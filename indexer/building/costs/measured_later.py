@@ -8,8 +8,8 @@ import msgspec
 from polydom.features.errors import BadProject, LacksTimes, LacksWork
 from polydom.features.libraries import differences, versions
 
-from .cache import FOLDER, AwaitedCache, Cache, ReadOnlyCache, digest
-from .project import Project
+from ..cache import FOLDER, AwaitedCache, Cache, ReadOnlyCache, digest
+from ..project import Project
 
 # Apart from what builds keep, so that no times of a machine that builds are found.
 TIMES = "measured"

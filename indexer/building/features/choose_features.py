@@ -24,19 +24,18 @@ from polydom.features.tables.records import column_names
 from polydom.features.tables.text_columns import name_on
 from polydom.features.wording import hint
 
-from ..index.package import MOST_BITS
-from ..index.pdx_file import excess
-from ..index.stored_features import (
+from ...index.package import MOST_BITS
+from ...index.pdx_file import excess
+from ...index.stored_features import (
     NOT_ANY,
     StoredColumns,
     StoredFeature,
     load_extractor,
 )
-from .cache import Array, Cache, digest
-from .data.dataset import Dataset
-from .measured_items import spread_over_sizes
-from .project import Columns, Project
-from .shared_arrays import SharedArrays
+from ..cache import Array, Cache, SharedArrays, digest
+from ..costs.measured_items import spread_over_sizes
+from ..data.dataset import Dataset
+from ..project import Columns, Project
 from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 
 log = logging.getLogger("polydom")

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item, make_item
 
-from ..index.built_facts import MetaFacts
-from ..index.index import Index
-from ..index.package import Package
-from ..progress import Progress
+from ...index.built_facts import MetaFacts
+from ...index.index import Index
+from ...index.package import Package
+from ...progress import Progress
+from ..data.read_items import load_data
+from ..exits.plan_exits import exit_costs
+from ..project import Project
 from .cost_curves import cost_curves
-from .data.read_items import load_data
-from .exits.plan_exits import exit_costs
 from .measure_costs import Measurer
 from .measured_items import measuring_items
-from .project import Project
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5

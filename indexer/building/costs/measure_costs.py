@@ -24,7 +24,7 @@ from polydom.features.sizes import Size, read_size
 from polydom.features.threads import one_thread
 from polydom.models.scoring.model import Model
 
-from ..index.machine_speed import (
+from ...index.machine_speed import (
     MachineTimes,
     compared_models,
     finish,
@@ -32,12 +32,12 @@ from ..index.machine_speed import (
     time_features,
     time_models,
 )
-from ..progress import OnProgress, Progress, skip
-from .cache import Cache, Read, digest
+from ...progress import OnProgress, Progress, skip
+from ..cache import Cache, Read, digest
+from ..prepare import Prepared
+from ..resources import Resources
 from .cost_curves import Curve, Curves
 from .measured_items import measuring_items
-from .prepare import Prepared
-from .resources import Resources
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]

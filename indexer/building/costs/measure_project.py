@@ -8,18 +8,18 @@ from typing import Any
 
 from polydom.features.errors import BadProject, LacksWork, Unfinished
 
-from ..cluster.workers import Workers
-from ..index.index import Index
-from ..index.pdx_file import refuse_index
-from ..progress import Progress, Silence
-from .build import make_index, saved
-from .cache import Array, Cache, Read
-from .data.dataset import Dataset
+from ...cluster.workers import Workers
+from ...index.index import Index
+from ...index.pdx_file import refuse_index
+from ...progress import Progress, Silence
+from ..build import make_index, saved
+from ..cache import Array, Cache, Read
+from ..data.dataset import Dataset
+from ..prepare import prepare_data
+from ..project import Project
+from ..resources import Resources
 from .measure_costs import measure_costs
 from .measured_later import TIMES, BuildNote, await_work
-from .prepare import prepare_data
-from .project import Project
-from .resources import Resources
 
 
 def measure_project(

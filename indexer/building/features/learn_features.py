@@ -31,11 +31,10 @@ from ...index.stored_features import StoredFeature, StoredTerms
 from ...progress import Progress, skip
 from ..cache import Array, Cache, digest
 from ..cache_keys import library_versions
-from ..choose_features import ProjectFeatures
 from ..data.dataset import Dataset
 from ..data.split import divide_groups
-from ..feature_values import FeatureTable, compute_values
-from ..text_features import ChosenRecipe, texts_in
+from .choose_features import ProjectFeatures
+from .feature_values import FeatureTable, compute_values
 from .fit_terms import (
     PASSES,
     SMOOTHING,
@@ -48,6 +47,7 @@ from .fit_terms import (
     standardised,
 )
 from .term_table import CountedTexts, TermTable, count_texts, make_table
+from .text_features import ChosenRecipe, texts_in
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]

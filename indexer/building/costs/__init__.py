@@ -1,0 +1,1 @@
+"""What plans cost: features and models timed, here or on another machine."""

@@ -1,0 +1,1 @@
+"""Features of a project: chosen, learned from labelled items, computed."""
