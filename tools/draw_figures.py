@@ -192,6 +192,13 @@ def cost_of(feature: int) -> float:
     return fixed + SIZE * slope
 
 
+def sandwich_of(found: PolyDomSearch, mask: int) -> tuple[int, int]:
+    """Return the trained sets between which an untrained set needs no training."""
+    trained = found.expanded
+    lower = max((s for s in trained if s & ~mask == 0), key=trained.__getitem__)
+    return lower, min((s for s in trained if mask & ~s == 0), key=trained.__getitem__)
+
+
 def draw_lattice(figure: Any) -> None:
     """All sets by inclusion: those that were trained, and those that need not be."""
     found, axes = searched(), figure.subplots()
@@ -215,10 +222,9 @@ def draw_lattice(figure: Any) -> None:
         if trained:
             text += f"{found.expanded[mask]:.3g}"
         else:
-            pair = found.why(mask)
-            assert pair is not None
-            low = letters_of(pair.lower) if pair.lower else "none"
-            text += f"{low} .. {letters_of(pair.upper)}"
+            lower, upper = sandwich_of(found, mask)
+            low = letters_of(lower) if lower else "none"
+            text += f"{low} .. {letters_of(upper)}"
         middle = {"ha": "center", "va": "center", "fontsize": 8, "zorder": 2}
         axes.text(x, y, text, bbox=style, **middle)
     axes.set(xlim=(-3.2, 3.2), ylim=(-0.5, 4.5))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -21,28 +21,13 @@ import numpy as np
 from polydom.features.errors import BadInput
 
 from .monotonicity import Violations, measure_violations
-from .sandwich import Accuracies, Expanded, Masks, make_sandwich
+from .sandwich import Expanded, Masks, make_sandwich
 
 MAX_FEATURES = 62
 CHUNK = 1 << 16  # sets trained at once, to bound memory; does not change the search
 FIRST_ALPHA = 2.0
 SMALLEST_STEP = 0.01
 NOTHING: Mapping[int, float] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class SandwichPair:
-    """The two sets between which a set needed no training.
-
-    `upper_accuracy` is the accuracy of `upper`. With `covering` it is a bound on this
-    accuracy by the covering rule, which holds under diminishing returns.
-    """
-
-    lower: int
-    upper: int
-    lower_accuracy: float
-    upper_accuracy: float
-    covering: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,41 +56,6 @@ class PolyDomSearch:
     alpha: float
     tolerance: float
     complete: bool
-    _covers: tuple[Masks, Accuracies] = field(repr=False)
-
-    def why(self, mask: int) -> SandwichPair | None:
-        """Return the pair of sets that made training `mask` unnecessary.
-
-        Returns None for a set that an interrupted search left open.
-
-        Raises
-        ------
-        BadInput
-            If `mask` was trained or is not a set of the m features.
-        """
-        if not 0 <= mask < 1 << self.m:
-            raise BadInput(f"mask {mask} is no set of {self.m} features")
-        if mask in self.expanded:
-            raise BadInput(f"mask {mask} was trained: {self.expanded[mask]:g} accurate")
-        pair = self._tightest(mask)
-        needed = pair.upper_accuracy + self.tolerance
-        closed = self.alpha * pair.lower_accuracy >= needed
-        return pair if closed and self.alpha < math.inf else None
-
-    def _tightest(self, mask: int) -> SandwichPair:
-        masks, accuracies = self.expanded.masks, self.expanded.accuracies
-        wanted = np.uint64(mask)
-        lower = int(np.where(masks & wanted == masks, accuracies, -1.0).argmax())
-        upper, upper_accuracy = _worst_above(masks, accuracies, wanted)
-        cover, cover_accuracy = _worst_above(*self._covers, wanted)
-        covering = cover_accuracy < upper_accuracy
-        return SandwichPair(
-            lower=int(masks[lower]),
-            upper=cover if covering else upper,
-            lower_accuracy=float(accuracies[lower]),
-            upper_accuracy=min(cover_accuracy, upper_accuracy),
-            covering=covering,
-        )
 
     @cached_property
     def violations(self) -> Violations:
@@ -135,8 +85,6 @@ class _State:
     def __post_init__(self) -> None:
         self.sandwich = make_sandwich(self.m)
         self.count = 0
-        self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
-        self.cover_accuracies: list[Accuracies] = [np.empty(0)]
 
     def take_in(self, known: Mapping[int, float]) -> None:
         """Add sets that were trained before the search."""
@@ -224,13 +172,10 @@ class _State:
         last = np.maximum(small.sum(axis=1) - 1, 0)
         values = np.take_along_axis(bounds, last[:, None], axis=1)[:, 0]
         self.sandwich.record_covers(covered[useful], values[useful])
-        self.cover_masks.append(covered[useful])
-        self.cover_accuracies.append(values[useful])
 
     def result(self, alpha: float, complete: bool) -> PolyDomSearch:
-        covers = np.concatenate(self.cover_masks), np.concatenate(self.cover_accuracies)
         expanded = self.sandwich.expanded()
-        return PolyDomSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
+        return PolyDomSearch(self.m, expanded, alpha, self.tolerance, complete)
 
 
 def search(
@@ -381,14 +326,3 @@ def _check_arguments(
         )
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget_s is {budget_s!r}; it must be greater than 0")
-
-
-def _worst_above(
-    masks: Masks, accuracies: Accuracies, mask: np.uint64
-) -> tuple[int, float]:
-    """Return the least accurate superset of `mask`; infinitely accurate without one."""
-    above = np.where(masks & mask == mask, accuracies, np.inf)
-    if above.size == 0:
-        return 0, math.inf
-    worst = int(above.argmin())
-    return int(masks[worst]), float(above[worst])

@@ -32,10 +32,9 @@ def test_every_picture_is_drawn_and_shown(tmp_path: Path) -> None:
 def test_the_search_trains_and_skips_what_the_text_says() -> None:
     found = draw_figures.searched()
     assert f"it trains {len(found.expanded)} sets of {ALL + 1}" in TEXT
-    pair = found.why(draw_figures.mask_of("TE"))
-    assert pair is not None
-    assert (letters_of(pair.lower), letters_of(pair.upper)) == ("E", "THE")
-    assert (pair.lower_accuracy, pair.upper_accuracy) == (0.68, 0.71)
+    pair = draw_figures.sandwich_of(found, draw_figures.mask_of("TE"))
+    assert [letters_of(mask) for mask in pair] == ["E", "THE"]
+    assert [found.expanded[mask] for mask in pair] == [0.68, 0.71]
 
 
 def test_sets_are_worth_buying_at_the_sizes_that_the_text_says() -> None:
