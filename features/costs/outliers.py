@@ -1,8 +1,8 @@
-"""Times far above all others: whether they are a machine's doing or a call's own.
+"""Outliers among measured times: whether the machine or the call made them.
 
-A high quantile of few times is ruled by the largest of them. One that another program
-disturbed may be a hundred times what the call takes, and three of those in 240 times
-make a curve through the 0.99 quantile useless.
+A high quantile of few times depends on the largest of them. A time during which another
+program ran may be a hundred times as long as the call takes. Three such times among 240
+make the curve through the 0.99 quantile useless.
 """
 
 import numpy as np
@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-FAR = 4.0  # times what nearly all others are at most
-ROOM = 4  # times as many as lie above the quantile may be outliers
-OFTEN = 3  # times of one item, from which on they tell what is its own
-OWN = 0.3  # chance of so many above a quantile, from which on they belong there
+# A time is an outlier if its ratio to the usual time exceeds FAR times a high quantile
+# of all ratios. With q the quantile of the curve, that is the 1 - ROOM * (1 - q)
+# quantile: outliers are at most ROOM times as many as may lie above the curve.
+FAR = 4.0
+ROOM = 4
+# Times of an item from which on their median tells what the item takes.
+OFTEN = 3
+# Outliers belong to the call if a share of 1 - q would give so many or more with a
+# probability below OWN. They surely belong to it below SURELY_OWN; they surely are
+# fewer if it would give so few or less with a probability of at most SURELY_FEW.
+OWN = 0.3
 SURELY_OWN = 1e-6
 SURELY_FEW = 0.05
 
@@ -25,11 +32,21 @@ def outliers_of(
     quantile: float,
     items: NDArray[np.int64] | None = None,
 ) -> Flags:
-    """Mark the times (M,) that are far above what such items usually take (M,).
+    """Mark the times (M,) that are far above the usual times of such items (M,).
 
-    Where an item was timed `OFTEN`, what it takes is at least its own median: one that
-    takes longer each time is none that was disturbed. Far is `FAR` times as much as
-    what all but `ROOM` times as many as the quantile leaves above it are at most.
+    An item that is slow every time was not disturbed. So where an item has at least
+    `OFTEN` times, its usual time is at least the median of these.
+
+    Parameters
+    ----------
+    seconds
+        Measured times, shape (M,).
+    usual_s
+        Usual time at the size of each item, shape (M,).
+    quantile
+        Quantile of the times that the cost curve follows.
+    items
+        Number of the item that each time belongs to, shape (M,); None if unknown.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)
@@ -44,10 +61,10 @@ def outliers_of(
 
 
 def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
-    """Whether so many outliers among the times may or may not belong under a curve.
+    """Say whether more times are needed to tell if outliers belong under a curve.
 
-    They do not where their share is surely less than what the quantile leaves out, and
-    they do where it surely is more.
+    They do not belong there if their share is surely below 1 - `quantile`. They do if
+    their share is surely above it.
     """
     if outliers == 0 or chance_of_more(outliers, times, 1 - quantile) < SURELY_OWN:
         return False
@@ -57,28 +74,28 @@ def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
 
 
 def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
-    """Whether outliers are so many that the quantile of all times is among them."""
+    """Say whether the quantile of all times is an outlier, since these are so many."""
     return chance_of_more(outliers, times, 1 - quantile) < OWN
 
 
 def chance_of_more(count: int, times: int, share: float) -> float:
-    """Chance that at least `count` of the times are of a kind that has this share."""
+    """Chance that at least `count` times are of a kind that has this share of all."""
     from scipy.special import bdtrc
 
     return 1.0 if count == 0 else float(bdtrc(count - 1, times, share))
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Quantile of the other times under which the wanted share of all times lies.
+    """Return the quantile of the other times under which `quantile` of all times lie.
 
-    At most all of the others; that is half a time short of it.
+    It stays half a time below 1, which would be the largest of the other times.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile
 
 
 def steady_quantile(seconds: Floats, quantile: float) -> float:
-    """Quantile of times (M,) of one kind of call that few outliers do not move far."""
+    """Return a quantile of times (M,) of one call; few outliers hardly move it."""
     found = outliers_of(seconds, np.full(len(seconds), np.median(seconds)), quantile)
     count = int(found.sum())
     if outliers_belong(count, len(seconds), quantile):
@@ -88,7 +105,7 @@ def steady_quantile(seconds: Floats, quantile: float) -> float:
 
 
 def _own_medians(items: NDArray[np.int64], seconds: Floats) -> Floats:
-    """Median of each time's item, where it was timed often; 0 elsewhere."""
+    """Median of the times of each time's item; 0 for items with fewer than `OFTEN`."""
     medians = np.zeros(len(seconds))
     order = np.argsort(items, kind="stable")
     ends = np.flatnonzero(np.diff(items[order])) + 1

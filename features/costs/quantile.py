@@ -1,8 +1,8 @@
 """Quantile regression of times on sizes, by polynomials that never fall.
 
-Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those of
-`polynomials.py`, none negative, so that a polynomial falls in neither number. The loss,
-its linear program and how many times are fitted: docs/explanation/cost-curves.md.
+Sizes have shape (M,), or (M, 2) where a size is two numbers. Coefficients are in the
+order of `polynomials.py`, and none is negative. docs/explanation/cost-curves.md has the
+loss and its linear program.
 """
 
 import itertools
@@ -19,14 +19,19 @@ from .polynomials import count_terms, monomials, values_at
 
 Floats = NDArray[np.float64]
 
-FOLDS = 4  # of the times, for choosing the degree
-CLOSE = 0.01  # relative held-out loss that is not worth a degree
-REWEIGHTINGS = 3
-TINY = 1e-6  # smallest scale of a time's error, relative to the longest time
-SMALLEST_S = 1e-12  # no clock tells less from nothing
-USUAL_DEGREE = 3
-SHAPED_BY = 0.9  # highest quantile that tells a degree: of few times higher ones do not
-AT_ONCE = 1000  # times in one linear program, unless there are very many
+FOLDS = 4  # parts of the times, each held out once to choose the degree
+# A degree is not worth a relative gain of held-out loss below this.
+CLOSE = 0.01
+REWEIGHTINGS = 3  # fits, each with errors divided by the curve of the fit before
+TINY = 1e-6  # least scale of a time's error, relative to the longest time
+SMALLEST_S = 1e-12  # shorter times are zero: no clock tells them apart
+USUAL_DEGREE = 3  # highest degree of the curve of usual times
+# The degree is chosen by the fit to this quantile at most: few times lie above a higher
+# one, and say little of a curve's form.
+SHAPED_BY = 0.9
+# Up to so many times, the fits of all folds and degrees are one linear program, since
+# to set a program up takes longer than to solve it.
+FEW_TIMES = 1000
 
 
 def fit_quantile(
@@ -39,14 +44,15 @@ def fit_quantile(
 ) -> Floats:
     """Fit a polynomial (T,) to a quantile of times; see `CostCurve.fit`.
 
-    Errors are divided by the curve itself, found in a few rounds. At its fixed point
-    the share of times under the curve is `quantile` even where the constant is zero.
+    Errors are divided by the curve itself, so the fit is repeated `REWEIGHTINGS` times.
+    At the fixed point, `quantile` of the times lie under the curve even where its
+    constant is zero.
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)
     outliers = outliers_of(seconds, usual_s(sizes, seconds), quantile, items)
     if not outliers_belong(count := int(outliers.sum()), len(seconds), quantile):
-        # they lie above the curve: count them so, and let them bend nothing
+        # count the outliers as times above the curve, and fit without them
         covering = quantile_of_others(len(seconds), count, quantile)
         sizes, seconds = sizes[~outliers], seconds[~outliers]
         if seconds.max() < SMALLEST_S:
@@ -66,7 +72,7 @@ def fit_quantile(
 
 
 def highest_degree(sizes: Floats, most: int) -> int:
-    """Degree of which there are no more coefficients than different sizes."""
+    """Return the highest degree with no more coefficients than different sizes."""
     distinct = len(np.unique(sizes, axis=0))
     return max(
         degree
@@ -76,7 +82,7 @@ def highest_degree(sizes: Floats, most: int) -> int:
 
 
 def usual_s(sizes: Floats, seconds: Floats) -> Floats:
-    """Median time at each size, by a polynomial that few outliers do not bend."""
+    """Fit the median time, and return its value at each size."""
     scale = np.maximum(local_medians(sizes, seconds), TINY * float(seconds.max()))
     if not scale.all():
         return seconds
@@ -85,7 +91,7 @@ def usual_s(sizes: Floats, seconds: Floats) -> Floats:
 
 
 def local_medians(sizes: Floats, seconds: Floats) -> Floats:
-    """For each time, the median of those at similar sizes."""
+    """Return for each time the median of the times at similar sizes."""
     medians = np.empty_like(seconds)
     for near in split_near(sizes, int(np.clip(len(sizes) // 8, 1, 32))):
         medians[near] = np.median(seconds[near])
@@ -100,10 +106,10 @@ def choose_degree(
     highest: int,
     seed: int,
 ) -> int:
-    """Find the lowest degree whose held-out loss is hardly above the best one's.
+    """Choose the lowest degree whose held-out loss is close to the best degree's.
 
-    Hardly means by at most its standard error, or by CLOSE. Too few times to hold any
-    out are fitted by a line.
+    Close is a difference of at most its standard error, or of `CLOSE` relative to the
+    best. Where the times are too few to hold any out, the degree is at most 1.
     """
     if highest == 0 or len(sizes) < 2 * FOLDS:
         return min(highest, 1)
@@ -133,10 +139,7 @@ def minimise(
         rho((y - f(n)) / scale),    rho(e) = max(q e, (q - 1) e),    f = sum_j c_j phi_j
     """
     design, units = design_of(sizes, scale, degree)
-    count = min(max(AT_ONCE, 3 * round(len(sizes) ** (2 / 3))), len(sizes))
-    sample = np.concatenate(split_near(sizes, count))[:: len(sizes) // count]
-    found = minimum_from_sample(design, seconds / scale, quantile, sample, count)
-    coefficients: Floats = found / units
+    coefficients: Floats = pinball_minimum(design, seconds / scale, quantile) / units
     return coefficients
 
 
@@ -147,12 +150,8 @@ def minimise_each(
     quantile: float,
     parts: Sequence[tuple[NDArray[np.bool_], int]],
 ) -> list[Floats]:
-    """Minimise for each of some parts of the times, given with a degree.
-
-    Few times are put into one linear program: to set one up takes longer than to solve
-    it.
-    """
-    if len(sizes) > AT_ONCE:
+    """Minimise the loss of each part of the times; a part comes with its degree."""
+    if len(sizes) > FEW_TIMES:
         return [
             minimise(sizes[kept], seconds[kept], scale[kept], quantile, degree)
             for kept, degree in parts
@@ -165,16 +164,15 @@ def minimise_each(
     )
     times = np.concatenate([seconds[kept] / scale[kept] for kept, _ in parts])
     found = pinball_minimum(block_diag(designs, format="csr"), times, quantile)
-    assert found is not None  # without a pull the loss is bounded below
     ends = np.cumsum([len(own) for own in units])
     return [x / own for x, own in zip(np.split(found, ends[:-1]), units, strict=True)]
 
 
 def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats]:
-    """Terms (M, T) of polynomials over `scale`, and what their coefficients are in.
+    """Make the design matrix (M, T) of a fit, and the units (T,) of its coefficients.
 
-    Sizes are scaled to [0, 1], without which the cube of a million pixels would drown
-    the constant.
+    Sizes are scaled to [0, 1]. Otherwise the cube of a million pixels would drown the
+    constant.
     """
     terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
     design = monomials(sizes / largest, terms) / scale[:, np.newaxis]
@@ -182,61 +180,25 @@ def design_of(sizes: Floats, scale: Floats, degree: int) -> tuple[Floats, Floats
     return design / units, units * monomials([largest], terms)[0]
 
 
-def minimum_from_sample(
-    design: Floats,
-    times: Floats,
-    quantile: float,
-    sample: NDArray[np.int64],
-    count: int,
-) -> Floats:
-    """Minimise the pinball loss of `times - design @ x` over x >= 0, a part at a time.
+def pinball_minimum(design: Any, times: Floats, quantile: float) -> Floats:
+    """Minimise the pinball loss of `times - design @ x` over x >= 0.
 
-    Times far from the curve pull at it with a constant force as long as they stay on
-    their side, so that only the `count` nearest need be variables (Portnoy and Koenker,
-    The Gaussian Hare and the Laplacian Tortoise, 1997). Where one of the others changes
-    sides, more are taken as near. The first curve is that of a sample.
-    """
-    found = pinball_minimum(design[sample], times[sample], quantile)
-    assert found is not None  # without a pull the loss is bounded below
-    settled = len(sample) == len(times)
-    while not settled:
-        distance = times - design @ found
-        force = np.where(distance > 0, quantile, quantile - 1)
-        near = np.argpartition(np.abs(distance), count - 1)[:count]
-        force[near] = 0
-        closer = pinball_minimum(design[near], times[near], quantile, force @ design)
-        if closer is not None:
-            found = closer
-            above = times > design @ found
-            settled = np.array_equal(above[force != 0], force[force != 0] > 0)
-        count = min(2 * count, len(times))
-    return found
+    `design` (M, T) may be sparse. The solver gets the dual linear program (Koenker and
+    Bassett, Regression Quantiles, 1978), which has one bounded variable for each time
+    and few constraints. Its multipliers are x::
 
-
-def pinball_minimum(
-    design: Any, times: Floats, quantile: float, pull: Floats | float = 0.0
-) -> Floats | None:
-    """Minimise the pinball loss of `times - design @ x` less `pull @ x` over x >= 0.
-
-    `design` (M, T) may be sparse. `pull` (T,) is the constant force of further times;
-    None comes back where there is no minimum then. Solved is the dual linear program
-    (Koenker and Bassett, Regression Quantiles, 1978), with one bounded variable a time
-    and few constraints, of which x are the multipliers::
-
-        max u @ times    where    design.T @ u <= -pull,    q - 1 <= u <= q
+        max u @ times    where    design.T @ u <= 0,    q - 1 <= u <= q
     """
     from scipy.optimize import linprog
 
     result = linprog(
         -times,
         A_ub=design.T,
-        b_ub=np.zeros(design.shape[1]) - pull,
+        b_ub=np.zeros(design.shape[1]),
         bounds=(quantile - 1, quantile),
         method="highs",
         options={"presolve": False},  # no constraint of so few can be left out
     )
-    if result.status == 2:
-        return None
     if result.status != 0:
         raise BadInput(f"the times cannot be fitted: {result.message}")
     return np.maximum(-np.asarray(result.ineqlin.marginals, np.float64), 0)

@@ -205,26 +205,6 @@ def test_minimise_each_fits_every_part_as_well_as_one_alone(
         assert loss == pytest.approx(least, rel=1e-7, abs=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.99])
-@pytest.mark.parametrize("degree", [0, 2])
-def test_minimise_is_exact_where_most_times_only_pull(
-    share: float, degree: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random = np.random.default_rng(1)
-    sizes = random.uniform(1, 1e6, 4000)
-    seconds = (1e-4 + 2e-8 * sizes) * (1 + random.gamma(1, 0.1, 4000))
-    scale = np.ones(4000)
-
-    def loss() -> float:
-        found = quantile.minimise(sizes, seconds, scale, share, degree)
-        fitted = np.polynomial.polynomial.polyval(sizes, found)
-        return pinball_loss(seconds - fitted, share)
-
-    with_few = loss()
-    monkeypatch.setattr(quantile, "AT_ONCE", 4000)
-    assert with_few == pytest.approx(loss(), rel=1e-9)
-
-
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.5, float("nan")])
 def test_fit_refuses_a_quantile_outside_0_and_1(bad: float) -> None:
     with pytest.raises(BadInput, match=r"quantile is .*; between 0 and 1 is needed"):
