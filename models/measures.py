@@ -1,4 +1,19 @@
-"""Measures of quality, from labels and the choices, scores or values of a model."""
+"""Measures of quality, from labels and the choices, scores or values of a model.
+
+All functions take some of these arguments, and raise BadInput if there is no row, if
+shapes differ, or if a number is out of range:
+
+labels, choices : (N,)
+    Classes as whole numbers from 0 on, N > 0; labels of `r2`, `mae` and `d2_absolute`
+    are finite numbers.
+scores : (N, K)
+    Score of each class, higher for likelier. A label of K or more is a class without
+    scores.
+values : (N,)
+    Predicted numbers, finite.
+weights : (N,), optional
+    Weight of each row, finite, >= 0 and not all 0; 1 by default.
+"""
 
 from typing import Any
 
@@ -17,24 +32,7 @@ WHOLE = 1e-5  # largest deviation of a sum of float32 probabilities from 1
 def accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the share of rows whose choice is their label.
-
-    Parameters
-    ----------
-    labels, choices : (N,)
-        Classes as whole numbers from 0 on, N > 0.
-    weights : (N,), optional
-        Weight of each row, finite, >= 0 and not all 0; 1 by default.
-
-    Returns
-    -------
-    A number in [0, 1].
-
-    Raises
-    ------
-    BadInput
-        If there is no row, shapes differ, or a number cannot be used.
-    """
+    """Compute the share of rows whose choice is their label."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     return float(np.average(own == chosen, weights=_weights(own, chosen, weights)))
 
@@ -45,23 +43,10 @@ def confusion(
     classes: int,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Sum up the weights of rows for each pair of label and choice.
+    """Sum up the weights of rows for each label and choice: (classes, classes).
 
-    Parameters
-    ----------
-    labels, choices, weights
-        As for `accuracy`.
-    classes
-        Number of classes; labels and choices are less.
-
-    Returns
-    -------
-    (classes, classes); row i has the choices for rows with label i.
-
-    Raises
-    ------
-    BadInput
-        As `accuracy`, and if a label or a choice is not less than `classes`.
+    Row i has the choices for rows with label i. BadInput if a label or a choice is not
+    less than `classes`.
     """
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
@@ -76,8 +61,7 @@ def balanced_accuracy(
 ) -> float:
     """Compute the mean, over classes, of the share of a class's rows that are right.
 
-    Classes without rows do not count. Arguments, range and errors are those of
-    `accuracy`; the definition is scikit-learn's.
+    Classes without rows do not count. The definition is scikit-learn's.
     """
     right, own, _ = _hits(labels, choices, weights)
     there = own > 0
@@ -90,8 +74,7 @@ def macro_f1(
     """Compute the mean, over classes, of F1: the harmonic mean of precision and recall.
 
     Classes without rows do not count, but choosing one is an error. scikit-learn's
-    `f1_score` does the same with `labels=np.unique(labels)`. Arguments, range and
-    errors are those of `accuracy`.
+    `f1_score` does the same with `labels=np.unique(labels)`.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -103,25 +86,9 @@ def log_loss(
 ) -> float:
     """Compute the mean negative logarithm of the probability of a row's label.
 
-    Parameters
-    ----------
-    labels : (N,)
-        Classes as whole numbers from 0 on, N > 0. A class of K or more has the
-        probability 0.
-    scores : (N, K)
-        Probability of each class; rows sum to 1.
-    weights : (N,), optional
-        As for `accuracy`.
-
-    Returns
-    -------
-    A number of nats in [0, 36.05]: probabilities below float64's epsilon count as
-    epsilon, as in scikit-learn.
-
-    Raises
-    ------
-    BadInput
-        As `accuracy`, and if scores are not probabilities.
+    The result is in [0, 36.05] nats: probabilities below float64's epsilon, and those
+    of classes without scores, count as epsilon, as in scikit-learn. BadInput if scores
+    are not probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)
@@ -136,31 +103,12 @@ def log_loss(
 def auc(
     labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the area under the ROC curve.
+    """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
     The area of a class is the chance that a row of the class has a higher score for it
     than another row; ties count one half. With two classes the result is the area of
-    the second, with more the mean area (macro one-vs-rest).
-
-    Parameters
-    ----------
-    labels : (N,)
-        Classes as whole numbers from 0 on, N > 0. Labels of K or more are rows of
-        another class to each of the K.
-    scores : (N, K)
-        Score of each class, higher for likelier; K >= 2.
-    weights : (N,), optional
-        As for `accuracy`.
-
-    Returns
-    -------
-    A number in [0, 1]. Classes without rows, or with all rows, do not count; NaN if no
-    class is left.
-
-    Raises
-    ------
-    BadInput
-        As `accuracy`, and if there are fewer than two columns.
+    the second, with more the mean area (macro one-vs-rest). Classes without rows, or
+    with all rows, do not count; NaN if no class is left.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)
@@ -176,25 +124,9 @@ def auc(
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Compute R^2: the share of the labels' squared deviation that values explain.
 
-    1 - sum w (y - f)^2 / sum w (y - mean)^2.
-
-    Parameters
-    ----------
-    labels, values : (N,)
-        True numbers y and predictions f; finite, N > 0.
-    weights : (N,), optional
-        Weight of each row, finite, >= 0 and not all 0; 1 by default.
-
-    Returns
-    -------
-    A number of at most 1, perhaps -infinity. 0 is as good as predicting the mean. If
-    all labels are equal, 1 if all values are right, else 0: scikit-learn does the
-    same, except for a single row.
-
-    Raises
-    ------
-    BadInput
-        If there is no row, shapes differ, or a number cannot be used.
+    With labels y and values f, 1 - sum w (y - f)^2 / sum w (y - mean)^2: at most 1,
+    perhaps -infinity, and 0 for values that equal the mean. If all labels are equal, 1
+    if all values are right, else 0: scikit-learn does the same, except for one row.
     """
     own, given, each = _numbers(labels, values, weights)
     largest = np.abs(own).max() or 1.0
@@ -211,10 +143,7 @@ def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -
 def mae(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean absolute error of values, in units of the labels.
-
-    Arguments and errors are those of `r2`.
-    """
+    """Compute the mean absolute error of values, in units of the labels."""
     own, given, each = _numbers(labels, values, weights)
     with np.errstate(over="ignore"):
         return float(np.average(np.abs(own - given), weights=each))
@@ -225,14 +154,14 @@ def d2_absolute(
 ) -> float:
     """Compute D^2: the share of the labels' absolute deviation that values explain.
 
-    1 - sum w |y - f| / sum w |y - median|. Arguments, range and errors are those of
-    `r2`; the name is scikit-learn's.
+    1 - sum w |y - f| / sum w |y - median|, in the range of `r2`; the name is
+    scikit-learn's.
     """
     own, given, each = _numbers(labels, values, weights)
     order = np.argsort(own, kind="stable")
-    reached = np.cumsum(each[order])
+    total = np.cumsum(each[order])
     # All medians have the same sum of deviations.
-    median = own[order[np.searchsorted(reached, reached[-1] / 2)]]
+    median = own[order[np.searchsorted(total, total[-1] / 2)]]
     with np.errstate(over="ignore"):
         rest = each @ np.abs(own / 2 - given / 2)
     most = each @ np.abs(own / 2 - median / 2)

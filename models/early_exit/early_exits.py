@@ -199,7 +199,7 @@ class EarlyExit(_Evaluator):
             answer = int(self._exact(row[None])[0])
         elif self.scores is not None:
             return make_answer((answer, used, self.scores(total + self.bias), None))
-        return make_answer((answer, used, self.classifier.scores(row).tolist(), None))
+        return make_answer((answer, used, self.classifier.answer(row)[1], None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
         """Code and sum of one row without a kernel, as a kernel returns them."""

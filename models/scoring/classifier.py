@@ -199,9 +199,6 @@ class Classifier(ReadsFrames):
                 f"reads {self.head.inputs}"
             )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Classifier, (self.scorer, self.head, self.fitted)
-
     @property
     def kind(self) -> str:
         """Kind of the scorer, such as "trees"."""
@@ -216,10 +213,6 @@ class Classifier(ReadsFrames):
     def columns(self) -> NDArray[np.int32]:
         """Positions (d,) of the inputs in the full row."""
         return self.scorer.columns
-
-    def scores(self, row: Rows) -> Floats:
-        """Class scores of one full row: (K,)."""
-        return np.array(self.answer(row)[1])
 
     def choose(self, row: Rows) -> int:
         """Choose the class of one full row: its position."""

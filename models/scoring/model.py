@@ -32,22 +32,19 @@ class Model(Protocol):
     def columns(self) -> NDArray[np.int32]:
         """Positions (d,) of the model's inputs in the full row."""
 
-    def scores(self, row: Rows) -> Floats:
-        """Return the class scores (K,) of one full row (width,).
-
-        Scores are the estimator's `predict_proba` if it has one, else its
-        `decision_function`, where a binary margin m becomes (-m, m). The score (1,) of
-        a regressor is its `predict`.
-        """
-
     def choose(self, row: Rows) -> int:
         """Return the position of the class that the estimator predicts for one row."""
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the results of `choose` and of `scores`, from one evaluation."""
+        """Answer one full row: the position of the class, and the class scores (K,).
+
+        Scores are the estimator's `predict_proba` if it has one, else its
+        `decision_function`, where a binary margin m becomes (-m, m). The one score of a
+        regressor is its `predict`.
+        """
 
     def predict_scores(self, X: Rows) -> Floats:
-        """Return the class scores (N, K) of rows X (N, width)."""
+        """Return the class scores (N, K) of rows X (N, width), as `answer` does."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """Return the estimator's `predict` of rows X (N,): labels or numbers."""

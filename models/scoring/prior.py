@@ -56,10 +56,6 @@ class Prior:
         """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
 
-    def scores(self, row: Rows) -> Floats:
-        """Return the class shares (K,)."""
-        return self.shares
-
     def choose(self, row: Rows) -> int:
         """Return the position of the most frequent class, the first of ties."""
         return int(self.shares.argmax())
@@ -122,10 +118,6 @@ class Mean:
     def columns(self) -> NDArray[np.int32]:
         """Positions of the inputs: an empty array."""
         return np.empty(0, np.int32)
-
-    def scores(self, row: Rows) -> Floats:
-        """Return the mean: (1,)."""
-        return np.array([self.value])
 
     def choose(self, row: Rows) -> int:
         """Return 0."""

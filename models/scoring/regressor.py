@@ -51,9 +51,6 @@ class Regressor(ReadsFrames):
         if self.link not in LINKS:
             raise BadModel(f"unknown link {self.link!r}; known: {', '.join(LINKS)}")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Regressor, (self.scorer, self.link, self.fitted)
-
     @property
     def kind(self) -> str:
         """Kind of the scorer, such as "trees"."""
@@ -110,10 +107,6 @@ class Regressor(ReadsFrames):
     def predict_scores(self, X: Rows) -> Floats:
         """Return the predictions as scores of one class: (N, 1)."""
         return self.predict(X)[:, None]
-
-    def scores(self, row: Rows) -> Floats:
-        """Return the prediction for one full row: (1,)."""
-        return np.array([self.predict_one(row)])
 
     def choose(self, row: Rows) -> int:
         """Return 0, the position of the one class."""

@@ -77,8 +77,7 @@ class WarmUp:
                     yield
             whole = np.nan_to_num(rows)  # not every model takes what is missing
             for model in planner.package.models:
-                model.scores(whole[-1])
-                model.choose(whole[-1])
+                model.answer(whole[-1])
                 yield
             for exits in planner.package.early_exits:
                 if exits is not None:

@@ -161,7 +161,6 @@ def _of_model(model: Model, width: int, draw: Draw) -> Iterator[str]:
         elif not np.isin(chosen, model.classes).all():
             yield f"{model.kind}: a class that there is not"
         for row in (X[0], X[len(X) // 2], X[-1]):
-            model.scores(row)
             place, given = model.answer(row)
             if not 0 <= place < len(model.classes) == len(given):
                 yield f"{model.kind}: answers {place} of {len(model.classes)} classes"

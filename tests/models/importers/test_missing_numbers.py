@@ -69,7 +69,7 @@ def test_what_scikit_learn_refuses_is_refused(name: str, labels: Any) -> None:
         assert raised.value.column == 4
     with pytest.raises(ValueError, match="contains NaN"):
         fitted.predict(rows[:, 1:])
-    for one in (model.choose, model.scores, model.answer):
+    for one in (model.choose, model.answer):
         with pytest.raises(BadRow, match="row 0 has nan in column 4"):
             one(rows[7])
     rows[0] = np.nan  # a column that no model reads, and the first it reads

@@ -130,7 +130,6 @@ def test_stored_lattices_answer_alike(R: int, simplex: bool) -> None:
     for row, scores in zip(X, model.predict_scores(X), strict=True):
         chosen = again.choose(row)
         assert again.answer(row) == (chosen, scores.tolist())
-        np.testing.assert_array_equal(again.scores(row), scores)
     strided = np.repeat(X[0], 2)[::2]
     assert again.choose(strided) == again.choose(X[0])
     with pytest.raises(BadInput, match="width > 4"):

@@ -26,7 +26,7 @@ def test_gaussian_bayes_decides_as_scikit_learn_on_drawn_rows() -> None:
 
 def test_gaussian_bayes_of_one_class_is_certain() -> None:
     model = compile_model(GaussianNB().fit([[0.0], [1.0]], [4, 4]))
-    np.testing.assert_array_equal(model.scores(np.zeros(1, np.float32)), [1.0])
+    assert model.answer(np.zeros(1, np.float32)) == (0, [1.0])
 
 
 def test_gaussian_bayes_without_variance_is_refused() -> None:
