@@ -1,7 +1,7 @@
 """Fitted models as flat arrays with compiled evaluators, early exits, and learners.
 
-What is offered is imported when it is first asked for, so that `import polydom.models`
-is light and what evaluates models does not wait for what trains them.
+Each name is imported when it is first asked for. So `import polydom.models` is light,
+and a server that evaluates models does not wait for the imports of training.
 """
 
 from typing import TYPE_CHECKING

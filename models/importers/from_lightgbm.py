@@ -87,7 +87,7 @@ def lightgbm_text(booster: Any) -> str:
     """Write a Booster as a text; BadModel if LightGBM cannot."""
     try:
         return str(booster.model_to_string())
-    except (TypeError, ValueError) as error:  # of categories that JSON cannot hold
+    except (TypeError, ValueError) as error:  # JSON cannot hold some categories
         raise BadModel(
             f"LightGBM cannot write this model as a text: {error}; fit it on "
             "categories that are texts or numbers"
@@ -165,7 +165,7 @@ def _read(
 
 def _check_whole(text: str, fields: Fields) -> None:
     """Raise BadModel unless the trees have the sizes, in bytes, of the header."""
-    if "tree_sizes" not in fields:  # older than they are
+    if "tree_sizes" not in fields:  # old files have none
         return
     sizes = fields["tree_sizes"].split()
     body = text.encode()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-LINE = 64  # bytes, the width of a cache line and of the widest vectors
+LINE = 64  # bytes of a cache line, and of the widest vector
 
 
 class NotCopied:

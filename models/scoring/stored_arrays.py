@@ -23,7 +23,7 @@ class Stored:
         self.arrays = arrays
 
     def fail(self, reason: str) -> BadModel:
-        """Make the error that names the kind of model and what is wrong with it."""
+        """Make an error that names the kind of model and the reason."""
         return BadModel(f"stored {self.kind} model: {reason}")
 
     def array(

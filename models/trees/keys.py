@@ -18,7 +18,7 @@ from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
 NO_ZERO = 1  # in `Slots.zeros`: 0 is a value like any other
 TINY = int(np.float32(1e-35).view(np.int32))  # bits of LightGBM's kZeroThreshold
-INFINITE = 0x7F800000  # bits of infinity; those of NaN, without their sign, are more
+INFINITE = 0x7F800000  # bits of infinity; NaN has more, apart from the sign
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Slots:
 
     @property
     def width(self) -> int:
-        """Columns that a row must have."""
+        """Least number of columns of a row."""
         return int(self.columns.max(initial=-1)) + 1
 
 

@@ -121,7 +121,7 @@ def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Fl
     laid["column"] = np.where(inner, tree.column[order], -1)
     laid["threshold"] = np.where(inner, tree.threshold[order], 0.0)
     laid["flags"] = np.where(inner, tree.flags[order], 0)
-    # The k-th inner node's children were appended as nodes 2k + 1 and 2k + 2.
+    # The children of the k-th inner node are nodes 2k + 1 and 2k + 2.
     laid["child"][inner] = 1 + 2 * np.arange(inner.sum())
     laid["child"][~inner] = np.arange((~inner).sum())
     laid["category"] = -1
@@ -153,7 +153,7 @@ def _breadth_first(tree: Tree) -> NDArray[np.int64]:
 def pack_sets(
     sets: Sequence[Sequence[int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Give starts (B + 1,) and bits (W,) of B category sets, 32 to a word."""
+    """Pack B category sets into starts (B + 1,) and bits (W,), 32 to a word."""
     words = []
     for members in sets:
         packed = np.zeros(max(members, default=0) // 32 + 1, np.uint32)
@@ -227,7 +227,7 @@ def draw_at_thresholds(
     column, category = nodes["column"][inner], nodes["category"][inner]
     cuts = nodes["threshold"][inner]
     words = np.append(np.diff(trees.set_starts), 1)
-    codes = rng.integers(0, 32 * words[category] + 1)  # of -1, which is no set, unused
+    codes = rng.integers(0, 32 * words[category] + 1)  # unused for category -1, no set
     cuts = np.where(category >= 0, codes, np.clip(cuts, -1e30, 1e30))
     out = rng.normal(size=shape)
     by_column = np.argsort(column, kind="stable")

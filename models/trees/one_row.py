@@ -26,7 +26,7 @@ from .keys import Slots
 from .many_rows import FEWEST_BESIDE_VECTORS, FEWEST_ROWS, BatchTrees
 from .nodes import TreeArrays, inner_by_level
 
-# A node has 16 bits each for its slot and its child; slots live on the stack.
+# A node has 16 bits for its slot and 16 for its child; keys of slots are on the stack.
 MOST_SLOTS = 4096
 MOST_NODES = 65536
 

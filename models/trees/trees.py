@@ -1,4 +1,4 @@
-"""Tree ensembles as flat arrays."""
+"""Tree ensembles as flat arrays: the scorer that is stored, loaded and evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class Trees(TreeArrays, SumOfTerms):
 
     @property
     def width(self) -> int:
-        """Columns that a full row must have."""
+        """Least number of columns of a full row."""
         if self.prepared:
             return self.preparation.width
         return max(self.preparation.width, int(self.nodes["column"].max()) + 1)
@@ -82,7 +82,7 @@ class Trees(TreeArrays, SumOfTerms):
         return as_rows(X)
 
     def raw(self, X: Rows) -> Floats:
-        """Raw scores (N, R) of the full rows X (N, width)."""
+        """Compute the raw scores (N, R) of full rows X (N, width)."""
         X = self.rows(X)
         if self.packed is not None and (singles := _singles(X)) is not None:
             out = self.packed.follow(singles)[0]
@@ -189,7 +189,7 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which columns of full rows each tree's splits read: (T, width)."""
+        """Mark the columns of full rows that each tree reads: (T, width)."""
         used = np.zeros((self.size, width), np.bool_)
         inner, read = self.inner, self.nodes["column"][self.inner]
         # Behind a preparation a node's column counts inputs, else columns of the row.

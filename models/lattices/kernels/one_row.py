@@ -56,10 +56,10 @@ TABLE = np.dtype(
         ("first_of", "<u8"),  # (G,) int64, block of which a group is the first, or -1
         ("blocks", "<u8"),  # (B + 1, BLOCK_SIZE) int64
         ("runs", "<u8"),  # (.., RUN_SIZE) int64
-        ("calibrations", "<u8"),  # a block's: (P + 2, its pitch) int32
-        ("places", "<u8"),  # (G, S, LANES) int32, of inputs among the block's
-        ("exchanges", "<u8"),  # (E, 2) int64, bytes from the first of the sorted keys
-        # (G, LANES, R, V) int32 of simplices, else (G, R, V, LANES)
+        ("calibrations", "<u8"),  # (P + 2, pitch) int32 for each block
+        ("places", "<u8"),  # (G, S, LANES) int32, places of inputs in their block
+        ("exchanges", "<u8"),  # (E, 2) int64, offsets in bytes from the first key
+        # int32; (G, LANES, R, V) for simplices, else (G, R, V, LANES)
         ("vertices", "<u8"),
         ("lower", "<u8"),  # (T,) float64
         ("upper", "<u8"),  # (T,) float64, or margins
@@ -131,7 +131,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
 
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
-    """Calibrate the inputs of block b."""
+    """Write the calibrated inputs of block b, for the row that was placed."""
     table = table_at(address, TABLE)
     B = int64(table.block_count)
     blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
@@ -320,7 +320,7 @@ MANY = (uint64, float64[:, ::1], int64[::1])
 
 @njit([void(ROWS, *MANY), void(FLOATS_2D, *MANY)], **OPTIONS)
 def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Add the sums of all lattices."""
+    """Add the sums of all lattices to the totals of each row."""
     sums = np.empty(totals.shape[1])
     for i in range(X.shape[0]):
         raw(X[i], address, sums)

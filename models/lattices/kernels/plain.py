@@ -89,7 +89,7 @@ def calibrate(
 def halve(cells: Any, half: int, f: float, out: Any) -> None:
     """Interpolate between both halves of `cells` (2 half,): `out` (half,).
 
-    Cells are shifted, so the sum is rounded to a whole number of units.
+    Cells are shifted by SHIFT, so sums round to whole units.
     """
     for k in range(half):
         i = uint64(k)

@@ -92,7 +92,7 @@ def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
     return slope
 
 
-PATH = (int64[::1], int64[::1], float64[::1])  # order, path and weights of `climb`
+PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `climb`
 
 
 @njit(void(FLOATS, *PATH), **OPTIONS)

@@ -30,7 +30,7 @@ from ...scoring.kernels.native import (
 
 LANES = 16  # lattices in a group
 STEP = 8  # inputs that are calibrated at a time, as float64 has eight lanes
-BITS = 20  # of a calibrated input
+BITS = 20  # bits of a calibrated input
 WHICH = 4  # bits of a key that hold the number of the input
 
 DOUBLE = ir.DoubleType()

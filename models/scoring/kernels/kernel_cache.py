@@ -101,7 +101,7 @@ class _Files:
             sealed = path.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError:  # a folder in its place, a file that may not be read
+        except OSError:  # a folder in its place, or no permission to read
             sealed = b""
         content = sealed[_SEAL_BYTES:]
         if sealed[:_SEAL_BYTES] == _seal(path.name, content):

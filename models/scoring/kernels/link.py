@@ -77,7 +77,7 @@ def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
         softmax(raw, gain, out)
     elif link == MARGIN and raw.shape[0] == out.shape[0]:
         copy(raw, out)
-    elif link == EACH:  # one against the rest, as they are
+    elif link == EACH:  # one against the rest, not normalised
         for k in range(raw.shape[0]):
             out[k] = logistic(gain * raw[k])
     elif link == MARGIN:

@@ -22,10 +22,10 @@ from ...scoring.kernels.native import (
 )
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
-LANES = 64  # bytes of a vector
+LANES = 64  # bytes in a vector
 STEP = 16  # numbers of 32 bits in a vector
-MOST_DEPTH = 8  # a leaf's place in its tree is a byte
-IN_REGISTERS = 64  # values of leaves that are looked up without reading them
+MOST_DEPTH = 8  # because the place of a leaf is a byte
+IN_REGISTERS = 64  # leaf values that fit into registers
 
 
 def has_instructions() -> bool:
@@ -34,7 +34,7 @@ def has_instructions() -> bool:
         return False
     try:
         features = binding.get_host_cpu_features()
-    except RuntimeError:  # not known for this processor
+    except RuntimeError:  # LLVM does not know this processor
         return False
     return all(features.get(name) for name in ("avx512bw", "avx512vbmi"))
 

@@ -40,8 +40,8 @@ COMMON = [
     ("slots", "<i8"),  # S
     ("value_count", "<i8"),
     ("terms", "<i8"),  # V
-    ("models", "<i8"),  # base models, each of so many trees:
-    ("group", "<i8"),
+    ("models", "<i8"),  # number of base models
+    ("group", "<i8"),  # trees of a base model
 ]
 # In this layout `values` has one value for each node, (M,), or with several raw scores
 # (L, V); T is a multiple of six.
@@ -50,7 +50,7 @@ TABLE = np.dtype(
         *COMMON,
         ("nodes", "<u8"),  # (M,) uint64
         ("roots", "<u8"),  # (T,) int64
-        ("depths", "<u8"),  # (T,) int32, of the deepest of the six
+        ("depths", "<u8"),  # (T,) int32, depth of the deepest of six
         ("leaves", "<u8"),  # (M,) int32, row of `values`
         ("node_count", "<i8"),  # M
         ("padded", "<i8"),  # T
@@ -241,7 +241,7 @@ def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the trees' leaf values, V each, to the raw scores."""
+    """Add the leaf values of all trees, V a leaf, to the totals of each row."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)

@@ -46,7 +46,7 @@ SPAN = 16  # groups whose leaves are found before their values are added
 TABLE = np.dtype(
     [
         *COMMON,
-        ("pivots", "<u8"),  # (L, STEP) int32, every 16th of:
+        ("pivots", "<u8"),  # (L, STEP) int32, every 16th of the cuts
         ("cuts", "<u8"),  # (L, MOST_CUTS) int32
         ("depths", "<u8"),  # (G,) int64
         ("sizes", "<u8"),  # (G,) int64, trees rounded up to eights
@@ -173,7 +173,7 @@ def add_values(row: int, address: int) -> float:
 
 @kernel(float64(ROW, uint64), ONE_ROW)
 def simd_margin(row: NDArray[np.float32], address: int) -> float:
-    """Raw score of one row: `margin`."""
+    """Return the raw score of one row, as `margin` does."""
     return float(add_values(row.ctypes.data, address))
 
 
@@ -221,13 +221,13 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer of one row: `decide`."""
+    """Answer one row, as `decide` does."""
     return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Code and sum of one row: `early_one`."""
+    """Return code and sum of one row, as `early_one` does."""
     code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
     return int(code), float(total)
 
@@ -256,14 +256,14 @@ def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) ->
 
 @kernel(MANY)
 def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Raw score of each row: `margins`."""
+    """Write the raw score of each row, as `margins` does."""
     for i in range(X.shape[0]):
         totals[i, 0] = add_values(X[i].ctypes.data, address)
 
 
 @kernel(MANY)
 def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the trees' leaf values to the raw scores: `raw_scores`."""
+    """Add the leaf values of all trees to the totals, as `raw_scores` does."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     bytes_, found = room(1), room(SPAN)
@@ -281,13 +281,13 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Sum and code of each row: `early_many`."""
+    """Write sum and code of each row, as `early_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
 def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of each row: `early_by_margin_many`."""
+    """Write totals and code of each row, as `early_by_margin_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early_by_margin(X[i], address, totals[i])
