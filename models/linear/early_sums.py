@@ -123,26 +123,29 @@ def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
 
 
 def pack_linear(
-    linear: Any,
+    preparation: Preparation,
+    weights: Floats,
+    intercepts: Floats,
     order: NDArray[Any],
     stops: Stops,
     sizes: Floats,
     starts: Floats,
 ) -> PackedTerms | None:
-    """Pack the terms of a `Linear` in this order; None if only NumPy can add them.
+    """Pack linear terms in this order; None if only NumPy can add them.
 
     NumPy adds whole sums, terms behind a norm, numbers near the largest float64, more
     than `MOST_OUTPUTS` raw scores, and all terms without compiled kernels.
 
     Parameters
     ----------
-    linear, order, stops
-        The model, the order of its terms, and the rule that ends a row.
+    preparation, weights, intercepts
+        Those of a `Linear`, (d, R) and (R,).
+    order, stops
+        Order of the terms, and the rule that ends a row.
     sizes, starts
         Absolute weights (d, R) and intercepts (R,) of the model's own sums. Rounding
         errors are a share of these.
     """
-    preparation, weights = linear.preparation, linear.weights
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
         return None
@@ -151,7 +154,7 @@ def pack_linear(
         if joined is None:
             return None
         shapes, (slope, passed) = joined
-        bare, start = shapes.bare, stops.start(linear.intercepts)
+        bare, start = shapes.bare, stops.start(intercepts)
         slopes = np.abs(sizes * slope[:, None]).sum(axis=0)
         offsets = np.abs(sizes * passed[:, None]).sum(axis=0) + starts
         folded = weights * shapes.gain[:, None] if bare else weights

@@ -111,8 +111,9 @@ class Linear(SumOfTerms):
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
         """Pack terms in this order for kernels that stop; None if none can."""
-        sizes = np.abs(self.weights), np.abs(self.intercepts)
-        return pack_linear(self, order, stops, *sizes)
+        terms = self.preparation, self.weights, self.intercepts
+        sizes, starts = np.abs(self.weights), np.abs(self.intercepts)
+        return pack_linear(*terms, order, stops, sizes, starts)
 
     def reach(self) -> float:
         """Return a bound of the absolute raw scores of finite float32 rows."""
@@ -167,6 +168,7 @@ class LinearDifference(Linear):
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
         """Pack terms in this order for kernels that stop; None if none can."""
-        weights, intercepts = self.sums.weights, self.sums.intercepts
-        sizes = np.abs(weights).sum(axis=1, keepdims=True), np.abs(intercepts).sum()
-        return pack_linear(self, order, stops, *sizes)
+        terms = self.preparation, self.weights, self.intercepts
+        sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
+        starts = np.abs(self.sums.intercepts).sum()
+        return pack_linear(*terms, order, stops, sizes, starts)
