@@ -1,7 +1,7 @@
-"""The offline build, and the index it makes.
+"""The offline build, and the index that it makes.
 
-What is offered is imported when it is first asked for, so that a command which only
-says what it can do does not wait for compilers and learners.
+Python imports a public name at its first use, so that a command that prints its help
+does not wait for compilers and learners.
 """
 
 from typing import TYPE_CHECKING
