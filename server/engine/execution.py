@@ -7,7 +7,7 @@ more than the checkpoint's margin, its answer is taken (`Execution._takes_exit`)
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,6 +92,39 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
     return planner.qualities[best] >= request.min_quality
 
 
+class Progress(NamedTuple):
+    """The progress of an execution, as one value that other threads may read.
+
+    Attributes
+    ----------
+    done
+        Number of features that are computed.
+    exited_row
+        Row of the plan that exited early at its checkpoint `done`; -1 without an exit.
+    audit
+        As in `Outcome`.
+    drawn
+        True if the audit drew this answer, though the plan did not exit early.
+    uncharged
+        True if an audit was cut short, so that uncharged features were computed.
+    row, high_s
+        Of any-time executions: row whose model answers, and high quantile of the
+        seconds of all features computed.
+    """
+
+    done: int = 0
+    exited_row: int = -1
+    audit: bool | None = None
+    drawn: bool = False
+    uncharged: bool = False
+    row: int = -1
+    high_s: float = 0.0
+
+
+# The progress after each number of features; most requests need no other.
+COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
+
+
 class Execution(ABC):
     """A request that is being answered.
 
@@ -146,7 +179,7 @@ class Execution(ABC):
         self.longest = choice.cost
         self.started_s = started_s
         self.stopped = False
-        self._progress: Any = COMPLETE[0]  # or `AnytimeProgress`
+        self._progress = COMPLETE[0]
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.
@@ -181,13 +214,14 @@ class Execution(ABC):
                 planner.learn(charged_s, busy_s)
             raise
         outcome = self.conclude()
-        if self._is_charged():
+        progress = self._progress
+        if progress.done and not progress.uncharged:
             planner.learn(outcome.charged, planner.busy() - began_s)
         return outcome
 
     @abstractmethod
-    def conclude(self) -> Outcome:
-        """Answer with the best model whose features are all computed."""
+    def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
+        """Return the row that answers, the reason without an exit, and the cost."""
 
     @abstractmethod
     def _compute(self) -> None:
@@ -196,10 +230,6 @@ class Execution(ABC):
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
         """Return the predicted cost of the features begun, with one that `failed`."""
-
-    @abstractmethod
-    def _is_charged(self) -> bool:
-        """Say whether any features were computed, and all of these are charged."""
 
     def _refuse_abandoned(self) -> None:
         if self.stopped or self._request.caller.gone:
@@ -271,23 +301,21 @@ class Execution(ABC):
         seconds = package.checked_s if self._request.exact else package.model_s
         return (features + float(seconds[row])) * self.choice.drift
 
-    def _outcome(
-        self,
-        row: int,
-        reason: Reason | None,
-        promised: int,
-        charged: float,
-        audit: bool | None = None,
-        *,
-        whole: bool = False,
-        drawn: bool = False,
-    ) -> Outcome:
-        """Answer with a row's model, `whole` or by its early-exit schedule.
+    def conclude(self) -> Outcome:
+        """Answer with the best model whose features are all computed.
 
-        The outcome has the expected quality of the row `promised`. If the audit has
-        `drawn` this answer and the schedule stops early, the whole model answers, and
-        the outcome says whether the two differ.
+        After an early exit the model is evaluated whole, and the outcome has the
+        expected quality of the exited plan. If the audit has drawn this answer and the
+        model's schedule stops early, the whole model answers, and the outcome says
+        whether the two differ.
         """
+        progress = self._progress  # read once, as the computing thread goes on
+        row, reason, charged = self._answer(progress)
+        promised = row
+        if progress.exited_row >= 0:
+            reason, promised = "sure", progress.exited_row
+        audit, drawn = progress.audit, progress.drawn
+        whole = progress.exited_row >= 0 or audit is not None
         planner = self._planner
         if planner.intervals:
             return self._number(row, reason, charged)
@@ -361,34 +389,6 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
     return "the item's numbers are too large for its model"
 
 
-class PlanProgress(NamedTuple):
-    """The progress of a plan, as one value that other threads may read.
-
-    Attributes
-    ----------
-    done
-        Number of features that are computed.
-    exited
-        True if the plan exited early at this checkpoint.
-    audit
-        As in `Outcome`.
-    drawn
-        True if the audit drew this answer, though the plan did not exit early.
-    uncharged
-        True if an audit was cut short, so that uncharged features were computed.
-    """
-
-    done: int = 0
-    exited: bool = False
-    audit: bool | None = None
-    drawn: bool = False
-    uncharged: bool = False
-
-
-# The progress after each number of features; most requests need no other.
-COMPLETE = tuple(map(PlanProgress, range(MOST_BITS + 1)))
-
-
 class PlanExecution(Execution):
     """Computes the features of a plan in order while a better answer fits the budget.
 
@@ -397,28 +397,13 @@ class PlanExecution(Execution):
 
     __slots__ = ()
 
-    def conclude(self) -> Outcome:
-        """Answer with the best model whose features are all computed."""
-        plan, choice = self.choice.plan, self.choice
-        progress = self._progress  # read once, as the computing thread goes on
-        row, whole = plan.answers[progress.done], progress.done == len(plan.features)
-        reason: Reason | None = choice.reason if whole else "overrun"
-        promised = row
-        if progress.exited:
-            reason, promised = "sure", plan.row
-        charged = choice.cost
-        if not whole:
-            features = cost_at(plan.begun[progress.done], self._request.item.size)
-            charged = self._with_model(features, row)
-        return self._outcome(
-            row,
-            reason,
-            promised,
-            charged,
-            progress.audit,
-            whole=progress.exited or progress.audit is not None,
-            drawn=progress.drawn,
-        )
+    def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
+        plan, choice, done = self.choice.plan, self.choice, progress.done
+        row = plan.answers[done]
+        if done == len(plan.features):
+            return row, choice.reason, choice.cost
+        features = cost_at(plan.begun[done], self._request.item.size)
+        return row, "overrun", self._with_model(features, row)
 
     def _compute(self) -> None:
         request, plan = self._request, self.choice.plan
@@ -438,7 +423,7 @@ class PlanExecution(Execution):
             extraction.compute(feature)
             self._progress = COMPLETE[k + 1]
             if self._takes_exit(plan, k + 1):
-                self._progress = PlanProgress(k + 1, exited=True)
+                self._progress = Progress(k + 1, plan.row)
                 if self._audit_draws(plan):
                     self._audit_exit(plan, k + 1, extraction)
                 return
@@ -451,41 +436,13 @@ class PlanExecution(Execution):
         if changes is None:
             self._progress = self._progress._replace(uncharged=True)
         else:
-            self._progress = PlanProgress(len(plan.features), audit=changes)
+            self._progress = Progress(len(plan.features), audit=changes)
 
     def _begun(self, *, failed: bool) -> float:
         plan = self.choice.plan
         done = min(self._progress.done + failed, len(plan.features))
         begun = cost_at(plan.begun[done], self._request.item.size)
         return begun * self.choice.drift if done else 0.0
-
-    def _is_charged(self) -> bool:
-        return self._progress.done > 0 and not self._progress.uncharged
-
-
-class AnytimeProgress(NamedTuple):
-    """The progress of an any-time execution, as one value for other threads.
-
-    Attributes
-    ----------
-    row
-        Row whose model answers.
-    high_s
-        High quantile of the seconds of all features computed.
-    exited_row
-        Row of the plan that exited early at a checkpoint; -1 if none did.
-    audit
-        As in `Outcome`.
-    drawn, uncharged
-        As in `PlanProgress`.
-    """
-
-    row: int
-    high_s: float
-    exited_row: int = -1
-    audit: bool | None = None
-    drawn: bool = False
-    uncharged: bool = False
 
 
 class AnytimeExecution(Execution):
@@ -520,7 +477,7 @@ class AnytimeExecution(Execution):
         self._costs = anytime.at(request.item.size)
         self._computed = 0  # the features, as a mask
         overhead_s = anytime.overhead_s(request.item.size)
-        self._progress = AnytimeProgress(anytime.answer(0), overhead_s)
+        self._progress = Progress(row=anytime.answer(0), high_s=overhead_s)
         self._yielded = False
         self._aim(left)
 
@@ -529,22 +486,10 @@ class AnytimeExecution(Execution):
         """Whether a feature fits into the time at all."""
         return self._next >= 0
 
-    def conclude(self) -> Outcome:
-        """Answer with the best model whose features are all computed."""
-        progress = self._progress
-        promised = progress.row
-        reason = self._reason(self._planner.qualities[promised])
-        if progress.exited_row >= 0:
-            reason, promised = "sure", progress.exited_row
-        return self._outcome(
-            progress.row,
-            reason,
-            promised,
-            self._with_model(progress.high_s, progress.row),
-            progress.audit,
-            whole=progress.exited_row >= 0 or progress.audit is not None,
-            drawn=progress.drawn,
-        )
+    def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
+        row = progress.row
+        reason = self._reason(self._planner.qualities[row])
+        return row, reason, self._with_model(progress.high_s, row)
 
     def _compute(self) -> None:
         extraction = self._planner.extractor.begin(self._request.item, self._row)
@@ -557,21 +502,22 @@ class AnytimeExecution(Execution):
             extraction.compute(self._next)
             high_s = self._high_s()
             self._computed |= 1 << self._next
-            row = self._anytime.answer(self._computed)
-            self._progress = AnytimeProgress(row, high_s)
-            if self._exits_now(high_s, extraction):
+            row, done = self._anytime.answer(self._computed), self._progress.done + 1
+            self._progress = Progress(done, row=row, high_s=high_s)
+            if self._exits_now(extraction):
                 return
             self._aim(self._left())
         plan = self._planner.plans[self._progress.row]
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
-    def _exits_now(self, high_s: float, extraction: Extraction) -> bool:
+    def _exits_now(self, extraction: Extraction) -> bool:
         """Exit early, if the plan aimed at is at a checkpoint with a wide margin."""
-        plan, done = self._planner.plans[self._aimed], self._computed.bit_count()
+        plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):
             return False
-        self._progress = AnytimeProgress(plan.answers[done], high_s, plan.row)
+        row = plan.answers[done]
+        self._progress = self._progress._replace(exited_row=plan.row, row=row)
         if self._audit_draws(plan):
             self._audit_exit(plan, done, extraction)
         return True
@@ -586,7 +532,9 @@ class AnytimeExecution(Execution):
         for feature in plan.features[done:]:
             high_s += self._anytime.high_s(self._costs, self._computed, feature)
             self._computed |= 1 << feature
-        self._progress = AnytimeProgress(plan.row, high_s, audit=changes)
+        self._progress = Progress(
+            len(plan.features), audit=changes, row=plan.row, high_s=high_s
+        )
 
     def _aim(self, left: float) -> None:
         """Choose the next feature for the time that is left; -1 for none."""
@@ -605,8 +553,7 @@ class AnytimeExecution(Execution):
     def _has_enough(self) -> bool:
         """Say whether the answer is as good as that of the plan chosen at first."""
         qualities = self._planner.qualities
-        row: int = self._progress.row
-        return qualities[row] >= qualities[self.choice.plan.row]
+        return qualities[self._progress.row] >= qualities[self.choice.plan.row]
 
     def _reason(self, quality: float) -> Reason | None:
         """Compare the answer's quality with that of the plan chosen at first."""
@@ -628,6 +575,3 @@ class AnytimeExecution(Execution):
     def _begun(self, *, failed: bool) -> float:
         begun_s = self._progress.high_s if self._computed else 0.0
         return (self._high_s() if failed else begun_s) * self.choice.drift
-
-    def _is_charged(self) -> bool:
-        return self._computed > 0 and not self._progress.uncharged
