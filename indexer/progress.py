@@ -1,4 +1,4 @@
-"""How a build tells how far it is, to whoever wants to know."""
+"""Progress of long work, as builds report it: stages, and steps within a stage."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -6,27 +6,27 @@ from typing import Protocol
 
 
 class OnProgress(Protocol):
-    """Takes how many steps are done, and perhaps how many can be to come at most."""
+    """A function that gets a stage's progress."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
-        """Take the count."""
+        """Report the steps done so far, and the most steps left, if known."""
 
 
 class Progress(Protocol):
-    """Told of each stage of a build as it begins, advances and ends."""
+    """Gets each stage of the work as the stage begins, advances and ends."""
 
     def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
-        """Begin a stage of `total` steps (None: not known in advance).
+        """Begin a stage of `total` steps; None if the number is not known yet.
 
-        One of 0 steps is skipped: an earlier run did its work, and it was kept.
+        A stage of 0 steps is skipped: the result of an earlier run was found.
 
-        Entering the context gives a function to call with the steps done so far and,
-        where that is known only then, how many more there can be at most.
+        The context's value is a function to call with the steps done so far and, where
+        the number becomes known only later, with the most steps that are left.
         """
 
 
 class Silence:
-    """A Progress that tells nobody."""
+    """A Progress that shows nothing."""
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
@@ -35,6 +35,6 @@ class Silence:
 
 
 def skip(progress: Progress, name: str) -> None:
-    """Tell that a stage's work was found, as an earlier run had kept it."""
+    """Report that a stage's result was found, as an earlier run had kept it."""
     with progress.stage(name, 0):
         pass

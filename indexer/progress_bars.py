@@ -1,4 +1,4 @@
-"""How far a build is, for people: a bar for each stage, and the time that is left."""
+"""Progress on a terminal: a bar for each stage, with the time that is left."""
 
 import math
 import time
@@ -23,28 +23,29 @@ from .progress import OnProgress
 if TYPE_CHECKING:
     from polydom.models.selection.race import Race
 
-FAST = 10.0  # steps a second; from here on fractions of them say nothing
-REDRAW_S = 0.2  # between two pictures of a bar that no thread draws
+FAST = 10.0  # steps a second, from which on rates are shown without decimals
+REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 
 
 class StageTimes:
-    """Seconds that stages took, each without those that came within it.
+    """Seconds that stages took, each without the stages within it.
 
     Attributes
     ----------
     seconds
-        By name, in the order in which they began; of equal names together.
+        Seconds by a stage's name, in the order of the first starts; stages of the same
+        name are added up.
     """
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.seconds: dict[str, float] = {}
         self._now = now
         self._began = now()
-        self._within = [0.0]  # seconds of stages within each that runs
+        self._within = [0.0]  # seconds of the inner stages of each open stage
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time meanwhile."""
+        """Add the time of the block to a stage."""
         self.seconds.setdefault(name, 0.0)
         began = self._now()
         self._within.append(0.0)
@@ -56,21 +57,21 @@ class StageTimes:
             self._within[-1] += took
 
     def facts(self) -> dict[str, float]:
-        """Seconds by stage, with those of no stage as "other"."""
+        """Return seconds by stage, and the seconds outside of all stages as "other"."""
         other = self._now() - self._began - sum(self.seconds.values())
         return {**self.seconds, "other": max(other, 0.0)}
 
 
 class ProgressBars:
-    """A Progress as one bar per stage; a line at its end where bars cannot be.
+    """A Progress with one bar per stage; without a terminal, one line per stage.
 
-    `threaded` says whether a thread of its own draws. Without one the caller's does
-    between two steps, and takes nothing of what the steps are timed by.
+    With `threaded` a thread of its own draws the bars. Otherwise the caller's thread
+    draws between two steps, so that drawing never runs while a step is timed.
 
     Attributes
     ----------
     times
-        What the stages took.
+        Seconds that the stages took.
     """
 
     def __init__(
@@ -116,14 +117,14 @@ class ProgressBars:
             self._shown = bars
             try:
                 yield on_progress
-                # it took as many steps as it took, whatever was thought before
+                # the steps done are the total, whatever bound was shown before
                 done, rate = bars.tasks[0].completed, bars.tasks[0].speed
                 bars.update(task, total=done, bounded=False, rate=rate)
             finally:
                 self._shown, bars.note = None, ""
 
     def follow(self, race: "Race") -> None:
-        """Say below the bar what a race's latest training showed."""
+        """Write the latest training of a race below the bar."""
         if self._shown is not None:
             self._shown.note = latest(race)
             self._shown.refresh()
@@ -135,14 +136,14 @@ class BarsWithNote(Progress):
     note = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Give the bars, then the line, if there is one."""
+        """Yield the bars, then the line, if there is one."""
         yield from super().get_renderables()
         if self.note:
             yield Text(self.note, no_wrap=True, overflow="ellipsis")
 
 
 def latest(race: "Race") -> str:
-    """Write who was trained last, on what, with what score and bound; the time left."""
+    """Write a race's latest training: learner, examples, score, bound, time left."""
     line = race.log[-1]
     if line.score is None:
         return f"{line.learner} failed: {line.error}"
@@ -155,9 +156,9 @@ def latest(race: "Race") -> str:
 
 
 class StepsDone(ProgressColumn):
-    """Steps done, and of how many: `5/8`, `5 of at most 8`, or `5`.
+    """Column of steps done: `5/8`, `5 of at most 8`, or `5`.
 
-    Of a stage without a step: that its work was kept.
+    A stage of 0 steps shows `from the cache`.
     """
 
     def render(self, task: Task) -> Text:
@@ -173,7 +174,7 @@ class StepsDone(ProgressColumn):
 
 
 class TimeLeft(ProgressColumn):
-    """Time that is left, perhaps at most; the rate where nobody knows."""
+    """Column of the time left; the rate of a stage with an unknown number of steps."""
 
     def render(self, task: Task) -> Text:
         """Write the column."""

@@ -1,7 +1,7 @@
 """Answers inside a time budget, over HTTP.
 
-What is offered is imported when it is first asked for, so that the commands that serve
-nothing do not wait for the HTTP framework.
+A public name is imported when it is first used, so that commands that serve nothing do
+not wait for the HTTP framework.
 """
 
 from typing import TYPE_CHECKING

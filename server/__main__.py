@@ -18,8 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    0 when done, 1 for a known error, 2 for wrong usage, 3 where another machine is to
-    go on with a build.
+    0 when done, 1 for a known error, 2 for wrong usage, 3 if another machine has to go
+    on with a build.
     """
     arguments = None if argv is None else list(argv)
     try:
@@ -33,18 +33,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> str:
-    """Say what is wrong; of a file, which it is, and not the system's number for it."""
+    """Write an error; for one of the system, the file and no error number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return str(error)
 
 
 def run() -> None:
-    """Run the command that this process was started for, and end the process."""
+    """Run the command of this process's arguments, and end the process."""
     collect_seldom()
     COMPILING.tell = CompilingNotice()
     code = main()
-    # To look through all that is alive a last time takes longer than most commands.
+    # A last garbage collection at exit would take longer than most commands.
     gc.freeze()
     sys.exit(code)
 

@@ -1,4 +1,4 @@
-"""What the operator decides, and the server's own limits."""
+"""Settings of a server that its operator chooses, and limits that nobody changes."""
 
 import math
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 from polydom.features.errors import BadInput
 from polydom.features.items import MAX_DECODED
 
-# Above the 60 s of usual proxies, which would else reuse what is being closed.
+# Above the 60 s of usual proxies, which would else reuse a connection as it closes.
 KEEP_ALIVE_S = 65
 Shown = Literal["nobody", "here", "everybody"]
-# Bytes of requests that came behind others, which are not looked at yet.
+# Bytes of pipelined requests that wait behind others on their connections.
 UNREAD_LIMIT = 64 << 20
 # Longest wait for requests that are under way when the server stops.
 DRAIN_S = 30
@@ -19,31 +19,31 @@ DRAIN_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator decides.
+    """Budgets, limits and switches of a server; flags of `polydom serve` set the same.
 
     Attributes
     ----------
     budget_s
-        Seconds for a request that names no budget.
+        Seconds that a request without a budget gets.
     max_budget_s
-        A request that names a larger one gets this.
+        Seconds that a request gets at most, whatever budget it names.
     body_limit
         Bytes of the largest body that is read.
     intake_limit
-        Bytes of all bodies that are held at a time.
+        Bytes of all bodies that are held at the same time.
     image_limit
         Bytes of the largest image, decoded.
     queue_limit
-        Requests that may wait for the computing thread; more are turned away.
+        Number of requests that may wait for the computing thread; more get 429.
     correct
-        Whether predicted times follow those that plans turn out to take.
+        True to correct predicted times by measured times while serving.
     rescale
-        Whether the index's costs are made this machine's while warming up.
+        True to convert the index's costs to this machine's while warming up.
     audit
-        Share of the early exits whose plans are computed whole all the same, in [0, 1].
+        Share of early exits whose plans are also computed whole, in [0, 1], to compare.
     samples
-        Who is shown what single training items hold: "nobody", "here" those who ask
-        by a name that this machine alone has, or "everybody".
+        Callers that may see single training items: "nobody", "here" for callers that
+        address the server by a name that only this machine has, or "everybody".
     """
 
     budget_s: float = 0.05
@@ -68,7 +68,7 @@ class Settings:
 
 
 class GrpcAt(NamedTuple):
-    """Where to answer gRPC, with TLS where there is a certificate with its key."""
+    """Address to answer gRPC at, with TLS if there is a certificate with its key."""
 
     host: str
     port: int

@@ -1,7 +1,7 @@
-"""What a build says of itself in an index's `meta`: plain facts, checked at load.
+"""Facts that a build writes of itself into an index's `meta`, checked at load.
 
-Whoever shows them relies on that. Any of them may lack: an index of an older release,
-or one that was made by hand, says less. Keys that are unknown here are passed over.
+Code that shows these facts relies on the check. Any fact may be missing: an index of an
+older release, or one made by hand, says less. Unknown keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from polydom.features.errors import BadIndexFile
 
 from .column_facts import ColumnFacts
 
-LARGEST = 1e30  # of times, costs and other amounts: no true one is near it
-MOST = 10**15  # of what is counted
+LARGEST = 1e30  # largest time, cost or other amount; no true one is near it
+MOST = 10**15  # largest count
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 Above0 = Annotated[float, msgspec.Meta(gt=0, le=LARGEST)]
@@ -28,7 +28,7 @@ Quality = Annotated[float, msgspec.Meta(ge=-LARGEST, le=1)]  # R2 has no least v
 
 
 class BuiltSchedule(msgspec.Struct):
-    """How far a model goes that may stop early, as shares of its base models."""
+    """Base models that an early-stopping model evaluates, as shares of all of them."""
 
     base_models: Counted
     mean: Share
@@ -39,7 +39,7 @@ class BuiltSchedule(msgspec.Struct):
 
 
 class BuiltPlan(msgspec.Struct):
-    """How one candidate's exits did on the items that they were fitted on."""
+    """Results of one candidate's exits on the items that they were fitted on."""
 
     row: Count
     early: Share
@@ -49,7 +49,7 @@ class BuiltPlan(msgspec.Struct):
 
 
 class BuiltExits(msgspec.Struct):
-    """What early exits promise, and what they save."""
+    """The promise of early exits, and the features and base models that they save."""
 
     alpha: Annotated[float, msgspec.Meta(ge=0, lt=1)]
     plans: list[BuiltPlan]
@@ -59,17 +59,17 @@ class BuiltExits(msgspec.Struct):
 
 
 class BuiltTimes(msgspec.Struct):
-    """What a curve was fitted to: one list for each number that sizes are of."""
+    """Measured times of a curve; `sizes` has one list for each number of a size."""
 
     sizes: list[list[Above0]]
     seconds: list[Amount]
 
 
 class BuiltCurve(msgspec.Struct):
-    """What one feature or step takes.
+    """Cost curve of one feature or step.
 
-    `measured` is None where seconds are declared, absent in older files. `points` are
-    a size, the median time, the high quantile and what was fitted.
+    `measured` is None where seconds are declared, and absent in older files. Each of
+    `points` is a size, and the median, the high quantile and the fitted seconds there.
     """
 
     name: str
@@ -88,7 +88,7 @@ class BuiltMachine(msgspec.Struct):
 
 
 class BuiltLoad(msgspec.Struct):
-    """How busy the machines were meanwhile."""
+    """Load of the machines by other programs while costs were measured."""
 
     busy: bool
     lost: Amount
@@ -98,7 +98,7 @@ class BuiltLoad(msgspec.Struct):
 
 
 class BuiltNumbers(msgspec.Struct):
-    """What numbers the labels are, and each candidate's mean absolute error."""
+    """Mean and deviation of labels that are numbers, and candidates' mean errors."""
 
     mean: Number
     deviation: Amount
@@ -106,13 +106,13 @@ class BuiltNumbers(msgspec.Struct):
 
 
 class BuiltLearner(msgspec.Struct):
-    """What models were trained by."""
+    """The learner that trained the models."""
 
     name: str
 
 
 class BuiltViolations(msgspec.Struct):
-    """Where more features hurt."""
+    """Pairs of sets where more features gave a lower quality."""
 
     count: Count
     pairs: Count
@@ -121,7 +121,7 @@ class BuiltViolations(msgspec.Struct):
 
 
 class BuiltSearch(msgspec.Struct):
-    """Which sets of features were tried; `alpha` may be infinite."""
+    """The search among feature sets; `alpha` may be infinite."""
 
     method: str
     sets: Count
@@ -134,7 +134,7 @@ class BuiltSearch(msgspec.Struct):
 
 
 class BuiltRace(msgspec.Struct):
-    """A race between learners; each one's curve is of examples, scores and seconds."""
+    """A race between learners; a curve's points are examples, score and seconds."""
 
     strategy: str
     learner: str
@@ -147,7 +147,7 @@ class BuiltRace(msgspec.Struct):
 
 
 class BuiltTesting(msgspec.Struct):
-    """What a project's [search] asked for."""
+    """Settings of a project's [search]."""
 
     budgets: tuple[Amount, Amount] | None = None
     folds: Count | None = None
@@ -155,14 +155,15 @@ class BuiltTesting(msgspec.Struct):
 
 
 class BuiltGaps(msgspec.Struct):
-    """How often records of the build lacked something, as shares of them.
+    """Shares of the build's records that lacked columns.
 
     Attributes
     ----------
     columns
-        Of each column that was ever empty: where it was.
+        Share of records without the column, for each column that was ever empty.
     features
-        Of each feature of which ever all columns were empty: where they were.
+        Share of records without any of the feature's columns, for each feature that
+        was ever without.
     """
 
     columns: dict[str, Share]
@@ -170,7 +171,7 @@ class BuiltGaps(msgspec.Struct):
 
 
 class BuiltPace(msgspec.Struct):
-    """Seconds of each sample: see `MachineTimes`, which checks them further."""
+    """Seconds of each sample, which `MachineTimes` checks further."""
 
     overhead: list[float]
     step: list[list[float]]
@@ -179,9 +180,9 @@ class BuiltPace(msgspec.Struct):
 
 
 class MetaFacts(msgspec.Struct):
-    """What there is in a package's `meta`, by its keys.
+    """All facts in a package's `meta`, by its keys.
 
-    `exits` and `selection` are empty, or what `exits_of` and `races_of` read.
+    `exits_of` reads `exits`, and `races_of` reads `selection`; both may be empty.
     """
 
     unit: Annotated[str, msgspec.Meta(min_length=1)] = "s"
@@ -211,12 +212,12 @@ class MetaFacts(msgspec.Struct):
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":
-        """Take what is known out of `meta`.
+        """Read the known facts of `meta`.
 
         Raises
         ------
         BadIndexFile
-            If it is of another form, or a number out of its range.
+            If a fact has another form, or a number is out of its range.
         """
         facts: MetaFacts = _convert(meta, cls, "meta")
         if facts.weights and (facts.weights.keys() == {"s"}) != (facts.unit == "s"):
@@ -234,7 +235,7 @@ class MetaFacts(msgspec.Struct):
 
 
 def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
-    """Read what is said of early exits; None where there are none, or why is said."""
+    """Read the facts of early exits; None without exits."""
     exits = meta.get("exits") or {}
     _convert(exits.get("lacking", ""), str, "meta.exits.lacking")
     if not exits.keys() & set(BuiltExits.__struct_fields__):
@@ -244,13 +245,13 @@ def exits_of(meta: Mapping[str, Any]) -> BuiltExits | None:
 
 
 def gaps_of(meta: Mapping[str, Any]) -> BuiltGaps | None:
-    """Read what was empty in the records of a build; None where that is not known."""
+    """Read the shares of empty columns in a build's records; None if unknown."""
     gaps = meta.get("gaps")
     return None if gaps is None else _convert(gaps, BuiltGaps, "meta.gaps")
 
 
 def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
-    """Read the races that chose learners; none where the project named one."""
+    """Read the races that chose learners; none if the project named the learner."""
     race = meta.get("selection") or {}
     levels = race.get("levels", [race]) if race else []
     races: list[BuiltRace] = _convert(levels, list[BuiltRace], "meta.selection")
@@ -260,9 +261,9 @@ def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
 def check_curves(
     curves: Sequence[BuiltCurve], names: Sequence[str], steps: int, pairs: bool
 ) -> None:
-    """Refuse curves, where there are any, that are not those of an index.
+    """Refuse curves that do not belong to an index with these features and steps.
 
-    `names` are its features'; sizes are of two numbers with `pairs`.
+    An index without curves is accepted. With `pairs` sizes are of two numbers.
     """
     if not curves:
         return

@@ -1,4 +1,4 @@
-"""What a build understood of each column of a table, and a line that says it."""
+"""Facts of a table's columns as a build understood them, and their lines of text."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -8,29 +8,28 @@ import msgspec
 from polydom.features.tables.dates import DateOrder
 from polydom.features.tables.records import ColumnKind, Decimal
 
-MOST_SHOWN = 5  # words for an empty cell
-LONGEST = 32  # characters of an example
+MOST_SHOWN = 5  # words for an empty cell that a line names
+LONGEST = 32  # characters of a name, word or example in a line
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
 class ColumnFacts(msgspec.Struct, omit_defaults=True):
-    """What was understood of a column.
+    """Facts of one column.
 
     Attributes
     ----------
     kind
-        What its cells hold.
+        Kind of the cells' contents.
     rows, empty, different
-        How many cells there are, how many hold nothing, and how many of the others
-        differ.
+        Number of cells, of empty cells, and of different contents of the others.
     empty_words
         Words that stood for an empty cell.
     example
         The commonest cell; "" where all are empty.
     date_order
-        Which of day and month comes first; None where the dates tell that themselves.
+        The first of day and month in dates; None where dates are unambiguous.
     decimal
-        What numbers have before their fraction, where people wrote them; else None.
+        Decimal sign of numbers that people wrote; None for other columns.
     """
 
     name: str
@@ -50,7 +49,7 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
 
 
 def column_lines(columns: Sequence[ColumnFacts]) -> list[str]:
-    """Say what was understood of each column, below a line with what the parts are."""
+    """Write a line of heads, and a line for each column."""
     if not columns:
         return []
     rows = [("column", "kind", "empty", "different", "such as")]

@@ -1,4 +1,4 @@
-"""Which columns of records features need, and what cannot be computed without some."""
+"""Columns that features need, and features that a record's empty columns withhold."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -11,24 +11,24 @@ from .built_facts import BuiltGaps, gaps_of
 from .package import Package
 from .stored_features import StoredFeature
 
-# Share of the items of a build in which nothing of a feature was there, from which on
-# that is a value that models know.
+# Least share of the build's items that lacked all columns of a feature, from which on
+# models have learned what that means.
 USUAL = 0.05
-# Patterns of empty columns of which the withheld features are remembered.
+# Patterns of empty columns whose withheld features are cached.
 REMEMBERED = 1024
 
 
 class Needs(NamedTuple):
-    """What a feature needs of a record, as bits of columns.
+    """The needs of one feature, as bits of columns.
 
     Attributes
     ----------
     columns
-        Those that it reads; none of a function, which may read any.
+        Columns that the feature reads; 0 for a function, which may read any.
     always
-        Those of them that no item of the build lacked.
+        Columns of the feature that no item of the build lacked.
     spared
-        Whether all of them may be empty.
+        True if all columns of the feature may be empty.
     """
 
     columns: int
@@ -36,25 +36,25 @@ class Needs(NamedTuple):
     spared: bool
 
     def is_met(self, empty: int) -> bool:
-        """Say whether models know what the feature is where these are empty."""
+        """Tell whether models know the feature's value where these are empty."""
         lost = empty & self.columns
         return not lost & self.always and (self.spared or lost != self.columns)
 
 
 class ColumnNeeds:
-    """The columns that the features of an index read, and how badly.
+    """The columns that the features of an index read, and those that may be empty.
 
     Parameters
     ----------
     features
-        The index's.
+        Features of the index.
     gaps
-        How often columns were empty in the build; None where that is not known.
+        Shares of empty columns in the build; None if unknown.
 
     Attributes
     ----------
     bits
-        Each column that a feature is known to read, and the bit that stands for it.
+        Bit of each column that a feature reads, by the column's name.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class ColumnNeeds:
 
     @classmethod
     def of(cls, package: Package) -> Self:
-        """Know the columns of a package."""
+        """Make the needs of a package's features."""
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Say what a feature needs of its columns; where gaps are not known, one."""
+        """Compute a feature's needs; with unknown gaps one column is enough."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:
@@ -84,18 +84,18 @@ class ColumnNeeds:
         return Needs(columns, always, spared=usual or not columns)
 
     def _find_withheld(self, empty: int) -> int:
-        """Say which features cannot be computed where some columns are empty.
+        """Return the mask of features that cannot be computed without some columns.
 
-        That is a feature of which a column is empty that no item of the build lacked:
-        no model knows what it is then. Nor is one known of which all are empty, unless
-        that was usual.
+        A feature is withheld if an empty column was never empty in the build: no model
+        has learned the feature's value then. It is also withheld if all its columns are
+        empty, unless that was usual in the build.
         """
         return sum(
             1 << k for k, needs in enumerate(self._needs) if not needs.is_met(empty)
         )
 
     def empty_in(self, record: Mapping[str, Any]) -> int:
-        """Bits of the columns that hold nothing in a record."""
+        """Return the bits of the columns that are empty in a record."""
         empty = 0
         for name, bit in self.bits.items():
             value = record.get(name)
@@ -106,9 +106,9 @@ class ColumnNeeds:
     def withheld_of_rows(
         self, missing: Mapping[str, NDArray[np.bool_]], count: int
     ) -> NDArray[np.int64]:
-        """Find the withheld features (count,) of rows, by which (count,) cells miss.
+        """Find the withheld features (count,) of rows from the missing cells (count,).
 
-        Columns that are not named are missing in every row.
+        Columns that `missing` does not name are missing in every row.
         """
         masks = np.zeros(count, np.int64)
         for k, needs in enumerate(self._needs):
@@ -124,19 +124,19 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Bits of the columns that some features, a mask, read."""
+        """Return the bits of the columns that a mask of features reads."""
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0
         return bits
 
     def named(self, bits: int) -> tuple[str, ...]:
-        """Names of columns, in their order."""
+        """Return the names of a mask's columns, in their order."""
         return tuple(name for name, bit in self.bits.items() if bits & bit)
 
 
 def coming_together(features: Iterable[StoredFeature]) -> tuple[int, ...]:
-    """Of each feature the mask of all that its columns are enough for, itself too."""
+    """Return for each feature the mask of features that its columns suffice for."""
     reads = [None if one.reads is None else frozenset(one.reads) for one in features]
     return tuple(
         sum(

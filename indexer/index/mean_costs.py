@@ -1,7 +1,7 @@
-"""What plans cost on average: less than their curves say, where they may answer early.
+"""Mean costs of plans, which early exits make lower than the plans' cost curves.
 
-A budget is held by the high quantile of a plan's cost, which the index is made of; what
-it is worth to buy is a matter of its mean.
+The index compares budgets with a high quantile of a plan's cost. The worth of buying a
+plan depends on its mean cost.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ Floats = NDArray[np.float64]
 
 
 def mean_costs(package: Package, coefficients: Floats) -> Floats:
-    """Cost polynomials (C, T) of candidates, weighted by where their items end.
+    """Return mean cost polynomials (C, T) of candidates.
 
-    `coefficients` (C, T) are the index's, which hold where no item ends early. Items
-    that end at a checkpoint have paid for the features before it, and for the models
-    that were asked on the way.
+    `coefficients` (C, T) are the index's costs of items that end no plan early. An item
+    that ends at a checkpoint costs the features before the checkpoint, and the models
+    of all checkpoints so far. The mean weights both by the shares of such items.
     """
     means: Floats = coefficients.copy()
     saved_s = package.model_s - package.mean_s if len(package.mean_s) else None

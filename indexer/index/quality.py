@@ -1,10 +1,10 @@
-"""Quality: the number in [0, 1] that an index is ordered by, whatever it measures."""
+"""Quality, a number in [0, 1] that an index is ordered by: its measures, by name."""
 
 from typing import Final, Literal
 
 Task = Literal["classes", "regression"]
 
-# What people call it, by the name of the measure.
+# Words for the quality, by the name of the measure.
 OF_CLASSES: Final = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
@@ -15,7 +15,7 @@ OF_CLASSES: Final = {
 }
 OF_NUMBERS: Final = {"r2": "R2", "mae": "1 - relative MAE"}
 
-# What answers where no feature is computed.
+# Words for the answer without any feature.
 WITHOUT_FEATURES: Final[dict[Task, str]] = {
     "classes": "the most frequent class",
     "regression": "the mean",
@@ -23,10 +23,10 @@ WITHOUT_FEATURES: Final[dict[Task, str]] = {
 
 
 def task_of(measure: str) -> Task:
-    """Return what answers are where quality is such a measure."""
+    """Return the kind of answers that a measure is for."""
     return "regression" if measure in OF_NUMBERS else "classes"
 
 
 def name_quality(measure: str) -> str:
-    """Return what people call the quality that a measure gives."""
+    """Return the words for the quality that a measure gives."""
     return (OF_CLASSES | OF_NUMBERS)[measure]

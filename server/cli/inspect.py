@@ -56,8 +56,7 @@ def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None
     """Write what the page shows of an index, and what its summary says."""
     from ..engine.loading import package_of
     from ..page.report import write_report
-    from ..runtime.describe_curves import describe_curves
-    from ..runtime.describe_index import describe_index
+    from ..runtime.describe_index import describe_curves, describe_index
     from .index_report import summary_lines
 
     package_of(loaded, path)

@@ -1,4 +1,4 @@
-"""Noticing that an index file was replaced."""
+"""A watch over index files, which notices when one was replaced."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,12 +9,12 @@ _Stamp = tuple[int, int, int]
 
 
 class Watch:
-    """Compares files with what they were when last looked at.
+    """Compares files with their state at the poll before.
 
-    A file counts as changed when its inode, size or time of change differs from what
-    was reported last, and has been the same for two polls: one that is still being
-    written is left alone. One that is absent is waited for. As they are at first the
-    files count as known.
+    A file counts as changed when its inode, size or time of change differs from the
+    last reported ones, and was the same at two polls: a file that is still being
+    written is not reported. A missing file is not reported until it is there again.
+    The state of the files when the watch is made counts as reported.
     """
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
@@ -23,7 +23,7 @@ class Watch:
         self._seen = dict(self._reported)
 
     def poll(self) -> list[str]:
-        """Names of the files that changed; each change is reported once."""
+        """Return the names of the files that changed; each change is reported once."""
         changed = []
         for name, path in self._paths.items():
             stamp = _stamp(path)

@@ -1,4 +1,4 @@
-"""What the server writes to standard error: for people, or one JSON object a line."""
+"""The server's log on standard error: text, or one JSON object a line."""
 
 import logging
 import time
@@ -10,16 +10,16 @@ from polydom.features.errors import BadInput
 
 LogFormat = Literal["text", "json"]
 
-# What every record has; anything else came as `extra` and goes into the object,
-# but for what libraries note for themselves, such as `_ray_timestamp_ns`.
+# Attributes of every record. Any other attribute came as `extra` and goes into the
+# object, except names such as `_ray_timestamp_ns`, which libraries add for themselves.
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message"}
 
 
 class JsonLogFormatter(logging.Formatter):
-    """One object a line: time (UTC), level, message, what came with it, traceback."""
+    """One object a line: time (UTC), level, message, extra fields, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record down."""
+        """Write one record."""
         now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts: dict[str, Any] = {
             "time": f"{now}.{int(record.msecs):03d}Z",
@@ -38,10 +38,10 @@ class JsonLogFormatter(logging.Formatter):
 
 
 def set_up_logs(log_format: str) -> None:
-    """Send what happens to standard error; replaces what was set up before.
+    """Set up logging to standard error, in place of any earlier setup.
 
-    People see warnings, errors and reloads. In JSON there are the start and the stop
-    too, which a terminal shows anyway. BadInput is raised for any other format.
+    Text has warnings, errors and reloads. JSON has the start and the stop as well,
+    which a person at a terminal sees anyway. Any other format raises BadInput.
     """
     if log_format not in get_args(LogFormat):
         raise BadInput(f"--log-format {log_format}: text or json is needed")

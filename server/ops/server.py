@@ -1,4 +1,4 @@
-"""Listening at an address, and serving there until told to stop."""
+"""A server at an address, from its listening socket until a signal stops it."""
 
 import asyncio
 import contextlib
@@ -32,15 +32,15 @@ lifecycle = logging.getLogger("polydom.life")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How to serve.
+    """Options of a server that its process needs, and its answers do not.
 
     Attributes
     ----------
     watch
-        Notices replaced files, which are then reloaded; None where nobody looks.
+        Watch over files that are reloaded when replaced; None for no watch.
     leave_s
-        Seconds between saying "not ready" and taking no more connections, once told
-        to stop: time for balancers to notice.
+        Seconds, after a signal to stop, of saying "not ready" and still taking
+        connections: time for load balancers to notice.
     certificate, key
         PEM files, for TLS.
     """
@@ -54,7 +54,7 @@ class ServeOptions:
 def listen(host: str, port: int) -> socket.socket:
     """Open a socket that listens at an address; port 0 takes a free one.
 
-    BadInput is raised where that cannot be.
+    An address that cannot be listened at raises BadInput.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -65,7 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port that can be listened at now: `port`, or for 0 a free one."""
+    """Return a port that is free now: `port`, or any for 0; BadInput if none is."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
@@ -74,22 +74,22 @@ def free_port(host: str, port: int) -> int:
 def run(
     app: FastAPI, listener: socket.socket, options: ServeOptions = ServeOptions()
 ) -> None:
-    """Serve at a socket until SIGTERM, SIGINT or SIGQUIT, then finish and return."""
+    """Serve at a socket until SIGTERM, SIGINT or SIGQUIT; finish requests; return."""
     survive_strays()
     ReloadingServer(app, options).run_at(listener)
 
 
 class ReloadingServer(uvicorn.Server):
-    """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
+    """Uvicorn's server that also reloads: on SIGHUP, and when a file was replaced.
 
-    It raises BadInput if certificate and key cannot be used.
+    A certificate or key that cannot be used raises BadInput.
 
     Attributes
     ----------
     beside
-        What is done while it serves; entered on its event loop.
+        Functions from the server to a context that is open while the server serves.
     when_started
-        Called once it takes connections and hears signals.
+        Function called when the server takes connections and handles signals.
     """
 
     def __init__(self, app: FastAPI, options: ServeOptions) -> None:
@@ -127,15 +127,15 @@ class ReloadingServer(uvicorn.Server):
         self._stopping = False
 
     def run_at(self, listener: socket.socket) -> None:
-        """Serve until told to stop."""
-        # uvicorn raises the signal that stopped it again, once it stopped gracefully
+        """Serve until a signal stops the server."""
+        # uvicorn raises the signal that stopped it again after it stopped gracefully
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         with contextlib.suppress(KeyboardInterrupt):
             self.run(sockets=[listener])
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve, and do what is to be done beside it."""
+        """Serve, with signal handlers, the watch, and the contexts of `beside`."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
             if hasattr(signal, "SIGHUP"):  # not on Windows
@@ -161,13 +161,14 @@ class ReloadingServer(uvicorn.Server):
             lifecycle.info("stopped", extra={"event": "stop"})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections; from here on signals are heard.
+        """Begin to take connections and to handle signals.
 
-        The loop takes one a turn from every socket that listens, which would leave
-        others waiting in the kernel where turns are long; so it has each several times.
+        The event loop accepts one connection a turn from every listening socket. Long
+        turns would leave connections in the kernel, so each socket is listed several
+        times.
         """
         for given in sockets or ():
-            given.setblocking(False)  # a copy of one that blocks makes all block
+            given.setblocking(False)  # one blocking copy would make all copies block
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
         if (admission := self.lifespan.state.get("admission")) is not None:
@@ -175,16 +176,13 @@ class ReloadingServer(uvicorn.Server):
         self.when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more, over HTTP or otherwise, and finish what came, all at a time."""
+        """Stop HTTP and other listeners at the same time, and finish open requests."""
         for stop in self._when_stopping:
             stop()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, but first say for a while that this is about to happen.
-
-        Told again, do not wait any more.
-        """
+        """Say "not ready" for `leave_s`, then stop; a second signal stops at once."""
         self.repository.leaving = True
         stop = partial(super().handle_exit, sig, frame)
         if self._stopping or not self.options.leave_s:
@@ -195,13 +193,13 @@ class ReloadingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
-        """Load some names' files again; what fails is logged and counted already."""
+        """Load the files of some names again; the repository logs and counts errors."""
         for name in names:
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)
 
     async def _reload_when_told(self, told: asyncio.Event) -> None:
-        """Reload all; once more where told again meanwhile, however often."""
+        """Reload all files on each event; events during a reload cause one more."""
         while True:
             await told.wait()
             told.clear()

@@ -1,4 +1,4 @@
-"""Signals that are heard between two pieces of work, and those that mean nothing."""
+"""Signals that wait until the process asks for them, and signals to ignore."""
 
 import contextlib
 import re
@@ -7,21 +7,24 @@ import signal
 import socket
 from collections.abc import Callable, Iterable
 
-# What stops a server once it has answered all that came; Windows has no SIGQUIT.
+# Signals that stop a server after it has answered all requests; Windows has no SIGQUIT.
 STOPS = tuple(s for s in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, s))
-# What would end a process that does not expect it, and tells of no fault of its own.
+# Signals that end a process by default, and that report no fault of the process.
 _STRAYS = re.compile("SIG(USR[12]|ALRM|VTALRM|PROF|IO|POLL|PWR|STKFLT|RTM(IN|AX))")
 
 
 class SignalSocket:
-    """Hears signals, each once however often it comes, while it is a context."""
+    """Collects signals while it is open as a context, each number once.
+
+    A handler only notes its signal's number, so no work is interrupted half-way.
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._signals = signals_of(names)
         self._heard = set[int]()
 
     def __enter__(self) -> "SignalSocket":
-        """Begin to hear."""
+        """Install the handlers."""
         self._told, self._wake = socket.socketpair()
         self._wake.setblocking(False)
         self._before = {n: signal.signal(n, self._hear) for n in self._signals}
@@ -29,7 +32,7 @@ class SignalSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the signals to whoever heard them before."""
+        """Restore the handlers of before."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -37,7 +40,7 @@ class SignalSocket:
         self._wake.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Return what was heard, once something was or the time is up."""
+        """Wait for a signal or until the time is up; return the numbers noted."""
         if select.select([self._told], [], [], seconds)[0]:
             self._told.recv(4096)
         heard, self._heard = self._heard, set()
@@ -46,13 +49,16 @@ class SignalSocket:
     def run_interruptible(
         self, names: Iterable[str], work: Callable[[], object]
     ) -> None:
-        """Do some work, and give it up where one of these comes, once; it is heard."""
-        stops, patient = signals_of(names), [True]
+        """Do some work, but give it up when one of these signals comes, and note that.
+
+        The second of these signals is noted, too, and interrupts nothing.
+        """
+        stops, working = signals_of(names), [True]
 
         def interrupt(number: int, frame: object) -> None:
             self._hear(number, frame)
-            if patient:
-                patient.clear()
+            if working:
+                working.clear()
                 raise _GiveUp
 
         with contextlib.suppress(_GiveUp):
@@ -61,17 +67,17 @@ class SignalSocket:
                     signal.signal(number, interrupt)
                 work()
             finally:
-                patient.clear()
+                working.clear()
         for number in stops:
             signal.signal(number, self._hear)
 
     def leave_to_parent(self) -> None:
-        """Hear nothing any more in a process that was forked meanwhile."""
+        """Handle no signal any more, in a process forked while this was open."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; where the socket is full, `wait` wakes all the same."""
+        """Note a signal's number; a full socket wakes `wait` all the same."""
         self._heard.add(number)
 
 

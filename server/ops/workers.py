@@ -1,7 +1,7 @@
-"""Several processes that serve at one socket, and the one that keeps them running.
+"""Several processes that serve at one socket, and their parent, which replaces them.
 
-They are forked from a process that has imported, loaded and run everything, so that
-they share its pages: what each adds is what it writes to.
+The parent has imported, loaded and run everything before it forks the workers. So all
+share its pages of memory, and a worker needs memory only for pages that it writes to.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from .file_watch import POLL_S
 from .server import ReloadingServer, ServeOptions, run
 from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 
-# A worker that ends is started anew, but not more often than this.
+# Seconds at least between two starts of the same worker.
 RESTART_S = 1.0
-# Longest that all files may take those who try them.
+# Longest that a trial may take to load all files and run everything.
 TRIAL_S = 120.0
 _TOLD = (*STOPS, "SIGHUP", "SIGCHLD")
-# What workers hear, beside the others, where a trial ended badly.
+# Signal to the workers that a trial failed.
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
@@ -45,9 +45,9 @@ log = logging.getLogger("polydom")
 def run_workers(
     app: FastAPI, listener: socket.socket, options: ServeOptions, count: int
 ) -> None:
-    """Serve with `count` processes until told to stop; SIGHUP makes all reload.
+    """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
 
-    With one there is no other beside it that keeps it running.
+    A single process serves by itself: no parent replaces it when it dies.
 
     Raises
     ------
@@ -65,12 +65,12 @@ def run_workers(
 
 
 class Workers:
-    """Forks workers, passes signals on to them, and replaces those that end.
+    """Forks workers, passes signals on to them, and replaces workers that end.
 
-    Before a reload a process forked for that opens the files and runs everything. If it
-    dies of them, or does not end, nobody else opens them.
+    Before a reload, a *trial* opens the files and runs everything: a process forked for
+    that alone. If the trial dies or does not end, no other process opens the files.
 
-    The files are watched by this process alone; the workers' sockets are in `folder`
+    Only this parent watches the files. The workers' sockets are in `folder`
     (metrics/across_workers.py).
     """
 
@@ -88,21 +88,21 @@ class Workers:
         self._server = ReloadingServer(app, replace(options, watch=None))
         self._count = count
         self._folder = folder
-        self._patience_s = options.leave_s + DRAIN_S + 5
-        self._numbers: dict[int, int] = {}  # of each process that runs
+        self._stop_limit_s = options.leave_s + DRAIN_S + 5
+        self._numbers: dict[int, int] = {}  # number of the worker, by process id
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
         self._signals = SignalSocket(_TOLD)
         self._reload_due = False
-        self._trial: tuple[int, float] | None = None  # its process, and since when
+        self._trial: tuple[int, float] | None = None  # process id, and when it began
 
     def run(self) -> None:
-        """Serve until told to stop and all have stopped."""
+        """Serve until a signal comes and all workers have ended."""
         repository = self._server.repository
         with one_thread():
             repository.run_once()
-        # What the workers share is never looked at by their collectors, which would
-        # write to it.
+        # Garbage collection writes to every object that it visits. Frozen objects are
+        # not visited, so workers go on sharing their pages.
         gc.collect()
         gc.freeze()
         self._parent_lives, self._alive = os.pipe()
@@ -127,16 +127,16 @@ class Workers:
     def _done(self) -> bool:
         if self._stopping_s is None:
             return False
-        if time.monotonic() - self._stopping_s > self._patience_s:
+        if time.monotonic() - self._stopping_s > self._stop_limit_s:
             self._signal_workers(signal.SIGKILL)
         return not self._numbers and self._trial is None
 
     def _handle_signals(self, told: set[int]) -> None:
-        """Do what signals say, however often each of them came."""
+        """Stop the workers, or note that a reload is due."""
         if told & signals_of(STOPS):
             self._stopping_s = self._stopping_s or time.monotonic()
             self._signal_workers(signal.SIGTERM)
-            self._signal_workers(signal.SIGCONT)  # who is stopped hears nothing else
+            self._signal_workers(signal.SIGCONT)  # wakes a suspended one
             self._end_trial()
         elif signal.SIGHUP in told:
             self._reload_due = True
@@ -147,7 +147,7 @@ class Workers:
                 os.kill(process, number)
 
     def _try_files(self) -> None:
-        """Begin a trial where one is due and none is under way; end one that hangs."""
+        """Begin a trial if a reload is due, and end a trial that hangs."""
         if self._trial is not None:
             if time.monotonic() - self._trial[1] > TRIAL_S:
                 self._end_trial()
@@ -159,8 +159,8 @@ class Workers:
         if self._trial is not None:
             os.kill(self._trial[0], signal.SIGKILL)
 
-    def _judge(self, status: int) -> None:
-        """Have everybody load the files, unless who tried them did not survive it."""
+    def _handle_trial(self, status: int) -> None:
+        """Make all workers load the files if the trial ended well."""
         code = os.waitstatus_to_exitcode(status)
         if self._stopping_s is not None:
             return
@@ -178,10 +178,9 @@ class Workers:
             self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
     def _reopen(self) -> None:
-        """Load the files here too, of which later workers are forked, unless stopped.
+        """Load the files in this process too, from which later workers are forked.
 
-        Whoever wants the process to stop is not kept waiting: the signal gives up the
-        loading, once, and is obeyed then.
+        A signal to stop interrupts the loading, so that stopping need not wait for it.
         """
         self._signals.run_interruptible(STOPS, self._load)
 
@@ -191,10 +190,10 @@ class Workers:
         gc.freeze()
 
     def _reap(self) -> None:
-        """Forget the workers that have ended, and hear how a trial did.
+        """Forget workers that have ended, and handle the end of a trial.
 
-        Others are waited for too: what features started, and as a container's first
-        process whatever was left behind there.
+        Other children are reaped too: processes that features started and, where this
+        is a container's first process, orphans.
         """
         while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)
@@ -207,7 +206,7 @@ class Workers:
                 log.error("worker %d ended with %d", number, code, extra=facts)
             if self._trial is not None and process == self._trial[0]:
                 self._trial = None
-                self._judge(status)
+                self._handle_trial(status)
 
     def _fork_missing(self) -> None:
         if self._stopping_s is not None:
@@ -220,7 +219,7 @@ class Workers:
                 self._numbers[process] = number
 
     def _fork(self, what: str, become: Callable[[], object]) -> int:
-        """Start a process that becomes something; signals wait until it is that."""
+        """Fork a process that calls `become`; signals to it wait until it is ready."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
         process = os.fork()
         if process:
@@ -230,7 +229,7 @@ class Workers:
         try:
             self._signals.leave_to_parent()
             os.close(self._alive)
-            os.setpgrp()  # what is typed at a terminal is for the parent to pass on
+            os.setpgrp()  # the parent passes Ctrl-C on, not the terminal
             become()
             code = 0
         except BaseException:
@@ -239,8 +238,8 @@ class Workers:
             os._exit(code)
 
     def _become_trial(self) -> None:
-        """Open every file and run everything; errors are told by those who serve."""
-        with contextlib.suppress(OSError):  # who runs out of memory is not the parent
+        """Open every file and run everything; the workers report any error again."""
+        with contextlib.suppress(OSError):  # the kernel kills the trial, not the parent
             Path("/proc/self/oom_score_adj").write_text("1000")
         logging.disable()
         os.nice(10)
@@ -273,7 +272,7 @@ class Workers:
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
-        """Stop where the parent is gone: nobody else would stop this process."""
+        """Stop when the parent has died, since nobody else would stop this process."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -288,7 +287,7 @@ class Workers:
 
 @contextlib.asynccontextmanager
 async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
-    """Count a reload that failed before this process was told to."""
+    """Count a reload that failed in the trial, before this worker began it."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
     yield
@@ -296,17 +295,17 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 
 
 def _stop_as_others_do() -> None:
-    """Drop the parent's handlers: until it serves, a worker stops once it is told."""
+    """Drop the parent's handlers, so that signals end a worker that does not serve."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in signals_of(STOPS) - {signal.SIGINT}:
         signal.signal(number, signal.SIG_DFL)
 
 
 def _blocked() -> set[signal.Signals]:
-    """Return what a process does not hear before it is what it was forked for."""
+    """Return the signals that a forked process holds back until it is ready."""
     return signals_of((*_TOLD, _TRIAL_FAILED))
 
 
 def _hear_signals() -> None:
-    """Hear those that were held back since this process was forked."""
+    """Deliver the signals held back since this process was forked."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())

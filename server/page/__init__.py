@@ -1,1 +1,1 @@
-"""Pages for people: what budgets buy, what the server does, the API's document."""
+"""Pages for people: live pictures of a server, reports, the API's document."""

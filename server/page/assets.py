@@ -1,7 +1,7 @@
-"""The pages' files: read once, told apart by what they hold, under a strict policy.
+"""Files of the pages: read once, named by their content, under a strict policy.
 
-A page asks nobody but this server, and works where there is no other. It holds no data:
-what it shows it asks for, with a token where one is needed.
+A page loads nothing from other servers. It holds no data: its scripts ask this server
+for data, with a token where one is needed.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
 }
-# Of what may be fetched and run: this server's own files, and items that are chosen.
+# A browser may run only this server's files, and show only these and chosen items.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -29,22 +29,22 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-# Sections that pages share, each in a file of its own, and what else stands in braces.
+# Sections that pages share, each a file; pages name them in braces.
 SECTIONS = ("buys", "curves")
 _PLACE = re.compile(r"\{(\w+)\}")
 _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 
 
 class Assets:
-    """Everything that the pages are made of.
+    """Scripts and styles of the pages, and the pages themselves.
 
     Attributes
     ----------
     folder
-        Below which path the files are; another one for other contents, so that a
-        browser may keep them for ever.
+        Path of the files on the server. It has a digest of their contents, so that a
+        browser may keep the files for ever.
     files
-        Bytes by name, such as `page.js`, without pages.
+        Bytes of scripts and styles, by name such as `page.js`.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Assets:
         self.folder = f"page/{digest.hexdigest()[:16]}"
 
     def page(self, name: str) -> bytes:
-        """Return a page, such as `index.html`, that names its other files."""
+        """Return a page, such as `index.html`, with its files' paths filled in."""
         return fill(name, assets=self.folder).encode()
 
 
@@ -66,7 +66,7 @@ def _read_files() -> Iterator[tuple[str, bytes]]:
 
 
 def fill(name: str, **contents: str) -> str:
-    """Return a page with its sections and other `contents` where it names them."""
+    """Return a page with the sections and `contents` that it names in braces."""
     known = contents | {
         one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
     }
@@ -74,10 +74,10 @@ def fill(name: str, **contents: str) -> str:
 
 
 def join_modules(name: str) -> str:
-    """Join a module and all that it imports, in order, to one script.
+    """Join a module and all modules that it imports to one script, in order.
 
-    Each import is a statement `import ... from "./other.js";` that begins a line and
-    gives no new names; no two modules have a name of the same spelling.
+    Every import must be a statement `import ... from "./other.js";` at the beginning of
+    a line, without new names, and no two modules may define the same name.
     """
     joined: dict[str, str] = {}
 

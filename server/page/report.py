@@ -1,4 +1,4 @@
-"""Reports: the pages' pictures of what is not served, each a file with all it needs."""
+"""Reports of an index or an evaluation: one HTML file each, complete in itself."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ def refuse_report(path: Path) -> None:
     Raises
     ------
     BadInput
-        As `refuse_output`; another report may be replaced.
+        If `refuse_output` refuses the path; an earlier report may be replaced.
     """
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
@@ -40,16 +40,16 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
     Parameters
     ----------
     name
-        Of its body and script: `index_report` or `evaluation_report`.
+        Name of the report's body and script: `index_report` or `evaluation_report`.
     title
-        What it is of, in words; names of files by `readable`.
+        Title in words; names of files as `readable` writes them.
     facts
-        What the script shows: plain data or structs.
+        Data that the script shows: plain data or structs.
 
     Raises
     ------
     CannotWrite
-        If the system says so; nothing is left behind then.
+        If the file cannot be written; nothing is left behind then.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:
@@ -57,7 +57,7 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
 
 
 def make_report(name: str, title: str, facts: Any) -> str:
-    """Write the page; arguments as `write_report`."""
+    """Return the report's HTML; the arguments are those of `write_report`."""
     style = "\n".join(_read(one) for one in STYLES)
     charts, script = _read(CHARTS), join_modules(f"{name}.js")
     data = msgspec.json.encode(facts).decode().replace("<", "\\u003c")
@@ -83,6 +83,6 @@ def _read(name: str) -> str:
 
 
 def _hash(content: str) -> str:
-    """Say what a policy allows that one script or style by."""
+    """Return the hash by which a policy allows one script or style."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

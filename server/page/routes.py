@@ -1,4 +1,4 @@
-"""Routes of the pages, which need no token: `/`, `/docs` and their files."""
+"""Routes of the pages `/` and `/docs` and of their files; none asks for a token."""
 
 import gzip
 from functools import cache

@@ -1,10 +1,19 @@
-"""What there is to say of an index that is served."""
+"""A served index, described for the wire: its sets, its exits, its cost curves."""
+
+from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, UnsetType
 
 from polydom.features.items import SIZE_NAMES
-from polydom.indexer.index.built_facts import BuiltSchedule, MetaFacts, exits_of
+from polydom.features.sizes import Size
+from polydom.indexer.index.built_facts import (
+    BuiltCurve,
+    BuiltSchedule,
+    MetaFacts,
+    exits_of,
+)
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
@@ -13,17 +22,20 @@ from polydom.models.trees.self_test import TRUST
 from ..engine.loading import package_of
 from ..schema.facts import (
     ColumnFacts,
+    CurvesFacts,
     ExitFacts,
     FeatureFacts,
     IndexFacts,
     MeasuredFacts,
+    PartFacts,
     PlanExitFacts,
     Rescaling,
     ScheduleFacts,
     SetFacts,
 )
 
-WORDS = 100  # of a column that are listed
+WORDS = 100  # most words of a column that are listed
+POINTS = 480  # most measured times of a curve that are listed
 NOT_RESCALED = Rescaling("off")
 
 
@@ -34,10 +46,10 @@ def describe_index(
     *,
     shows_items: bool = False,
 ) -> IndexFacts:
-    """Say what an index answers with, and with what costs.
+    """Describe an index: its answers, sets and costs.
 
-    `shows_items` tells whether what comes from single training items may be shown: how
-    many samples there are, and the words of columns.
+    With `shows_items` the caller may see single training items, so the description has
+    the number of samples and the words of columns.
     """
     package = package_of(index)
     qualities = index.qualities.tolist()
@@ -84,14 +96,14 @@ def describe_index(
 
 
 def quantile_of(package: Package) -> float:
-    """Share of items that keep to the costs."""
+    """Return the share of items that keep to the costs."""
     return float(package.meta.get("quantile", MetaFacts().quantile))
 
 
 def _columns(
     feature: StoredFeature, shows_items: bool
 ) -> list[ColumnFacts] | UnsetType:
-    """Say which columns a feature reads, where it is one of a record."""
+    """Describe the columns that a record's feature reads; UNSET for other items."""
     stored = feature.columns
     if stored is None:
         return [ColumnFacts(name, "text") for name in feature.reads or ()] or UNSET
@@ -107,9 +119,9 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Read what a build reported of its schedules, by row.
+    """Read the build's facts of schedules, by row.
 
-    Of seconds, what models take is the package's, which knows of other machines.
+    Times come from the package, which is rescaled to this machine, not from the build.
     """
     exits = exits_of(package.meta)
     return {
@@ -137,7 +149,7 @@ def _with_times(facts: ScheduleFacts, package: Package, row: int) -> ScheduleFac
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read what a build reported of its exits; None where there are none.
+    """Read the build's facts of exits; None without exits.
 
     `names` (C,) are the features of each candidate's set.
     """
@@ -162,6 +174,77 @@ def read_exits(
 
 
 def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Read how busy the machine was that costs were measured on; None if unsaid."""
+    """Read the load while costs were measured; None if unknown."""
     told = package.meta.get("measured")
     return None if told is None else msgspec.convert(told, MeasuredFacts)
+
+
+def describe_curves(
+    index: Index,
+    rescaling: Rescaling = NOT_RESCALED,
+    steps: Sequence[str] | None = None,
+) -> CurvesFacts:
+    """Describe the cost of each feature and step, with the times behind it.
+
+    `steps` are the names of the shared steps; by default, the names that the build had.
+    """
+    package = package_of(index)
+    costs, curves = package.costs, _read_curves(package)
+    if steps is None:
+        steps = [
+            f"step {place}" if curve is None else curve.name
+            for place, curve in enumerate(curves[len(package.features) :], start=1)
+        ]
+    parts = [
+        PartFacts(
+            "feature",
+            feature.name,
+            [steps[step] for step in costs.needs[position]],
+            costs.feature_coefficients[position].tolist(),
+            rescaling.features.get(feature.name, 1.0),
+            *_fitted(curves[position]),
+        )
+        for position, feature in enumerate(package.features)
+    ] + [
+        PartFacts(
+            "step",
+            name,
+            [],
+            costs.step_coefficients[position].tolist(),
+            rescaling.steps.get(name, 1.0),
+            *_fitted(curves[len(package.features) + position]),
+        )
+        for position, name in enumerate(steps)
+    ]
+    return CurvesFacts(
+        version=index.version,
+        unit=str(package.meta.get("unit", "s")),
+        quantile=quantile_of(package),
+        overhead=costs.overhead.tolist(),
+        parts=parts,
+    )
+
+
+def _read_curves(package: Package) -> list[BuiltCurve | None]:
+    """Read the build's curves of features, then of steps; None where unknown."""
+    count = len(package.features) + len(package.costs.step_coefficients)
+    return [*MetaFacts.read(package.meta).curves] or [None] * count
+
+
+def _fitted(
+    curve: BuiltCurve | None,
+) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
+    """Return the fitted polynomial, the share that it covers, and measured times."""
+    if curve is None or curve.measured is None:
+        return None, None, []
+    found = curve.measured
+    if found is UNSET:
+        return curve.coefficients, curve.covered, []
+    sizes: list[Size] = [
+        numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+        for numbers in zip(*found.sizes, strict=True)
+    ]
+    count = len(sizes)
+    chosen = np.linspace(0, count - 1, min(count, POINTS)).round().astype(int)
+    points = [(sizes[k], found.seconds[k]) for k in chosen.tolist()]
+    return curve.coefficients, curve.covered, points

@@ -20,8 +20,7 @@ from ..errors import Overloaded, not_ready
 from ..metrics.counts import Metrics, Timed, timed
 from ..schema.facts import CurvesFacts, IndexFacts
 from ..schema.wire import PredictRequest, Terms, encode
-from .describe_curves import describe_curves
-from .describe_index import describe_index
+from .describe_index import describe_curves, describe_index
 from .job import Job
 from .record_answerer import RecordAnswerer
 from .translator import Translator

@@ -1,4 +1,4 @@
-"""What a server says of itself and of what it serves; structs of the wire."""
+"""Structs of the wire that describe a server and its models."""
 
 from typing import Literal, NamedTuple
 
@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
 
-# As of `models.trees.self_test`, which whoever only reads answers need not load.
+# As in `models.trees.self_test`, which a client need not import.
 Kernels = Literal["vector", "portable"]
 Task = Literal["classes", "regression"]
 RescalingState = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
@@ -21,19 +21,19 @@ class Health(msgspec.Struct):
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """How far a set's model goes where it stops once the answer is sure.
+    """The base models that a set's model evaluates when it stops early.
 
-    What that may change is promised for the whole plan: see `ExitFacts`.
+    `ExitFacts` has the promise on changed answers, which is for the whole plan.
 
     Attributes
     ----------
     base_models
         Trees, lattices or linear terms of the whole model.
     mean_used, p99_used
-        Share of them that answer: the mean, and what 99 of 100 items need at most.
+        Share of base models that are evaluated: the mean, and the 99th percentile.
     mean_us, p99_us, whole_us
-        Microseconds of the model where it is served: the mean, the high quantile that
-        plans are priced by, and those of the whole; None where they are unknown.
+        Microseconds of the model on the serving machine: the mean, the high quantile
+        that plans count, and those of all base models; None where unknown.
     """
 
     base_models: int
@@ -47,9 +47,9 @@ class ScheduleFacts(msgspec.Struct, frozen=True):
 class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
-    `cost` is its polynomial in the item's size, in the index's unit: 1, n, n^2 ..., or
-    1, a, b, a^2, ab, b^2 ... where a size is of two numbers. `schedule` says how early
-    its model stops; null where it never does.
+    `cost` has the coefficients of a polynomial in the item's size, in the index's unit:
+    of 1, n, n^2 ..., or of 1, a, b, a^2, ab, b^2 ... where a size is of two numbers.
+    `schedule` is null where the set's model never stops early.
     """
 
     features: tuple[str, ...]
@@ -60,10 +60,10 @@ class SetFacts(msgspec.Struct):
 
 
 class ColumnFacts(msgspec.Struct):
-    """One column of a record that is asked about, and what it holds.
+    """One column of a record, and the kind of its contents.
 
-    `words` are those known of a column of words, the most frequent first and at most
-    100; absent where nothing of single training items is shown.
+    `words` are known contents of a column of words, the most frequent first and at most
+    100; absent where the caller may not see single training items.
     """
 
     name: str
@@ -72,7 +72,7 @@ class ColumnFacts(msgspec.Struct):
 
 
 class FeatureFacts(msgspec.Struct):
-    """One feature, how many numbers it gives, and the record's columns it reads."""
+    """One feature: the number of its columns in a model, and the columns it reads."""
 
     name: str
     width: int
@@ -80,9 +80,9 @@ class FeatureFacts(msgspec.Struct):
 
 
 class ModelFacts(msgspec.Struct):
-    """One name that is served; `version` is null while nothing answers for it.
+    """One served name; `version` is null while no index answers for it.
 
-    `reason` says why it does not.
+    `reason` is the reason why none answers; empty for a ready model.
     """
 
     name: str
@@ -92,10 +92,10 @@ class ModelFacts(msgspec.Struct):
 
 
 class ModelsFacts(msgspec.Struct):
-    """Answer of `GET /v1/models`; the first is served where no name is given.
+    """Answer of `GET /v1/models`; a request without a name gets the first model.
 
-    `budget_ms` is that of a request that names none, `max_budget_ms` the largest that
-    one gets.
+    `budget_ms` is the budget of a request that names none, `max_budget_ms` the largest
+    budget that a request gets.
     """
 
     models: list[ModelFacts]
@@ -104,7 +104,7 @@ class ModelsFacts(msgspec.Struct):
 
 
 class MachineFacts(msgspec.Struct):
-    """A kind of machine that costs were measured on, last on that day (UTC)."""
+    """A kind of machine that costs were measured on, and the last such day (UTC)."""
 
     processor: str
     cores: int
@@ -112,10 +112,10 @@ class MachineFacts(msgspec.Struct):
 
 
 class MeasuredFacts(msgspec.Struct):
-    """Where an index's costs were measured, and what others took of it meanwhile.
+    """Machines that an index's costs were measured on, and their load by others.
 
-    `lost` is a share of the time of what was timed, `others` are processors, null where
-    the system did not tell, of `processors`.
+    `lost` is the share of the timed time that other programs took. `others` is the
+    number of processors, out of `processors`, that they used; null if unknown.
     """
 
     busy: bool
@@ -126,7 +126,7 @@ class MeasuredFacts(msgspec.Struct):
 
 
 class PartFactor(NamedTuple):
-    """A factor, and what it belongs to: `part` is of a "feature", "step" and so on."""
+    """A factor of one part: `part` is "feature", "step", "models" or "overhead"."""
 
     part: str
     name: str
@@ -134,17 +134,17 @@ class PartFactor(NamedTuple):
 
 
 class Rescaling(msgspec.Struct, frozen=True):
-    """Whether costs are this machine's, and by how much they differ from the build's.
+    """Factors from the costs on the index's machine to the costs on this machine.
 
     Attributes
     ----------
     state
-        "rescaled"; or why not: "not_yet" timed, turned "off", "no_time" among what the
-        index counts, "no_samples" whose times the index knows.
+        "rescaled"; or the reason for factors of 1: "not_yet" timed, turned "off",
+        "no_time" in the index's unit of cost, "no_samples" with known times.
     overhead, models
-        How many times as long as where the index was built they take here.
+        Factors of the overhead of a plan, and of models.
     steps, features
-        The same by name.
+        Factors of steps and features, by name.
     """
 
     state: RescalingState
@@ -154,7 +154,7 @@ class Rescaling(msgspec.Struct, frozen=True):
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
     def parts(self) -> list[PartFactor]:
-        """List every factor with what it belongs to."""
+        """List every factor with its part."""
         return [
             PartFactor("overhead", "", self.overhead),
             PartFactor("models", "", self.models),
@@ -164,16 +164,16 @@ class Rescaling(msgspec.Struct, frozen=True):
 
 
 class PlanExitFacts(msgspec.Struct, frozen=True):
-    """How the exits of one set's plan did on the items that they were fitted on.
+    """Results of one plan's exits on the items that they were fitted on.
 
     Attributes
     ----------
     features
-        The set, in computing order.
+        Features of the plan's set, in computing order.
     early
         Share of items that were answered before the last feature.
     saved
-        Share of the features' cost that this leaves out.
+        Share of the features' cost that early answers save.
     changed
         Share of answers that differ from the whole plan's.
     """
@@ -185,20 +185,20 @@ class PlanExitFacts(msgspec.Struct, frozen=True):
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
-    """What an index's exits promise, and what they save.
+    """The promise of an index's exits, and the cost that they save.
 
     Attributes
     ----------
     alpha
         Share of each plan's answers that its exits may change.
     confidence
-        With which that holds for fresh items; None where nothing is promised of them.
+        Confidence that `alpha` holds for fresh items; None without such a promise.
     fitted, calibrated
-        Items that the exits were fitted on, and calibrated on for the promise.
+        Number of items that fitted the exits, and that calibrated the promise.
     early, saved
-        Means of the plans'.
+        Means over the plans.
     plans
-        One for each set.
+        Results of each set's plan.
     """
 
     alpha: float
@@ -211,12 +211,12 @@ class ExitFacts(msgspec.Struct, frozen=True):
 
 
 class IndexFacts(msgspec.Struct):
-    """Answer of `GET /v1/index`: what is being served.
+    """Answer of `GET /v1/index`: the index that is being served.
 
-    `quality` is the best set's, by `measure`, and `accuracy` that set's; null where
-    answers are numbers. Only then there is a `coverage`: the share of labels that lie
-    in their answers' intervals. `quantile` is the share of items that keep to the
-    costs; so many `samples` are shown.
+    `quality` is the best set's, by `measure`; `accuracy` is the same set's, or null
+    where answers are numbers. `coverage` is the share of labels that lie in their
+    answers' intervals; null where answers are classes. `quantile` is the share of items
+    that keep to the costs. `samples` is the number of samples that are shown.
     """
 
     version: str
@@ -243,26 +243,26 @@ class IndexFacts(msgspec.Struct):
 
 
 class PartFacts(msgspec.Struct):
-    """What one feature, or one step that features share, costs.
+    """Cost of one feature, or of one step that features share.
 
     Attributes
     ----------
     part, name
-        Which it is.
+        Kind and name of the part.
     steps
         Names of the steps that a feature needs.
     cost
-        Its polynomial, in the index's unit, on the machine that serves.
+        Polynomial of the cost on the serving machine, in the index's unit.
     factor
-        How many times as long as where the index was built it takes there.
+        Factor from the cost on the index's machine to the cost on the serving machine.
     fitted
-        The polynomial in seconds that was fitted to what was measured; null where
-        seconds are declared, or the index says nothing of it.
+        Polynomial in seconds, fitted to the measured times; null where seconds are
+        declared, or the index does not keep the polynomial.
     covered
-        Share of the measured times that are at most what that says; null likewise.
+        Share of the measured times that the polynomial covers; null where `fitted` is.
     measured
-        Sizes and seconds that were measured, at most 480, evenly chosen; none in an
-        index that kept none.
+        Pairs of a size and measured seconds, at most 480, evenly chosen; empty for an
+        index without measured times.
     """
 
     part: Literal["feature", "step"]
@@ -276,10 +276,10 @@ class PartFacts(msgspec.Struct):
 
 
 class CurvesFacts(msgspec.Struct):
-    """Answer of `GET /v1/index/curves`: what features cost, by an item's size.
+    """Answer of `GET /v1/index/curves`: costs of features by an item's size.
 
-    The cost of a set is `overhead`, which is always paid, its features and all that
-    these need, each once, and a constant for its model and those asked on the way.
+    The cost of a set is the sum of `overhead`, of its features, of their steps, each
+    once, and of a constant for its model and the models of its checkpoints.
     """
 
     version: str

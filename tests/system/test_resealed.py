@@ -22,8 +22,7 @@ from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
 from polydom.server.cli.index_report import show_text
-from polydom.server.runtime.describe_curves import describe_curves
-from polydom.server.runtime.describe_index import describe_index
+from polydom.server.runtime.describe_index import describe_curves, describe_index
 from tests.support import told
 from tests.support.edits import edited, sealed
 from tests.support.exercise import extractor_of, lies

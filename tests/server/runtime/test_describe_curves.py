@@ -11,7 +11,7 @@ import pytest
 from polydom.features.costs.polynomials import cost_at
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineFactors
-from polydom.server.runtime.describe_curves import POINTS, describe_curves
+from polydom.server.runtime.describe_index import POINTS, describe_curves
 from polydom.server.schema.facts import CurvesFacts, Rescaling
 from tests.support import records
 from tests.support.served import make_index, make_pair_index
