@@ -29,7 +29,7 @@ from .class_score_bounds import (
     scores_by_difference,
 )
 
-NO_WIDTH = 2**62  # wider than any row: no row is sent to a kernel that does not exist
+NO_WIDTH = 2**62  # wider than any row, so no row goes to a kernel that does not exist
 
 
 class EarlyAnswer(NamedTuple):
@@ -172,7 +172,7 @@ class EarlyExit(_Evaluator):
         return int(self._choices(self.classifier.row(row)[None])[0][0])
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Choose as `choose` does, and tell the scores, in one evaluation.
+        """Choose as `choose` does, and return the scores, in one evaluation.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class MarginExit(_Evaluator):
         return chosen if chosen >= 0 else self.classifier.choose(row)
 
     def answer(self, row: Rows) -> EarlyAnswer:
-        """Choose as `choose` does, and tell the scores, in one evaluation.
+        """Choose as `choose` does, and return the scores, in one evaluation.
 
         Raises
         ------

@@ -45,9 +45,9 @@ class Algorithm2:
             if not len(values):
                 break
             lower[r], upper[r] = stop_most(values, positive, allowed, self.both)
-            stays, errors = active_and_errors(values, positive, lower[r], upper[r])
+            active, errors = active_and_errors(values, positive, lower[r], upper[r])
             allowed -= errors
-            walk.rows = walk.rows[stays]
+            walk.rows = walk.rows[active]
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
@@ -129,9 +129,9 @@ def algorithm_1(
         order.append(left.take(int(np.argmin(ratio))))
         done |= costs.uses[order[-1]]
         lower[r], upper[r] = stop_most(left.sums, left.positive, allowed, both)
-        stays, errors = active_and_errors(left.sums, left.positive, lower[r], upper[r])
+        active, errors = active_and_errors(left.sums, left.positive, lower[r], upper[r])
         allowed -= errors
-        left.keep(stays)
+        left.keep(active)
     return np.array([*order, *left.models]), lower, upper
 
 

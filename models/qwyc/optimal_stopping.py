@@ -138,7 +138,7 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return penalties (count,), from one that no stop risks to one base model."""
+        """Return penalties (count,), from one that no stop is worth to one model."""
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)

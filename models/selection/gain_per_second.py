@@ -65,7 +65,7 @@ THIRD = 3  # of halving, the limit of a race's time
 SAFE = 0.9  # below 1: the limit is extrapolated, and the last training may take longer
 SHORT_S = 1.0  # a race this short needs no limit
 STAY = 3  # times the first trainings: 50 examples say little about a learner
-LEAST_ERROR = 1e-4  # validation sets tell no smaller error from 0; keeps logs finite
+LEAST_ERROR = 1e-4  # validation sets show no smaller error; keeps logarithms finite
 
 Points = Sequence[tuple[int, float]]  # examples, and CPU seconds from nothing to them
 Fall = tuple[float, float]  # of a log error from n to N: mean and deviation

@@ -356,7 +356,7 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
 def _full_seconds(race: Race) -> float:
     """Estimate the CPU seconds of training every learner once on the race's limit.
 
-    A learner that was never trained counts like the one that stands for it.
+    An untrained learner counts like the learner that stands for it (`Race.like`).
     """
     assert race.limit is not None
     points = [measured(race, race.like(name)) for name in race.active]

@@ -15,7 +15,7 @@ from .follow_schedule import leader
 
 BINS = 32  # of the running sum, for two classes
 MARGIN_BINS = 64  # of the margin, for K classes
-NORMAL = 300.0  # rows that a bin has besides its own, if what they gain were normal
+NORMAL = 300.0  # imaginary rows per bin, with normally distributed gains
 CHUNK = 256  # columns of a row that are read together
 
 
