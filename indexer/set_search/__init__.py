@@ -1,1 +1,1 @@
-"""Which feature sets to train: Poly-Dom (ICSP, algorithm 2), Greedy (4)."""
+"""The search for feature sets to train: Poly-Dom (ICSP, algorithm 2), greedy (4)."""

@@ -1,1 +1,1 @@
-"""Which candidates are on the skyline, for every item size."""
+"""The skylines of all item sizes, and pruning of dominated candidates."""

@@ -1,1 +1,1 @@
-"""Ensembles as sums of base models, and evaluators that stop as a schedule says."""
+"""Ensembles as sums of base models, and early exits that follow a schedule."""

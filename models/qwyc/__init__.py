@@ -1,1 +1,1 @@
-"""Fitting schedules: order, thresholds, confidence. Scores in, a schedule out."""
+"""QWYC: schedules of early exits are fitted to scores of base models."""

@@ -1,1 +1,1 @@
-"""Exact signs of cost differences, envelopes, and dominance."""
+"""Compiled: exact crossings of cost curves, lower envelopes, dominance."""

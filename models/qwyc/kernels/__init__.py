@@ -1,1 +1,1 @@
-"""Compiled: the next base model, chances and cuts of sums, following a schedule."""
+"""Compiled: QWYC's Algorithm 1, impurity, optimal stopping, following a schedule."""
