@@ -1,4 +1,4 @@
-"""The application: all routes put together, and what surrounds them."""
+"""The application: all routes, middleware, error handlers and the lifespan."""
 
 import asyncio
 import contextlib
@@ -52,8 +52,8 @@ from .v1.operator_routes import (
 )
 from .v1.predict import PREDICT, Predict
 
-# Longest time that the computing thread may keep the interpreter from the one that
-# reads requests; Python's own 5 ms is a whole budget.
+# Seconds for which the computing thread may keep the interpreter from the event loop;
+# Python's default of 5 ms is a whole budget.
 SWITCH_INTERVAL_S = 0.0005
 
 log = logging.getLogger("polydom")
@@ -68,34 +68,33 @@ def create_app(
     grpc_at: GrpcAt | None = None,
     page: bool = True,
 ) -> FastAPI:
-    """Make the application that serves one index, or several by name.
+    """Return the application that serves one index, or several by name.
 
     Parameters
     ----------
     index_path
-        A `.pdx` file with a package; or several, each called as its file; or one for
-        each name. The first is what answers a request that names none.
+        A `.pdx` file with a package; several files, named by their stems; or files by
+        model name. The first answers requests that name no model.
     features
-        Python files with the operator's own features; an index never names any.
+        Python files with the operator's own features; an index names no files.
     settings
         The operator's limits.
     access
-        The tokens that are asked for; none by default.
+        The tokens that requests need; none by default.
     grpc_at
-        Where to answer gRPC too; needs `polydom[grpc]`.
+        Address for gRPC, which needs `polydom[grpc]`; None for HTTP alone.
     page
-        Whether `/` shows people what budgets buy and what the server does.
+        Whether to serve the page at `/`, which shows what budgets buy.
 
     Raises
     ------
     BadInput, BadIndexFile, BadFeature
-        As `Repository`.
+        Raised by `Repository`.
 
     Notes
     -----
-    It may be mounted in another application, which then has to run its lifespan:
-    Starlette runs none of what is mounted. Without that everything is answered with
-    503.
+    The application may be mounted in another one, which then has to run its lifespan,
+    as Starlette does not. Without its lifespan it answers everything with 503.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def create_app(
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
-    app.state.worker, app.state.others = None, None  # workers have both
+    app.state.worker, app.state.others = None, None  # set in workers
     app.state.when_stopping = []
     app.state.inference, app.state.grpc_at = (
         InferenceService(repository, access),
@@ -130,7 +129,7 @@ def create_app(
     app.router.redirect_slashes = False  # `_answer_http_error` says why besides
     app.state.predict = Predict(repository)
     predict = Route(PREDICT, app.state.predict, methods=["POST"])
-    app.router.routes.insert(0, predict)  # what is asked most is looked for first
+    app.router.routes.insert(0, predict)  # Starlette tries routes in order
     app.add_route(LIVEZ, livez)
     app.add_route(READYZ, readyz)
     app.add_route("/v1/index", show_index)
@@ -145,8 +144,8 @@ def create_app(
         app.state.admin = Admin(repository, access.admin)
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
-        # the last to be added is the first that is asked, whatever the path
-        # pages hold nothing; what they show is asked for with the token typed there
+        # The middleware that is added last sees requests first. Pages need no token:
+        # their scripts ask for data with the token that a person types there.
         free = [route.path for route in pages]
         app.add_middleware(TokenGate, tokens=access.tokens, free=free)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
@@ -161,9 +160,9 @@ def describe_routes() -> dict[str, Any]:
 
 
 class LastResort:
-    """Answers where `app` raised what nobody expected: logs it and counts it, once.
+    """Middleware that logs, counts and answers unexpected errors of `app`.
 
-    What has begun to be answered is counted too, and left to the server, which logs it
+    An error after the answer began is counted, and raised for the server, which logs it
     and closes the connection.
     """
 
@@ -198,7 +197,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer what no route is for: say which path or method may have been meant."""
+    """Answer a request without a route: name a path or method that is like it."""
     assert isinstance(error, HTTPException)
     status, said, headers = error.status_code, error.detail, dict(error.headers or {})
     code = said.lower().replace(" ", "_")
@@ -206,7 +205,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
         said = f"only {headers['Allow']} is answered here"
     elif status == 404:
-        # routing says of what is below a path of ours that it lies there
+        # below `/v2`, routing has moved that part of the path to the root path
         root = request.scope.get("root_path", "").removesuffix(OIP)
         path = path_in_app({**request.scope, "root_path": root})
         meant = _path_meant(path)
@@ -223,7 +222,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 
 
 def _path_meant(path: str) -> str | None:
-    """Find the path of a route that is most like this one, if any is."""
+    """Return the route's path that is most like this one, or None."""
     return nearest(path, (DOCS, *describe_routes()["paths"]), cutoff=0.6)
 
 
@@ -238,7 +237,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         warming.add_done_callback(_log_failure)
         try:
             if app.state.worker is not None:
-                # what comes meanwhile is for those that are warm, or waits
+                # other workers that are warm answer meanwhile
                 await asyncio.wait([warming])
             async with _beside(app):
                 yield _state(app)
@@ -249,7 +248,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 
 
 def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
-    """Serve gRPC too, where that is wanted; what is under way there ends first."""
+    """Return a context that serves gRPC, too, if the operator wants it."""
     if app.state.grpc_at is None:
         return contextlib.nullcontext()
     from .oip.grpc_service import serving_grpc
@@ -259,9 +258,9 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """Give connections what is ahead of the application, and ways past it.
+    """State handed to every connection: admission, and handlers that bypass ASGI.
 
-    Where tokens are asked for there are none but for probes.
+    If requests need tokens, only probes bypass ASGI.
     """
     repository: Repository = app.state.repository
     errors = repository.no_model.errors
@@ -275,7 +274,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "application": app,
         "admission": admission,
         "direct": direct,
-        "unread_bytes": HeldBytes(UNREAD_LIMIT),
+        "unparsed_bytes": HeldBytes(UNREAD_LIMIT),
         "replies": RawReplies(lambda: errors.update((Overloaded.code,))),
     }
 

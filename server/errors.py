@@ -1,4 +1,4 @@
-"""Errors that only a server has, and how all are answered; see features/errors.py."""
+"""Errors of the server, and the statuses of all errors; see features/errors.py."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from polydom.features.sizes import Size, show_size
 
 
 class Unauthorized(PolydomError):
-    """No token came that the server knows."""
+    """The request has no token that the server knows."""
 
     code = "unauthorized"
 
@@ -35,13 +35,13 @@ class TooLarge(PolydomError):
 
 
 class ReceiveTimeout(PolydomError):
-    """What was still to come of a request did not come in time."""
+    """The rest of a request did not come in time."""
 
     code = "receive_timeout"
 
 
 class Overloaded(PolydomError):
-    """Too many requests wait already; this one was not looked at."""
+    """Too many requests wait already; this request was not read."""
 
     code = "overloaded"
 
@@ -53,7 +53,7 @@ class NotReady(PolydomError):
 
 
 def not_ready(begun: bool) -> NotReady:
-    """Say why nothing is answered yet; `begun` tells whether anybody started it."""
+    """Return the error before the warm-up is over, or if it has not `begun`."""
     if begun:
         return NotReady("the index is still being warmed up; see /readyz")
     return NotReady(
@@ -69,31 +69,31 @@ class Abandoned(PolydomError):
 
 
 class UnknownModel(PolydomError):
-    """No model has the name, or the version, that was asked for."""
+    """No served model has this name, or this version."""
 
     code = "unknown_model"
 
 
 class UnknownSample(PolydomError):
-    """The index carries no such item, or the operator shows none."""
+    """The index carries no such item, or the operator shows no items."""
 
     code = "unknown_sample"
 
 
 class NotAllowed(PolydomError):
-    """The operator lets nobody do what was asked for, or not this caller."""
+    """The operator does not allow this, or not to this caller."""
 
     code = "not_allowed"
 
 
 class ReloadFailed(PolydomError):
-    """An index file could not take the place of what is served, which still is."""
+    """An index file cannot be served; the index before still answers."""
 
     code = "reload_failed"
 
 
 class TooLittleLeft(NothingFits):
-    """What is left of a request's budget buys nothing that it asked for.
+    """The rest of a request's budget buys nothing that the request asks for.
 
     `left`, `amount` and `cheapest` are in the index's `unit`.
     """
@@ -110,23 +110,23 @@ class TooLittleLeft(NothingFits):
 
 
 def in_unit(amount: float, unit: str) -> str:
-    """Write an amount for people: microseconds, or in the unit itself."""
+    """Format an amount: as a time, or with its currency."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
 
 
 class Status(NamedTuple):
-    """How some errors are answered.
+    """The HTTP and gRPC status of some errors.
 
     Attributes
     ----------
     number
-        Over HTTP.
+        HTTP's status code.
     grpc
-        Name of gRPC's status; empty where the error is HTTP's alone.
+        Name of gRPC's status; empty for errors of HTTP alone.
     errors
-        Which errors, with those derived from them.
+        Error classes, which stand for their subclasses, too.
     meaning
-        What it tells the caller, in a sentence.
+        A sentence for callers.
     """
 
     number: int
@@ -210,12 +210,13 @@ UNEXPECTED = Failure("the server failed to answer; its log says why", "internal"
 
 
 def describe(error: Exception) -> tuple[int, Failure]:
-    """Status and body for an error; of one that is not the caller's, no details.
+    """Return the HTTP status and the body for an error.
 
-    That is `UNEXPECTED` then, and belongs in the log.
+    An error that is no `PolydomError` gets `UNEXPECTED`, without details; the caller of
+    this function logs it.
     """
     if isinstance(error, BadFeature) and error.__cause__ is not None:
-        # what the operator's own code said may tell about the machine
+        # the message of the operator's own code may tell about the machine
         message = str(error.args[0]).removesuffix(f": {error.__cause__}")
         raised = f" raised {type(error.__cause__).__name__}"
         message = message.replace(raised, " failed")

@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens, read from files (RFC 6750)."""
+"""Bearer tokens (RFC 6750): read from files, and asked for by path."""
 
 import hmac
 import re
@@ -14,16 +14,16 @@ from ..errors import Failure, Unauthorized
 from .headers import Headers
 from .reply import error_reply
 
-# Probes come from whoever runs the process, and say nothing about what it serves.
+# Probes need no token: operators send them, and they tell nothing of the models.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
-# What is below these has tokens of its own.
+# Paths below these need an admin token.
 ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
 SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class Tokens:
-    """Secrets of which a request must give one.
+    """Secrets, one of which a request must send.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Tokens:
     Raises
     ------
     BadInput
-        If there is none, or one is too short or could never be sent.
+        If there is no token, or one is too short or cannot be sent in a header.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -54,9 +54,9 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read a file of one token per line; empty lines and those with # are none.
+        """Read a file of one token per line; skip empty lines and lines with `#`.
 
-        A file that cannot be read raises BadInput too.
+        A file that cannot be read raises BadInput, too.
         """
         try:
             lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
@@ -67,10 +67,10 @@ class Tokens:
             raise BadInput(f"{path}: {error}") from error
 
     def check(self, headers: Headers) -> None:
-        """Let a request pass that has one of the tokens, or raise Unauthorized.
+        """Raise Unauthorized unless the request has one of the tokens.
 
-        Every token is compared, each in a time that does not depend on where it
-        differs. Several `authorization` headers are none.
+        All tokens are compared, in a time that does not depend on where they differ. A
+        request with several `authorization` headers has no token.
         """
         given = [value for name, value in headers if name == b"authorization"]
         value = given[0].strip() if len(given) == 1 else b""
@@ -85,14 +85,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which tokens are asked for; where there are none, nobody is asked.
+    """The tokens that requests need; without any, requests need none.
 
     Attributes
     ----------
     tokens
-        For every path but `OPEN_PATHS`.
+        Tokens for every path but `OPEN_PATHS`.
     admin
-        For the paths below `ADMIN_PATHS`, which change nothing without.
+        Tokens for the paths below `ADMIN_PATHS`; without any, nobody may ask there.
     """
 
     tokens: Tokens | None = None
@@ -100,7 +100,7 @@ class Access:
 
     @classmethod
     def read(cls, tokens: Path | None, admin: Path | None) -> "Access":
-        """Read the files of tokens that there are."""
+        """Read the files of tokens that are given."""
         return cls(
             tokens=None if tokens is None else Tokens.read(tokens),
             admin=None if admin is None else Tokens.read(admin),
@@ -108,9 +108,9 @@ class Access:
 
 
 class TokenGate:
-    """Lets through to `app` what has a token, and what needs none.
+    """Middleware that passes requests with a token to `app`, and refuses others.
 
-    That are `OPEN_PATHS`, those in `free`, and what has tokens of its own.
+    No token is needed for `OPEN_PATHS` and `free`; `ADMIN_PATHS` check admin tokens.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, free: Iterable[str] = ()) -> None:
@@ -124,7 +124,7 @@ class TokenGate:
             try:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
-                # the body that may be on its way is thrown away
+                # uvicorn throws the body away
                 refused = error_reply(401, Failure(str(error), error.code))
                 await refused(scope, receive, send)
                 return
@@ -136,10 +136,10 @@ class TokenGate:
 
 
 def path_in_app(scope: Scope) -> str:
-    """Path of a request without what lies in front of this application.
+    """Return a request's path below the application's root path.
 
-    As Starlette's own routing finds it: a root path counts only where the path begins
-    with it, up to a slash.
+    As in Starlette's routing, a root path counts only if the path begins with it, up to
+    a slash.
     """
     path: str = scope["path"]
     root: str = scope.get("root_path", "")

@@ -1,4 +1,4 @@
-"""A request's body: in one piece, unpacked, and never above the limit."""
+"""Reading a request's body: whole, decompressed, and within the limit."""
 
 import asyncio
 import contextlib
@@ -16,21 +16,21 @@ from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.admission import HeldBody
 from .headers import Headers
 
-# With a gzip header. And with that of zlib, which is deflate by RFC 9110, 8.4.1, or
-# without any, which much software calls so.
+# zlib's codes for a gzip header; for a zlib header, which is deflate by RFC 9110,
+# 8.4.1; and for no header, which much software calls deflate, too.
 _WINDOW_BITS = {
     b"gzip": (16 + zlib.MAX_WBITS,),
     b"deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS),
 }
-# What a gzip file's members begin with, and how many one may have.
+# First bytes of a member of a gzip file, and the most members that a file may have.
 _MEMBER, _MOST_MEMBERS = b"\x1f\x8b\x08", 1024
-# How many times the limit may come, to be thrown away: callers who are cut off while
-# they send do not see why.
+# A body over the limit is read and thrown away, up to so many times the limit: callers
+# who are cut off while they send do not see the error.
 _DISCARDED = 8
 
 
 def arrival(scope: Scope) -> tuple[float, Caller]:
-    """Say when a request's first byte was read, and who waits for its answer."""
+    """Return the time of a request's first byte, and its caller."""
     state = scope.get("state", {})
     return state.get("arrived_s") or time.monotonic(), state.get("caller") or Caller()
 
@@ -38,27 +38,27 @@ def arrival(scope: Scope) -> tuple[float, Caller]:
 async def read_body(
     receive: Receive, headers: Headers, limit: int, held: HeldBody, hint: str = ""
 ) -> bytes:
-    """Read a request's body as it was before it was compressed.
+    """Read a request's whole body, and decompress it.
 
     Parameters
     ----------
     receive, headers
         The request's ASGI messages, and its headers with names in lower case.
     limit
-        Bytes that may come, and that may come of them.
+        Most bytes of the body as it comes, and as it is decompressed.
     held
-        Told how many are held.
+        Counts the bytes that this request holds.
     hint
-        What to do where there are more.
+        The end of the error message for a body over the limit.
 
     Raises
     ------
     UnsupportedEncoding, BadInput, TooLarge
-        As `coding_of` and `unpack`; TooLarge also once more than `limit` bytes came.
+        As `coding_of` and `unpack`; TooLarge also for more than `limit` bytes.
     Abandoned
-        If the caller leaves before all of it is there.
+        If the caller leaves before the body is whole.
     Overloaded
-        If too many bytes are held.
+        If all requests together hold too many bytes.
     """
     coding = coding_of(headers)
     if _expects(headers) and _declared(headers) > limit:
@@ -84,7 +84,7 @@ async def read_body(
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     if not coding:
         return body
-    # zlib lets others run; how long it takes, only its end would tell
+    # in a thread, as nobody knows how long it takes; zlib releases the interpreter
     body = await asyncio.to_thread(unpack, body, coding, limit)
     held.hold(len(body))
     return body
@@ -95,7 +95,7 @@ def _too_large(limit: int, hint: str) -> TooLarge:
 
 
 def _expects(headers: Headers) -> bool:
-    """Say whether the caller sends no body before it was told to go on."""
+    """Whether the caller waits for "100 Continue" before sending the body."""
     return any(
         name == b"expect" and value.lower() == b"100-continue"
         for name, value in headers
@@ -103,15 +103,15 @@ def _expects(headers: Headers) -> bool:
 
 
 def _declared(headers: Headers) -> int:
-    """Bytes that a body has by its header; 0 where none says so."""
+    """Return the body's length by its header, or 0."""
     lengths = [value for name, value in headers if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
 
 
 def coding_of(headers: Headers) -> bytes:
-    """Say how a body is to be unpacked: as gzip or deflate, or not, which is empty.
+    """Return a body's compression: "gzip", "deflate", or empty for none.
 
-    Compressed in another way, or more than once, it raises UnsupportedEncoding.
+    UnsupportedEncoding is raised for another compression, or several.
     """
     given = [value for name, value in headers if name == b"content-encoding"]
     if not given:
@@ -130,17 +130,17 @@ def coding_of(headers: Headers) -> bytes:
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
-    """Unpack a body; at no time is more than `limit` bytes and a little made of it.
+    """Decompress a body, and stop soon after `limit` bytes.
 
-    A file of gzip may have several members, and zeros behind the last one.
+    A gzip body may have several members, and zeros behind the last member.
 
     Raises
     ------
     BadInput
-        If it is not of that coding, "gzip" or "deflate", or not whole, or there is more
-        behind its end.
+        If the body is not compressed by `coding`, "gzip" or "deflate"; or is cut off,
+        or has bytes behind its end.
     TooLarge
-        If more than `limit` bytes come of it.
+        If the decompressed body has more than `limit` bytes.
     """
     if not body:
         return body
@@ -167,7 +167,7 @@ def _bad_stream(coding: bytes, wanted: str) -> BadInput:
 
 
 def _unpack_members(body: bytes, limit: int) -> bytes:
-    """Unpack several members of gzip to one body, or a little more than its limit."""
+    """Decompress several gzip members into one body, up to `limit` + 1 bytes."""
     if body.count(_MEMBER) > _MOST_MEMBERS:
         raise BadInput(f"the body is gzip of more than {_MOST_MEMBERS:,} members")
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as members:

@@ -1,6 +1,6 @@
-"""What a request's headers and query say, before its body is read.
+"""Values read from a request's headers and query.
 
-What cannot be used raises BadInput.
+Headers and queries that cannot be used raise BadInput.
 """
 
 import re
@@ -11,19 +11,19 @@ from urllib.parse import parse_qsl
 from polydom.features.errors import BadInput
 
 Headers = Iterable[tuple[bytes, bytes]]
-# A name or an address, and perhaps a port (RFC 9110, 7.2), but for addresses that say
-# at which interface, and signs that are in names only where they are escaped.
+# A host name or an address, and perhaps a port (RFC 9110, 7.2); no addresses with an
+# interface, and no names with escaped characters.
 _HOST = re.compile(
     r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(?::[0-9]{0,5})?"
 )
-# What a proxy adds.
+# Headers that proxies add.
 _VIA = (b"forwarded", b"via", b"x-real-ip")
 _IN_UTF8 = ("application/json", "text/plain")
 _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    """Split a query, which is ASCII, into names, each given once, and values."""
+    """Return the values of a query by name; each name may come once."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
     except UnicodeDecodeError as error:
@@ -37,12 +37,12 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def model_in(query: bytes) -> str | None:
-    """Name of the model that a query asks for; None where it asks for none."""
+    """Return the model that a query names, or None."""
     return read_query(query).get("model") if b"model" in query else None
 
 
 def only_model_in(query: bytes) -> str | None:
-    """Return the same where a query can ask for nothing else; BadInput if it does."""
+    """Return the model that a query names, or None; refuse all other names."""
     found = read_query(query)
     other = next((name for name in found if name != "model"), None)
     if other is not None:
@@ -51,10 +51,7 @@ def only_model_in(query: bytes) -> str | None:
 
 
 def only_header(headers: Headers, name: bytes) -> str | None:
-    """Value of a header that is no list, without the space around it; None without one.
-
-    It may come once (RFC 9110, 5.3).
-    """
+    """Return the value of a header that may come once (RFC 9110, 5.3), or None."""
     found = [value for own, value in headers if own == name]
     if len(found) > 1:
         raise BadInput(f"the header {name.decode()} is given twice")
@@ -62,9 +59,10 @@ def only_header(headers: Headers, name: bytes) -> str | None:
 
 
 def content_type_in(headers: Headers) -> str:
-    """Content type in lower case, without parameters; empty where there is none.
+    """Return the content type in lower case, without parameters; empty if unsaid.
 
-    Other names of JSON are told as that. A charset is refused that is not read.
+    Other names of JSON are returned as "application/json". JSON and texts in another
+    charset than UTF-8 are refused.
     """
     value = only_header(headers, b"content-type") or ""
     kind, _, parameters = value.partition(";")
@@ -80,15 +78,15 @@ def content_type_in(headers: Headers) -> str:
 
 
 def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
-    """Content type, and the budget in milliseconds as it came."""
+    """Return the content type, and the budget in milliseconds as it came."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
 def host_in(headers: Headers) -> str | None:
-    """Name or address that a request was sent to, without its port.
+    """Return the host that a request was sent to, without its port, or None.
 
-    None where no header says so, or several do, or it is no host, or a proxy passed the
-    request on and may have said what it liked.
+    None for no valid host or several; and for a request that a proxy passed on, as the
+    proxy may have written any host.
     """
     found = [value for name, value in headers if name == b"host"]
     host = _HOST.fullmatch(found[0].decode("latin-1")) if len(found) == 1 else None
@@ -99,10 +97,10 @@ def host_in(headers: Headers) -> str | None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is a name that leads to the machine that uses it alone."""
+    """Whether a host is `localhost` or a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
         return ip_address(host).is_loopback
-    except ValueError:  # a name, of which nobody knows whose it is
+    except ValueError:  # a name may lead to any machine
         return False

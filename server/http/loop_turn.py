@@ -1,4 +1,4 @@
-"""When a turn of the event loop began, what is done at its end, and in later ones."""
+"""Turns of the event loop: their beginning, and calls at their end or later."""
 
 import asyncio
 import time
@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-# Seconds of a turn for what was left for later, but for the last that is called.
+# Seconds of a turn after which no more `later` calls are begun.
 LATER_S = 0.004
 
 
 class LoopTurn:
-    """When the event loop began to read what it had found ready.
+    """The event loop's current turn: it reads from all connections that have bytes.
 
-    It reads one connection after the other, and answers what is quick in between. All
-    that it reads in one turn was there when the turn began, so that is when each
-    request's time begins to run: to wait for others' answers is part of it.
+    The loop reads one connection after the other, and answers quick requests in
+    between. All bytes of a turn were there when the turn began, so every request's time
+    runs from then: it includes the wait for other requests' answers.
     """
 
     __slots__ = ("_at_end", "_began_s", "_is_on", "_later", "_later_is_due")
@@ -28,25 +28,26 @@ class LoopTurn:
         self._later_is_due = False
 
     def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
-        """Return when this turn began: `now_s` for what is read first in it."""
+        """Return the time at which this turn began: `now_s` at its first call."""
         if not self._is_on:
             self._is_on, self._began_s = True, now_s
-            loop.call_soon(self._end)  # before anything is read in the next
+            loop.call_soon(self._end)  # before the next turn reads
         return self._began_s
 
     def at_end(self, call: Callable[[], object]) -> None:
-        """Call something once this turn is over, and what it gave was written.
+        """Call a function at the end of this turn, once its answers were written.
 
-        Also where nothing was read in it: a request that had to wait is begun then.
+        A turn in which nothing was read ends, too: it may begin requests that waited.
         """
         if not (self._is_on or self._at_end):
             asyncio.get_running_loop().call_soon(self._end)
         self._at_end.append(call)
 
     def later(self, call: Callable[[], object]) -> None:
-        """Call something in a turn to come, each in its turn.
+        """Call a function in a turn to come, after the functions given before.
 
-        So no turn is long, however many connections have much to be looked at.
+        Each turn calls for at most about `LATER_S`, so no turn is long, however many
+        connections have bytes to be parsed.
         """
         self._later.append(call)
         self._call_later_ones()
@@ -57,7 +58,7 @@ class LoopTurn:
             asyncio.get_running_loop().call_soon(self._have_them_called)
 
     def _have_them_called(self) -> None:
-        """Call those that are there, each once, for as long as a turn may do so."""
+        """Call the functions that are due, for at most about `LATER_S`."""
         self._later_is_due = False
         until_s = time.monotonic() + LATER_S
         try:
@@ -79,5 +80,5 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictiona
 
 
 def turn_of(loop: asyncio.AbstractEventLoop) -> LoopTurn:
-    """Return the one that all connections of an event loop share."""
+    """Return the `LoopTurn` that all connections of an event loop share."""
     return _TURNS.setdefault(loop, LoopTurn())

@@ -1,4 +1,4 @@
-"""What every OpenAPI document is made of: calls, answers, parameters, schemas."""
+"""Parts of an OpenAPI document: calls, answers, parameters, schemas."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -10,7 +10,7 @@ import msgspec
 from ..errors import STATUSES, Failure
 
 Schema = dict[str, Any]
-# What each status of an error means, where no route says so better.
+# Meaning of each error status, unless a route describes it itself.
 MEANINGS = {status.number: status.meaning for status in STATUSES}
 ANY_OBJECT: Schema = {"type": "object"}
 RAW = {"schema": {"type": "string", "format": "binary"}}
@@ -20,7 +20,7 @@ _REF = "#/components/schemas/{name}"
 def document(
     paths: Mapping[str, Any], structs: Iterable[type[msgspec.Struct]]
 ) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of some paths, which refer to `structs`."""
+    """Return the OpenAPI 3.1 document of `paths`, which refer to `structs`."""
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     for schema in schemas.values():
         _describe_pairs(schema)
@@ -37,7 +37,7 @@ def document(
 
 
 def _describe_pairs(schema: Any) -> None:
-    """Describe tuples of one type as lists of a length, which more tools understand."""
+    """Describe tuples of one type as lists, which more tools understand."""
     if isinstance(schema, dict):
         each = schema.get("prefixItems", [])
         if each and all(one == each[0] for one in each):
@@ -54,7 +54,7 @@ def ref(struct: type[msgspec.Struct]) -> Schema:
 
 
 def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
-    """Return the schemas of a structure's fields, without what they are by default."""
+    """Return the schemas of a structure's fields, without their defaults."""
     _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
     described = schemas[struct.__name__]["properties"]
     return {
@@ -71,11 +71,11 @@ def call(
     Parameters
     ----------
     summary
-        What it does.
+        Summary of the call.
     answer
-        Schema of what comes with status 200.
+        Schema of the answer with status 200.
     errors
-        The other statuses, with what they mean.
+        Meaning of each other status.
     """
     responses = {"200": response("The answer.", answer)}
     for status, meaning in errors.items():

@@ -1,4 +1,4 @@
-"""HTTP/1.1 by uvicorn, with the time at which each request's first byte was read."""
+"""HTTP/1.1 by uvicorn, with arrival times, admission, limits and quick answers."""
 
 import asyncio
 import contextlib
@@ -9,18 +9,19 @@ from enum import Enum, auto
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..engine.request import Caller
 from ..errors import Failure, Overloaded
 from ..runtime.admission import Admission, HeldBytes
+from .flow import Flow, ReaderWatch
 from .loop_turn import turn_of
 from .raw_request import (
     END,
     LONGEST_HEAD,
     PROBING,
     Direct,
+    IncomingRequest,
     RawRequest,
     framing_of,
     is_probe,
@@ -30,24 +31,24 @@ from .raw_request import (
 )
 from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 
-# Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
-# the parser would take such a request's body for the other protocol.
+# Browsers, Java and curl offer other protocols. A server may ignore the offer (RFC
+# 9110, 7.8); the parser would take the request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
-# Headers that say how the connection goes on.
+# Headers that say whether the caller waits, and whether the connection is kept.
 _SAYING = (b"expect", b"connection")
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
 _LINE_END = re.compile(rb"\r?\n")
-# Longest wait for a caller who was refused to have read so, and to have gone.
+# Seconds for a refused caller to read why, before the connection is closed.
 LINGER_S = 1.0
-# Bytes of a head, or of a body in chunks, that are parsed at a time: a thousand chunks
-# or headers, each of which calls a function here.
+# Bytes of a head, or of a body in chunks, that are parsed at a time: at most a thousand
+# chunks or headers, and the parser calls a function for each.
 PIECE = 4096
-# Pieces of a body are parsed one after the other for so long, then in another turn.
+# Seconds for which pieces of a body are parsed in one turn of the event loop.
 PIECES_S = 0.0005
 
 
 def _without_offer(data: bytes, end: int) -> bytes:
-    """Take an offer of another protocol out of a head that ends there, if it does."""
+    """Remove offers of another protocol from a whole head, which ends at `end` > 0."""
     if end > 0 and (
         data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
     ):
@@ -56,7 +57,7 @@ def _without_offer(data: bytes, end: int) -> bytes:
 
 
 def _what_came(data: bytes) -> str:
-    """Say what bytes are that are no HTTP/1.1, for whoever asked the wrong port."""
+    """Return the error for bytes that are no HTTP/1.1: often the port is wrong."""
     if data.startswith((b"PRI * HTTP/2", b"SM\r\n\r\n")):
         return "HTTP/2 came, as gRPC speaks it; this port answers HTTP/1.1"
     if data.startswith(b"\x16\x03"):
@@ -65,62 +66,52 @@ def _what_came(data: bytes) -> str:
 
 
 class Next(Enum):
-    """What the next byte of a connection belongs to."""
+    """The state of a connection: what its next byte belongs to."""
 
-    REQUEST = auto()  # a new one
+    REQUEST = auto()  # a new request
     HEAD = auto()
     BODY = auto()
-    WAITING = auto()  # what waits to be let in
-    REFUSED = auto()  # the rest of a request that is not read
-    NOTHING = auto()  # nothing is read any more
+    WAITING = auto()  # none yet: a request waits for its turn at the admission
+    REFUSED = auto()  # the rest of a refused request, which is skipped
+    NOTHING = auto()  # no request: the connection is about to be closed
 
 
 REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
-class _Flow(FlowControl):
-    """Does not go on reading while there is more than is looked at."""
-
-    full = False
-
-    def resume_reading(self) -> None:
-        """Go on, unless bytes wait here."""
-        if not self.full:
-            super().resume_reading()
-
-
 class _Refused(Exception):
-    """Raised where the parser called: a request that cannot be read, and why."""
+    """Raised inside a call of the parser: why a request cannot be read."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Adds `arrived_s` and `caller` to the state in every request's ASGI scope.
+    """Uvicorn's HTTP/1.1, with arrival times, admission, limits and quick answers.
 
-    Also `stop_timer`, for who reads a long body under limits of its own.
-
-    A request's time is that of the turn of the event loop which read its first byte, so
-    of several requests in one read (pipelining), or of several connections, each has
-    the same, and none has the time at which the one before it was answered.
-
-    What the application offers as `direct` in its state is asked first; so is its
-    `admission` before a request begins.
-
-    Of a connection's requests one at a time is parsed and answered. What comes behind
-    it stays as it came: of one read here, and what is not read in the kernel. Each is
-    let in by the admission when its turn comes.
+    * Every request's ASGI state has `arrived_s`, the time of its first byte; `caller`;
+      and `stop_timer`, for an application that reads a long body under its own limits.
+      The time is that of the event loop's turn that read the byte, so all requests of
+      one turn have the same time, and pipelined requests do not wait for free.
+    * The application's lifespan state may have an `admission`, which says when a
+      request begins, and `direct`, functions that may answer a whole request without an
+      ASGI cycle.
+    * One request of a connection at a time is parsed and answered. The requests behind
+      it (pipelining) wait as bytes: those of one read in `Flow`, others in the kernel.
 
     Attributes
     ----------
     receive_s
-        Seconds that a request may take to come in, and a new connection to begin one.
+        Seconds for a request to come in whole, and for a new connection to begin one.
     unread_s
-        Seconds after which a caller who takes nothing of what is sent is cut off.
+        Seconds after which a caller who reads nothing of the answers is cut off.
     head_limit
         Bytes of the longest request line and headers.
     header_limit
-        Headers that a request may have.
+        Number of headers that a request may have.
     connection_limit
-        Connections open at once; the next is told to come back and closed.
+        Number of open connections; one more is answered with 503 and closed.
+    caller
+        The caller, as the application sees it.
+    read_s
+        Time at which the latest bytes were read: the beginning of that turn.
     """
 
     receive_s: ClassVar[float] = 10.0
@@ -134,90 +125,86 @@ class HttpProtocol(HttpToolsProtocol):
         self.caller = Caller(prompt=True)
         self.read_s = 0.0
         self._turn = turn_of(self.loop)
-        # an application mounted in another has no say in what comes for that one
+        # an application mounted in another must not answer requests of the other one
         ours = self.app_state.get("application") is self.config.app
         state = self.app_state if ours else {}
         self._admission: Admission | None = state.get("admission")
         self._replies: RawReplies | None = state.get("replies")
-        held_bytes: HeldBytes | None = state.get("unread_bytes")
-        self._unread_bytes = None if held_bytes is None else held_bytes.body()
+        self._unparsed_bytes: HeldBytes | None = state.get("unparsed_bytes")
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._direct = {}
+        # the connection
         self._next = REQUEST
-        # how long the connection had waited to be taken, until its first request
-        self._waited_s = 0.0
-        self._held = b""  # while WAITING
-        self._skip = 0  # bytes, while REFUSED
-        # what came and is not looked at, and from where on it is not
-        self._unread, self._at = b"", 0
-        self._queued = False  # whether that is gone on with in a turn to come
-        self._leaving = False  # once that is done
-        # what may answer the request that is read, and its body so far
-        self._answerer: Direct | None = None
-        self._query = b""
-        self._says_connection = False  # the request that is read
-        self._head: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
-        self._body_bytes = 0  # that an ASGI cycle got
-        self._arrived_s = 0.0
-        self._head_bytes = 0  # of the head, or between pieces of a body
-        self._may_begin = True  # whether a request may, in what is parsed
-        self._behind = False  # whether one would have
-        self._patience: asyncio.TimerHandle | None = None
-        self._untimed = False
-        self._reader_timer: asyncio.TimerHandle | None = None
+        self._accept_wait_s = 0.0  # seconds until it was accepted; 0 after a request
+        self._delayed = b""  # while WAITING: a request that came alone
+        self._skip = 0  # while REFUSED: bytes
+        self._go_on_due = False  # whether `_go_on` is called in a turn to come
+        self._leaving = False  # whether `shutdown` was called while bytes wait
+        self._receive_timer: asyncio.TimerHandle | None = None
         self._idle_since_s = 0.0
-        self._closes_unread = False
+        self._closes_unless_body = False
+        # the request that is read
+        self._request = IncomingRequest(0.0)
+        # the bytes that are parsed
+        self._head_bytes = 0  # of the head, or between two pieces of a body
+        self._may_begin = True  # whether a request may begin in them
+        self._begins_behind = False  # whether another would have begun
+        self._untimed = False  # whether one began, and its timer is not set yet
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
     ) -> None:
-        """Take the connection, or turn it away where there are too many."""
+        """Accept the connection, or refuse it if too many are open."""
         super().connection_made(transport)
-        self.flow = self._flow = _Flow(transport)
+        limit = self._unparsed_bytes
+        self.flow = self._flow = Flow(
+            transport, None if limit is None else limit.body()
+        )
+        self._reader = ReaderWatch(self.loop, transport, self.unread_s)
         if self._admission is not None:
-            self._waited_s = self._admission.accept()
+            self._accept_wait_s = self._admission.accept()
         if len(self.connections) > self.connection_limit:
             self._refuse(503, "too many connections are open", "overloaded")
         else:
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the work for this connection know that nobody waits for it."""
+        """Tell the work for this connection that nobody waits for it any more."""
         self.caller.gone = True
-        if self._answerer is not None:
+        if self._request.answerer is not None:
             self._begin_cycle()
-        self._next, self._held = NOTHING, b""
-        self._forget_unread()
+        self._next, self._delayed = NOTHING, b""
+        self._clear_unparsed()
         self._stop_timer()
-        self._stop_reader_timer()
+        self._reader.stop()
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes
-        """Answer all that came whole to a caller who sends no more; then close.
+        """Note that the caller closed its side, and keep the other open for answers.
 
-        Whether they still read, only an answer that is written tells. TLS has no
-        connections of which one half is closed.
+        Requests that came whole are answered; then the connection is closed. Only
+        writing an answer shows whether the caller still reads. TLS has no half-closed
+        connections.
         """
         self.caller.ended = True
         return self._is_owed() and self.scheme == "http"
 
     def _is_owed(self) -> bool:
-        """Say whether the caller may get one more answer, or is getting one."""
-        if self._unread or self._next is WAITING:
+        """Whether an answer is being written, or bytes of another request wait."""
+        if self._flow.unparsed or self._next is WAITING:
             return True
         answered = self.cycle is None or self.cycle.response_complete
         return self._next is REQUEST and not answered
 
     def _close_if_ended(self) -> None:
-        """Close where nobody sends any more and nothing is owed."""
+        """Close if the caller sends no more and no answer is owed."""
         if self.caller.ended and not (self.transport.is_closing() or self._is_owed()):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Take the time; then read a request, unless it is put off or refused."""
-        if self._next is not REQUEST or self._unread or not self._is_idle():
+        """Take the time; then read a request, delay it or refuse it."""
+        if self._next is not REQUEST or self._flow.unparsed or not self._is_idle():
             self._take(data)
             return
         now_s = time.monotonic()
@@ -231,17 +218,17 @@ class HttpProtocol(HttpToolsProtocol):
         self.caller.read_s = now_s
         admission = self._admission
         if admission is not None and not (data[0] in PROBING and is_probe(data)):
-            if not admission.enter(now_s, self._waited_s):
+            if not admission.enter(now_s, self._accept_wait_s):
                 self._put_off(admission, data, now_s)
                 return
-            self._waited_s = 0.0
+            self._accept_wait_s = 0.0
         self._read(data, end)
 
     def _read(self, data: bytes, end: int = -1) -> None:
-        """Parse bytes in which no more than one request ends.
+        """Parse bytes that hold the end of at most one request.
 
-        What is whole then is answered, or being answered. If a request begins there,
-        `end` is where its head does.
+        The parser calls `on_message_complete` for a whole request, which begins or
+        writes its answer. `end` is the end of the head in `data`, or -1.
         """
         if self._next is REQUEST:
             data, self._may_begin = _without_offer(data, end), True
@@ -250,11 +237,11 @@ class HttpProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:  # it is not taken up
+        except httptools.HttpParserUpgrade as offer:  # the offer is ignored
             if (rest := offer.args[0]) < len(data):
                 self._keep(data, rest)
         except httptools.HttpParserError as error:
-            if self._behind:
+            if self._begins_behind:
                 self._put_back(data)
             else:
                 why = error.__context__
@@ -265,14 +252,17 @@ class HttpProtocol(HttpToolsProtocol):
             self._await_rest()
 
     def _put_back(self, data: bytes) -> None:
-        """Keep what would have begun another request, which was not let in."""
-        self._behind, self.parser = False, self._new_parser()
-        self._keep(data, data.find(END) + len(END) + (length_in(self._head) or 0))
+        """Keep the bytes of a second request, which the parser must not read yet."""
+        self._begins_behind, self.parser = False, self._new_parser()
+        self._keep(
+            data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
+        )
 
     def _await_rest(self) -> None:
-        """See to it that a request which is begun comes in whole, and is none too long.
+        """Set the timer of a request that is not whole, and check its limits.
 
-        A body in several pieces is for the application, which counts what is held.
+        The application reads a body that comes in several pieces, as it counts the
+        bytes that it holds.
         """
         if self._next is NOTHING:
             return
@@ -280,21 +270,21 @@ class HttpProtocol(HttpToolsProtocol):
         if self._untimed:
             self._untimed = False
             self._start_timer()
-        if self._body:
+        if self._request.pieces:
             self._begin_cycle()
         if why := self._too_long():
             self._refuse(400, why)
 
     def _too_long(self) -> str:
-        """Say what is over a limit in the headers so far; empty where nothing is."""
+        """Return an error if the headers are over a limit, else an empty string."""
         if self._head_bytes > self.head_limit:
             return f"the headers are over the limit of {self.head_limit:,} bytes"
-        if len(self.headers) > self.header_limit:
+        if len(self._request.section) > self.header_limit:
             return f"there are more than {self.header_limit} headers"
         return ""
 
     def _take(self, data: bytes) -> None:
-        """Read on in a request, or keep what cannot be looked at yet."""
+        """Read more of a request, skip a refused one's bytes, or keep the bytes."""
         now_s = time.monotonic()
         if self._next is NOTHING:
             return
@@ -307,7 +297,7 @@ class HttpProtocol(HttpToolsProtocol):
             if skipped < len(data):
                 self.data_received(data[skipped:])
             return
-        if not self._unread and self._next is not WAITING:
+        if not self._flow.unparsed and self._next is not WAITING:
             self.read_s = self._turn.began_s(now_s, self.loop)
             if self._next is BODY and len(data) <= (self._missing() or 0):
                 self._read(data)
@@ -315,61 +305,52 @@ class HttpProtocol(HttpToolsProtocol):
         self._keep(data)
 
     def _keep(self, data: bytes, start: int = 0) -> None:
-        """Look at what begins there later, and read no more until then."""
-        if self._unread:
-            data, start = self._unread[self._at :] + data[start:], 0
-        self._unread, self._at = data, start
-        self._flow.pause_reading()
-        self._flow.full = True
+        """Keep bytes from `start` on for a later turn, and read no more until then."""
         try:
-            if self._unread_bytes is not None:
-                self._unread_bytes.hold(len(data))
+            self._flow.keep(data, start)
             self._go_on_soon()
         except Overloaded:
             assert self._replies is not None  # it comes with the limit
             default = self.server_state.default_headers
             self._close_saying(self._replies.refusal(default, keeps=False))
 
-    def _forget_unread(self) -> None:
-        """Read on: all that was unread has been looked at, or is not wanted."""
-        self._unread, self._at = b"", 0
-        self._flow.full = False
-        if self._unread_bytes is not None:
-            self._unread_bytes.hold(0)
+    def _clear_unparsed(self) -> None:
+        """Read on: all bytes that waited were parsed, or are not wanted."""
+        self._flow.clear()
         if not self.transport.is_closing():
             self._flow.resume_reading()
 
     def _go_on_soon(self) -> None:
-        """Look at what is unread in a turn to come."""
-        if not self._queued:
-            self._queued = True
+        """Have `_go_on` called in a turn of the event loop to come."""
+        if not self._go_on_due:
+            self._go_on_due = True
             self._turn.later(self._go_on)
 
     def _go_on(self) -> None:
-        """Begin with one request of those that are unread, or go on with it."""
-        self._queued = False
+        """Parse the next waiting request, or more of it."""
+        self._go_on_due = False
         if self.transport.is_closing():
-            self._forget_unread()
-        elif self._unread and self._next is not WAITING:
+            self._clear_unparsed()
+        elif self._flow.unparsed and self._next is not WAITING:
             now_s = time.monotonic()
             if self._next is not REQUEST or self._is_let_in(now_s):
                 self._read_pieces(now_s)
-            elif self._unread and self._next is REQUEST and self._is_idle():
-                self._go_on_soon()  # one was refused
-        if self._leaving and not self._unread:
+            elif self._flow.unparsed and self._next is REQUEST and self._is_idle():
+                self._go_on_soon()  # a request was refused; another waits
+        if self._leaving and not self._flow.unparsed:
             self.shutdown()
         self._close_if_ended()
 
     def _is_let_in(self, now_s: float) -> bool:
-        """Say whether a request that is unread begins; else it waits, or is refused."""
+        """Whether the next waiting request may begin now; else delay or refuse it."""
         if not self._is_idle():
             return False
-        lines = _EMPTY_LINES.match(self._unread, self._at)
-        self._at = lines.end() if lines else self._at
-        if self._at == len(self._unread):
-            self._forget_unread()
+        lines = _EMPTY_LINES.match(self._flow.unparsed, self._flow.at)
+        self._flow.at = lines.end() if lines else self._flow.at
+        if self._flow.at == len(self._flow.unparsed):
+            self._clear_unparsed()
             return False
-        admission, self._waited_s = self._admission, 0.0
+        admission, self._accept_wait_s = self._admission, 0.0
         self.caller.read_s = now_s
         if admission is None or admission.enter_behind(now_s):
             return True
@@ -377,31 +358,31 @@ class HttpProtocol(HttpToolsProtocol):
             self._unset_keepalive_if_required()
             self._next = WAITING
         else:
-            self._shed(self._unread, self._at)
+            self._shed(self._flow.unparsed, self._flow.at)
             admission.refused(now_s)
         return False
 
     def _read_pieces(self, now_s: float) -> None:
-        """Parse what is unread up to a request's end, or for as long as a turn may."""
-        while self._unread:
-            data, start = self._unread, self._at
+        """Parse waiting bytes up to a request's end, for at most `PIECES_S`."""
+        while self._flow.unparsed:
+            data, start = self._flow.unparsed, self._flow.at
             end = self._end_of_piece(data, start)
             if end < len(data):
-                self._at = end
+                self._flow.at = end
             else:
-                self._forget_unread()
+                self._clear_unparsed()
             piece = data[start:end]
             self._read(piece, len(piece) - len(END) if piece.endswith(END) else -1)
             if self._next in (REQUEST, NOTHING) or time.monotonic() > now_s + PIECES_S:
                 break
-        if self._unread and (self._next is not REQUEST or self._is_idle()):
+        if self._flow.unparsed and (self._next is not REQUEST or self._is_idle()):
             self._go_on_soon()
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        """Find the end of some bytes with which at most one request ends.
+        """Return the end of a piece that holds the end of at most one request.
 
-        Heads end with an empty line, and so do bodies in chunks; it may have begun
-        before.
+        A head ends with an empty line, and so does a body in chunks. The first of the
+        empty line's two line ends may be in the piece before.
         """
         missing = self._missing() if self._next is BODY else None
         if missing is not None:
@@ -412,98 +393,109 @@ class HttpProtocol(HttpToolsProtocol):
         return min(start + PIECE, len(data)) if end < 0 else end + len(END)
 
     def _missing(self) -> int | None:
-        """Bytes of a body that did not come yet; None where only its chunks say so."""
-        length = length_in(self._head)
-        got = 0 if self._answerer is not None else self._body_bytes
-        return None if length is None else max(length - got, 1)
+        """Bytes of the body that did not come yet; None for a body in chunks."""
+        length = length_in(self._request.headers)
+        return None if length is None else max(length - self._request.passed_bytes, 1)
 
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
         if not self._may_begin:
-            self._behind = True
+            self._begins_behind = True
             raise _Refused("this is behind another request")
         self._may_begin = False
-        self.url, self.headers, self.expect_100_continue = b"", [], False
-        self._says_connection = False
+        self._request = IncomingRequest(self.read_s)
         self._next, self._untimed = HEAD, True
-        self._arrived_s = self.read_s
+
+    def on_url(self, url: bytes) -> None:
+        """Keep the request's target, or a part of it."""
+        self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header, and what it says of the connection."""
         name = name.lower()
-        self.headers.append((name, value))
+        request = self._request
+        request.section.append((name, value))
         if name in _SAYING:
-            self._says_connection = self._says_connection or name == b"connection"
+            request.names_connection = request.names_connection or name == b"connection"
             if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
+                request.expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or wait for the body."""
-        if self._head_bytes > self.head_limit or len(self.headers) > self.header_limit:
+        """Begin an ASGI cycle, or wait for the body if `direct` may answer."""
+        request = self._request
+        if (
+            self._head_bytes > self.head_limit
+            or len(request.section) > self.header_limit
+        ):
             raise _Refused(self._too_long())
+        request.section = []
         parser = self.parser
         offers = parser.should_upgrade()
         if offers and self._has_body():
             # offered in pieces, so it was not taken out: the body would not be read
             raise _Refused("an upgrade is offered with a body")
-        self._head, self.headers = self.headers, []
-        path, asks, query = self.url.partition(b"?")
+        path, asks, query = request.target.partition(b"?")
         answerer = self._direct.get((parser.get_method(), path))
-        if answerer is None or self.expect_100_continue or offers:
+        if answerer is None or request.expects_continue or offers:
             self._begin_cycle()
         else:
-            self._query = httptools.parse_url(self.url).query or b"" if asks else query
-            self._answerer = answerer
+            if asks:
+                query = httptools.parse_url(request.target).query or b""
+            request.query = query
+            request.answerer = answerer
         self._next = BODY
 
     def _begin_cycle(self, planned: object = None) -> None:
         """Have the application answer a request, or go on with a planned one."""
         self._unset_keepalive_if_required()
-        self._answerer = None
-        url, expects = self.url, self.expect_100_continue
-        if not url.startswith(b"/"):
-            self._head = with_host_of(url, self._head)
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers += self._head  # as which the scope has them
+        request = self._request
+        request.answerer = None
+        headers, expects = request.headers, request.expects_continue
+        if not request.target.startswith(b"/"):
+            headers = with_host_of(request.target, headers)
+        super().on_message_begin()  # makes a scope
+        self.url, self.expect_100_continue = request.target, expects
+        self.headers += headers  # the list is the scope's
         state = self.scope["state"]
-        state["arrived_s"] = self._arrived_s
+        state["arrived_s"] = request.arrived_s
         state["caller"] = self.caller
         state["stop_timer"] = self._stop_timer
         if planned is not None:
             state["planned"] = planned
         super().on_headers_complete()
+        self.headers = []  # in which uvicorn would find an offered upgrade again
         if expects and self.cycle.keep_alive:
-            # answered before a body came: whether one follows, nobody can know
-            self.cycle.keep_alive, self._closes_unread = False, True
-        # Headers may come behind a body too, and must not pass for those before it.
-        self.headers = []
-        pieces, self._body, self._body_bytes = self._body, [], 0
+            # The answer may come before a body does, and nobody can know then whether
+            # the body follows.
+            self.cycle.keep_alive, self._closes_unless_body = False, True
+        pieces, request.pieces = request.pieces, []
         for piece in pieces:
             self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        """Count what comes between two pieces of a body like headers."""
+        """Keep a piece of a body for `direct`, or pass it to the application."""
         self._head_bytes = 0
-        if self._answerer is not None:
-            self._body.append(body)
+        request = self._request
+        if request.answerer is not None:
+            request.pieces.append(body)
             return
-        self._body_bytes += len(body)
+        request.passed_bytes += len(body)
         self._keep_where_body_came()
         super().on_body(body)
 
     def _keep_where_body_came(self) -> None:
-        """Keep a connection whose caller sent a body before being told to go on."""
-        if self._closes_unread and not self.cycle.response_started:
-            self.cycle.keep_alive, self._closes_unread = True, False
+        """Keep the connection of a caller who sent the body without waiting for 100."""
+        if self._closes_unless_body and not self.cycle.response_started:
+            self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Stop waiting: the whole request is here."""
-        if self._patience is not None:
+        """Answer the whole request, or let the application answer it."""
+        if self._receive_timer is not None:
             self._stop_timer()
         self._next = REQUEST
-        if self._answerer is not None:
-            answer = self._answerer(self._raw_request())
+        request = self._request
+        if request.answerer is not None:
+            answer = request.answerer(self._raw_request())
             if isinstance(answer, bytes):
                 self._answered(answer)
                 return
@@ -512,12 +504,13 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _raw_request(self) -> RawRequest:
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        request = self._request
+        pieces = request.pieces
         return RawRequest(
-            self._query,
-            self._head,
-            body,
-            self._arrived_s,
+            request.query,
+            request.headers,
+            pieces[0] if len(pieces) == 1 else b"".join(pieces),
+            request.arrived_s,
             self.caller,
             self._turn.at_end,
         )
@@ -525,29 +518,29 @@ class HttpProtocol(HttpToolsProtocol):
     def _answered(self, answer: bytes) -> None:
         """Answer without uvicorn's request and response."""
         assert self._replies is not None  # it comes with what answers
-        self._answerer, self._body = None, []
-        parser = self.parser
+        request, parser = self._request, self.parser
+        request.answerer, request.pieces = None, []
         keeps = parser.should_keep_alive()
-        if keeps and self._says_connection:  # HTTP/1.0 may ask for it
+        if keeps and request.names_connection:  # HTTP/1.0 may ask for it
             keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
     def _say(self, said: bytes, *, keeps: bool) -> None:
-        """Write an answer without uvicorn's; then close, or wait for a next request."""
+        """Write a whole reply; then close, or wait for the next request."""
         self.server_state.total_requests += 1
         self.transport.write(said)
         if not keeps:
             self._close()
             return
-        # One timer for many answers: to cancel and set it anew for each takes longer
-        # than to look at the time when it is up.
+        # One timer serves many answers: a new timer for each would take longer than
+        # looking at the time when the timer is up.
         self._idle_since_s = self.caller.read_s
         if self.timeout_keep_alive_task is None:
             self._close_in(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close, unless something was answered since the time was set."""
+        """Close, unless a request was answered since the timer was set."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
         if left_s > 0:
             self._close_in(left_s)
@@ -558,71 +551,71 @@ class HttpProtocol(HttpToolsProtocol):
         """Go on with the next request."""
         super().on_response_complete()
         if self.transport.is_closing():
-            self._watch_reader()
-        elif self._unread:
+            self._reader.start()
+        elif self._flow.unparsed:
             self._go_on_soon()
         else:
             self._close_if_ended()
 
     def pause_writing(self) -> None:
-        """Stop sending to a client that does not read, and know it for such."""
+        """Stop sending to a caller who does not read, and note that in `caller`."""
         self.caller.prompt = False
         super().pause_writing()
-        self._watch_reader()
+        self._reader.start()
 
     def resume_writing(self) -> None:
-        """Go on, also with what came meanwhile."""
+        """Send again, and parse the requests that waited."""
         super().resume_writing()
         if not self.transport.is_closing():
-            self._stop_reader_timer()
-            if self._unread:
+            self._reader.stop()
+            if self._flow.unparsed:
                 self._go_on_soon()
 
     def shutdown(self) -> None:
-        """Close once all is answered, also what waits for its turn or is unread."""
+        """Close once all requests that came are answered."""
         self._resume()
-        self._leaving = bool(self._unread)
+        self._leaving = bool(self._flow.unparsed)
         if self._leaving:
             return
-        if self._answerer is not None:
+        if self._request.answerer is not None:
             self._begin_cycle()
-        self._closes_unread = False
+        self._closes_unless_body = False
         super().shutdown()
-        self._watch_reader()
+        self._reader.start()
 
     def _is_idle(self) -> bool:
-        """Say whether an answer would be the next thing on the wire, and be sent."""
+        """Whether an answer may be written now: no other is under way."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not (self.flow.write_paused or self.transport.is_closing())
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
-        """Have a request wait for its turn, or refuse it where it would be late."""
-        waited_s, self._waited_s = self._waited_s, 0.0
+        """Have a request wait for its turn, or refuse it if it would be late."""
+        waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
-            self._held, self._next = data, WAITING
+            self._delayed, self._next = data, WAITING
         else:
             self._shed(data)
             admission.refused(now_s)
 
     def _resume(self) -> None:
-        """Begin with what waited; its time is still that at which it came."""
+        """Begin the request that waited; its time is still that of its first byte."""
         if self._next is not WAITING:
             return
-        data, self._held, self._next = self._held, b"", REQUEST
+        data, self._delayed, self._next = self._delayed, b"", REQUEST
         if self.transport.is_closing():
             return
         self.caller.read_s = now_s = time.monotonic()
         if data:
             self._read(data, data.find(END))
-            if self._unread:
+            if self._flow.unparsed:
                 self._go_on_soon()
         else:
             self._read_pieces(now_s)
         self._close_if_ended()
 
     def _shed(self, data: bytes, start: int = 0) -> None:
-        """Refuse the request that begins there, without a look at what it asks for."""
+        """Refuse the request that begins at `start`, without parsing it."""
         assert self._replies is not None  # it comes with what says who is refused
         end = data.find(END, start, start + LONGEST_HEAD + len(END))
         framing = framing_of(data[start:end]) if end > start else None
@@ -632,8 +625,8 @@ class HttpProtocol(HttpToolsProtocol):
         if data.startswith(b"HEAD ", start):
             said = said[: said.find(END) + len(END)]
         self._say(said, keeps=True)
-        self._forget_unread()
-        over = end + len(END) + length - len(data)  # what did not come yet
+        self._clear_unparsed()
+        over = end + len(END) + length - len(data)  # bytes that did not come yet
         if not keeps:
             self._leave(at_once=framing is not None and over <= 0)
         elif over > 0:
@@ -643,38 +636,18 @@ class HttpProtocol(HttpToolsProtocol):
             self._keep(data, over + len(data))
 
     def _leave(self, *, at_once: bool = False) -> None:
-        """Close; not at once where the caller may still send.
+        """Close after `LINGER_S`, or at once if all that the caller sends has come.
 
-        They would not see what was said.
+        A caller who still sends when the connection closes does not see the reply.
         """
         self._next = NOTHING
         self._stop_timer()
         linger_s = 0.0 if at_once else LINGER_S
-        self._patience = self.loop.call_later(linger_s, self._close)
+        self._receive_timer = self.loop.call_later(linger_s, self._close)
 
     def _close(self) -> None:
         self.transport.close()
-        self._watch_reader()
-
-    def _watch_reader(self) -> None:
-        """Cut a caller off who takes nothing of what is to be sent."""
-        size = self.transport.get_write_buffer_size()
-        if size and self._reader_timer is None:
-            self._reader_timer = self.loop.call_later(
-                self.unread_s, self._cut_off, size
-            )
-
-    def _cut_off(self, before: int) -> None:
-        self._reader_timer = None
-        if 0 < before <= self.transport.get_write_buffer_size():
-            self.transport.abort()
-        else:
-            self._watch_reader()
-
-    def _stop_reader_timer(self) -> None:
-        if self._reader_timer is not None:
-            self._reader_timer.cancel()
-            self._reader_timer = None
+        self._reader.start()
 
     def _close_in(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
@@ -683,32 +656,34 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_timer(self, then: Callable[[], None] | None = None) -> None:
         self._stop_timer()
-        self._patience = self.loop.call_later(self.receive_s, then or self._time_out)
+        self._receive_timer = self.loop.call_later(
+            self.receive_s, then or self._time_out
+        )
 
     def _stop_timer(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._receive_timer is not None:
+            self._receive_timer.cancel()
+            self._receive_timer = None
 
     def _time_out(self) -> None:
         seconds = f"{self.receive_s:g} s"
         self._refuse(408, f"no whole request came within {seconds}", "receive_timeout")
 
     def _has_body(self) -> bool:
-        names = {name for name, _ in self.headers}
+        names = {name for name, _ in self._request.headers}
         return not names.isdisjoint((b"content-length", b"transfer-encoding"))
 
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
-        """Say what is wrong, and close."""
+        """Reply with an error, and close."""
         failure = Failure(error, code)
         self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
 
     def _close_saying(self, said: bytes) -> None:
-        """Close with these words, unless there is an answer that they would be in."""
+        """Write a reply and close; only close if another answer was begun."""
         if self.transport.is_closing():
             return
-        if self._answerer is not None:
-            self._begin_cycle()  # so that it is counted
+        if self._request.answerer is not None:
+            self._begin_cycle()  # the application counts the abandoned request
         cycle, begun, self._next = self.cycle, self._next is BODY, NOTHING
         if (
             cycle is None

@@ -1,4 +1,4 @@
-"""A request for what answers without an ASGI cycle, and what raw bytes tell of one."""
+"""Requests outside the ASGI cycle, and facts read from a request's raw bytes."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,15 +7,15 @@ import msgspec
 
 from ..engine.request import Caller
 
-# Asked by whoever runs the process, and least to be refused when it has most to do.
+# Paths of probes and metrics, which are never refused: operators need them under load.
 UNREFUSED = frozenset(
     (b"/livez", b"/readyz", b"/metrics", b"/v2/health/live", b"/v2/health/ready")
 )
-# What heads end with.
+# End of a request's head.
 END = b"\r\n\r\n"
-# The first byte of what may be a probe.
+# First bytes of GET and HEAD, which probes use.
 PROBING = b"GH"
-# Longer heads are not looked at to find where a request ends that is refused.
+# Bytes of the longest head that is searched for the end of a refused request.
 LONGEST_HEAD = 2048
 _PLAIN = re.compile(
     rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
@@ -29,18 +29,18 @@ _FRAMING = re.compile(
 
 
 class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A whole request for what answers without an ASGI cycle.
+    """A whole request, for a function that answers without an ASGI cycle.
 
     Attributes
     ----------
     query, headers, body
-        As they came; names of headers in lower case.
+        The request as it came; names of headers in lower case.
     arrived_s
-        When its first byte was read.
+        Time of the first byte.
     caller
-        Who waits for the answer.
+        The caller who waits for the answer.
     when_written
-        Has something called once the answer was written, if there is one.
+        Calls a function once the answer was written.
     """
 
     query: bytes
@@ -56,15 +56,67 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
 Direct = Callable[[RawRequest], object]
 
 
+class IncomingRequest:
+    """A request while the parser reads it.
+
+    Attributes
+    ----------
+    arrived_s
+        Time of the first byte.
+    target
+        Path and query as they came.
+    headers
+        Headers before the body; names in lower case.
+    section
+        The list that the next header belongs to: `headers`, and after the head a list
+        of the headers behind the body, which are dropped.
+    expects_continue
+        Whether the caller waits for "100 Continue" before sending the body.
+    names_connection
+        Whether there is a header `connection`.
+    answerer
+        The function that may answer without an ASGI cycle, until a cycle begins.
+    query
+        The query of a request that `answerer` may answer.
+    pieces
+        Pieces of the body that no cycle got yet.
+    passed_bytes
+        Bytes of the body that the cycle got.
+    """
+
+    __slots__ = (
+        "answerer",
+        "arrived_s",
+        "expects_continue",
+        "headers",
+        "names_connection",
+        "passed_bytes",
+        "pieces",
+        "query",
+        "section",
+        "target",
+    )
+
+    def __init__(self, arrived_s: float) -> None:
+        self.arrived_s = arrived_s
+        self.target = self.query = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.section = self.headers
+        self.expects_continue = self.names_connection = False
+        self.answerer: Direct | None = None
+        self.pieces: list[bytes] = []
+        self.passed_bytes = 0
+
+
 def is_probe(data: bytes) -> bool:
-    """Say whether this is one probe and nothing else."""
+    """Whether the bytes are one probe and nothing else."""
     method, _, rest = data[:64].partition(b" ")
     known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
     return known and data.find(END) == len(data) - 4
 
 
 def framing_of(head: bytes) -> tuple[int, bool] | None:
-    """Read of a head where its request ends; None where that is not simply said.
+    """Read the end of a request from its head; None if the head does not tell simply.
 
     Parameters
     ----------
@@ -90,14 +142,15 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
 
 
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
-    """Say whether bytes that begin with a request surely have nothing of another.
+    """Whether the bytes surely hold no byte of a second request.
 
     Parameters
     ----------
     data, end
-        The bytes, and where the first head in them ends; below 0 if none does.
+        The bytes, which begin with a request, and the end of its head; -1 if the head
+        is not whole.
     longest
-        Bytes of the longest head that is looked at.
+        Bytes of the longest head that is searched.
     """
     if not 0 <= end <= longest:
         return False
@@ -106,9 +159,9 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Bytes of a request's body, 0 without one; None where only its chunks tell.
+    """Return the length of a request's body; None for a body in chunks.
 
-    The parser lets no request pass whose headers do not agree about that.
+    The parser has refused headers that contradict each other.
     """
     length = 0
     for name, value in headers:
@@ -122,9 +175,9 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
 def with_host_of(
     target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Headers whose host is that of a target such as `http://a:80/b` (RFC 9112, 3.2.2).
+    """Return headers with the host of a target such as `http://a:80/b`.
 
-    The path is all that is left of the target for the application.
+    RFC 9112, 3.2.2. The application sees only the target's path.
     """
     _, names_host, rest = target.partition(b"://")
     if not names_host:

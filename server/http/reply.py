@@ -1,4 +1,4 @@
-"""Replies: their headers, those that are errors, and those that no route writes."""
+"""Replies: JSON, errors, and bytes for a connection without an ASGI cycle."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from ..errors import Failure
 from ..schema.wire import encode
 
 JSON = b"application/json"
-# Seconds after which whoever was refused may ask again.
+# Seconds after which a refused caller may ask again.
 RETRY_AFTER = (b"retry-after", b"1")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
 CLOSE = (b"connection", b"close")
@@ -21,7 +21,7 @@ Header = tuple[bytes, bytes]
 
 
 class Reply(Response):
-    """A body with its kind and length, and what else there is to say of it."""
+    """A response with content type, length and other headers."""
 
     def __init__(
         self, status: int, body: bytes, *headers: Header, kind: bytes = JSON
@@ -32,17 +32,17 @@ class Reply(Response):
 
 
 def json_reply(answer: Any, status: int = 200) -> Reply:
-    """Write a structure, or other plain data, as JSON."""
+    """Return a reply with a structure, or other plain data, as JSON."""
     return Reply(status, encode(answer))
 
 
 def error_reply(status: int, failure: Failure, *headers: Header) -> Reply:
-    """Say what is wrong, and what to do about it where HTTP has a header for that."""
+    """Return a reply with an error, and the headers that its status needs."""
     more = list(headers)
     if status == 401:
         more.append(CHALLENGE)
     if status == 413:
-        more.append(CLOSE)  # what is still on its way is not read
+        more.append(CLOSE)  # the rest of the body is not read
     if status == 429:
         more.append(RETRY_AFTER)
     return Reply(status, encode(failure), *more)
@@ -54,11 +54,11 @@ async def send_and_count(
     now: Callable[[], float],
     count: Callable[[float], object],
 ) -> None:
-    """Send an answer, then `count` it with the time at which it was written.
+    """Send an answer, then call `count` with the time at which it was written.
 
-    An event loop may write what it was given only once it has called all that is ready;
-    so much later is the answer out. But how long a caller leaves answers unread is not
-    the server's time: where that shows, it counts when the answer was handed over.
+    An event loop may write only after all callbacks that are ready, so the time is
+    taken in the next turn. The time for which a caller leaves answers unread is not the
+    server's: for such a caller the time is that before sending.
     """
     handed_s = now()
     await sending
@@ -69,7 +69,7 @@ async def send_and_count(
 
 
 def reply_bytes(reply: Reply) -> bytes:
-    """Write down a reply, with its status line."""
+    """Return a reply as bytes, with its status line."""
     status = HTTPStatus(reply.status_code)
     lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
     line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
@@ -77,9 +77,9 @@ def reply_bytes(reply: Reply) -> bytes:
 
 
 class RawReplies:
-    """Replies as bytes, with uvicorn's own headers; for the event loop alone.
+    """Makes replies as bytes, with uvicorn's headers; for the event loop alone.
 
-    `count_refused` is called for every request that is refused.
+    `count_refused` is called for every refused request.
     """
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
@@ -88,9 +88,9 @@ class RawReplies:
         self._start = self._kept = self._closed = b""
 
     def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
-        """Give an answer in JSON.
+        """Return an answer in JSON.
 
-        `default` are uvicorn's own headers, a new list whenever they change.
+        `default` is uvicorn's list of headers; uvicorn makes a new list for changes.
         """
         if default is not self._default:
             self._write_down(default)
@@ -98,14 +98,14 @@ class RawReplies:
         return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
 
     def refusal(self, default: list[Header], *, keeps: bool) -> bytes:
-        """Refuse one more request than can be answered in time, and count it."""
+        """Return the refusal of a request that would be late, and count it."""
         if default is not self._default:
             self._write_down(default)
         self._count_refused()
         return self._kept if keeps else self._closed
 
     def _write_down(self, default: list[Header]) -> None:
-        """Do so once for many; the date is in the default headers."""
+        """Write the replies' constant parts, once a second as they have the date."""
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")

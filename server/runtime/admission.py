@@ -1,9 +1,9 @@
-"""Which requests begin at once, which wait a moment, and which are refused.
+"""Admission control: which requests begin at once, wait a moment, or are refused.
 
-The event loop works in turns: it reads from every connection on which something came,
-then goes on with what that began. What comes meanwhile waits in the kernel, unseen; so
-a turn begins few requests, and others wait here, where it is known how long that will
-be.
+The event loop works in turns: it reads from every connection that has bytes, then
+continues the work that these began. Bytes that come meanwhile wait in the kernel, where
+nobody knows of them. So a turn begins few requests; the others wait in this process,
+which can estimate how long they will.
 """
 
 import asyncio
@@ -16,46 +16,46 @@ from types import TracebackType
 
 from ..errors import Overloaded
 
-# Seconds that what one turn begins should take: probes wait for little more.
+# Seconds that the requests of one turn should take; a probe waits little longer.
 TURN_S = 0.008
-# Share of a request's budget that it may wait before it is begun.
-PATIENCE = 0.3
-# Requests that a turn begins, however long they take.
+# Share of a usual budget that a request may wait before it begins.
+LONGEST_WAIT = 0.3
+# Requests that a turn may always begin, however long they take.
 LEAST = 8
-# Connections that are taken in a turn. Where so many came more wait, unseen, and turns
-# are short so that they are taken: so few are begun.
+# A turn that accepted ACCEPTED connections begins at most CROWDED requests: more
+# connections wait in the kernel, and a short turn accepts them soon.
 ACCEPTED, CROWDED = 16, 2
-# What a request is thought to take of the loop, before any was seen.
+# Seconds of the event loop per request, before any was measured.
 FIRST_COST_S = 2e-4
-# What turns took is forgotten after so long without another that told.
+# Estimates are dropped if no turn has updated them for so many seconds.
 FORGET_S = 1.0
-# Weight of the latest turn in what is thought; none counts for more than MOST times
-# that, but the first one, which is all that is known then. Unless it is of few: it may
-# have been spent on connections that were taken.
+# Smoothing of the estimates: the latest turn has the weight LATEST, and counts as at
+# most MOST times the estimate. The first turn replaces the estimate, within a factor of
+# FIRST_MOST; of MOST if it had fewer than LEAST requests, as accepting connections may
+# have taken its time.
 LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
 class Admission:
-    """Lets in what can be begun in time; for the event loop alone.
+    """Decides for each request whether it begins; for the event loop alone.
 
     Parameters
     ----------
     budget_s
-        Seconds that a usual request has.
+        Budget of a usual request, in seconds.
     call_soon
-        The loop's: has a function called in the loop's next turn.
+        The event loop's method, which calls a function in the loop's next turn.
     now
         The monotonic clock.
 
     Attributes
     ----------
     cost_s
-        What a request takes of the loop, by the last turns; with all that the loop did
-        beside, but for refusing others.
+        Estimate of the loop's seconds per request, without refusing others.
     pace_s
-        Seconds between two that are begun; with refusing others.
+        Estimate of the seconds between two requests that begin, with refusing others.
     unseen
-        Says how many connections the kernel holds that were not taken yet.
+        Returns the number of connections that wait in the kernel to be accepted.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Admission:
         call_soon: Callable[[Callable[[], None]], object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patience_s = PATIENCE * budget_s
-        self._longest_s = min(TURN_S, self._patience_s)
+        self._longest_wait_s = LONGEST_WAIT * budget_s
+        self._turn_s = min(TURN_S, self._longest_wait_s)
         self._call_soon = call_soon
         self._now = now
-        self._believe(FIRST_COST_S, FIRST_COST_S)
+        self._set_estimates(FIRST_COST_S, FIRST_COST_S)
         self._knows = False
         self._learned_s = self._began_s = self._refusing_s = 0.0
         self._begun = self._accepted = 0
@@ -81,70 +81,67 @@ class Admission:
         self._behind: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count a connection that was taken; about the seconds it waited for that."""
+        """Count an accepted connection; return about how long it waited for that."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
         return self._unseen_s
 
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
-        """Say whether a request that was read now may begin; it then has to.
+        """Whether a request that was read now may begin; if so, it must.
 
-        `waited_s` is how long its connection had waited to be taken.
+        `waited_s` is the time for which its connection waited to be accepted.
         """
-        # none are left while others wait
-        if self._left <= 0 or waited_s > self._patience_s:
+        # while others wait, none is left of the turn's quota
+        if self._left <= 0 or waited_s > self._longest_wait_s:
             return False
         self._left -= 1
         begun = self._begun = self._begun + 1
         if begun == 1:
             self._began_s = read_s
         elif begun == LEAST:
-            self._look(read_s)
+            self._time_turn(read_s)
         return True
 
     def enter_behind(self, now_s: float) -> bool:
-        """Say the same of one that came behind another on its connection.
+        """Whether a pipelined request, behind another on its connection, may begin.
 
-        They may have half of a turn: else who sends many at a time would leave nothing
-        to those who send one.
+        Pipelined requests get half of a turn: otherwise callers who send many at a time
+        would leave nothing to callers who send one.
         """
         if self._behind or 2 * self._left <= self._quota:
             return False
         return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
-        """Have a request that may not enter begun in its turn; False if that is late.
+        """Have `begin` called in the request's turn; return False if that is too late.
 
         `begin` must not raise.
         """
-        if waited_s + len(self._held) * self.pace_s > self._patience_s:
+        if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
         self._held.append(begin)
         return True
 
     def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Have one that came behind another begun in its turn; False if that is late.
-
-        `begin` must not raise.
-        """
-        if 2 * len(self._behind) * self.pace_s > self._patience_s:
+        """Do what `hold` does for a pipelined request."""
+        if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
             return False
         self._behind.append(begin)
         self._end_soon()
         return True
 
     def refused(self, read_s: float) -> None:
-        """Take note that a request which was read then has been refused just now."""
+        """Note that a request, read at `read_s`, has been refused just now."""
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait for the turn of a request that came some other way.
+        """Wait for the turn of a request that came over another protocol than HTTP.
 
         Raises
         ------
         Overloaded
-            If that would be late.
+            If its turn would be too late.
         """
         if self.enter(self._now()):
             return
@@ -158,11 +155,11 @@ class Admission:
             raise Overloaded("more requests came than can be answered in time")
         await turn
 
-    def _look(self, read_s: float) -> None:
-        """See to it that the turn is ended, unless its requests came one by one."""
+    def _time_turn(self, read_s: float) -> None:
+        """Begin to time the turn, unless its requests came one by one."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
-            self._believe(FIRST_COST_S, FIRST_COST_S)
+            self._set_estimates(FIRST_COST_S, FIRST_COST_S)
         if read_s - self._began_s > 2 * LEAST * self.cost_s:
             self._begun, self._left, self._began_s = 1, self._quota - 1, read_s
         else:
@@ -178,7 +175,7 @@ class Admission:
             self._call_soon(self._when_read)
 
     def _when_accepted(self) -> None:
-        """Begin few of what comes on the connections that were taken, if many."""
+        """Lower the turn's quota if many connections were accepted."""
         if self._accepted >= ACCEPTED:
             self._left = min(self._left, CROWDED)
             self._end_soon()
@@ -186,16 +183,16 @@ class Admission:
         self._accepted = 0
 
     def _learn_to_take(self) -> None:
-        """Foresee how long the connections wait that are there now."""
+        """Estimate how long connections wait in the kernel to be accepted."""
         now_s, waiting = self._now(), self.unseen()
-        if self._unseen_s:  # some have waited since the last were taken
+        if self._unseen_s:  # some waited since the last were accepted
             latest_s = (now_s - self._taken_s) / self._accepted
             latest_s = min(max(latest_s, self._take_s / MOST), self._take_s * MOST)
             self._take_s += LATEST * (latest_s - self._take_s)
         self._unseen_s, self._taken_s = waiting * self._take_s, now_s
 
     def _when_read(self) -> None:
-        """All that came was read; what it began is done after this is called."""
+        """Close the turn: all that came was read, and the work of it follows."""
         if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
@@ -203,7 +200,7 @@ class Admission:
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """Learn from a turn, and begin the next with those that wait."""
+        """Update the estimates, and begin the next turn with waiting requests."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)
@@ -221,20 +218,20 @@ class Admission:
         waiting.popleft()()
 
     def _learn(self, now_s: float) -> None:
-        """Follow what requests take, by the turn that ends."""
+        """Update the estimates by the turn that ends."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
-        self._believe(
+        self._set_estimates(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
             self._follow(self.pace_s, took_s / count, count),
         )
         self._learned_s, self._knows = now_s, True
 
-    def _believe(self, cost_s: float, pace_s: float) -> None:
+    def _set_estimates(self, cost_s: float, pace_s: float) -> None:
         self.cost_s, self.pace_s = cost_s, pace_s
-        self._quota = max(LEAST, int(self._longest_s / cost_s))
+        self._quota = max(LEAST, int(self._turn_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
-        """Move towards the latest of so many, not far: a machine may have stalled."""
+        """Move an estimate towards the latest turn, not far: that may have stalled."""
         if not self._knows:
             most = FIRST_MOST if count >= LEAST else MOST
             return min(max(latest_s, before_s / FIRST_MOST), before_s * most)
@@ -243,19 +240,27 @@ class Admission:
 
 
 class HeldBytes:
-    """Counts the bytes of all bodies under way, `held`; for the event loop alone."""
+    """Limits the bytes of all requests under way; for the event loop alone.
+
+    Attributes
+    ----------
+    limit
+        Bytes that may be held.
+    held
+        Bytes that are held now.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
     def body(self) -> "HeldBody":
-        """Begin to count one request's; a context, at whose end they are gone."""
+        """Return a context that counts one request's bytes while it lasts."""
         return HeldBody(self)
 
 
 class HeldBody:
-    """The bytes of one request that are held, counted in `held_bytes` with all."""
+    """The bytes that one request holds."""
 
     __slots__ = ("_held_bytes", "_size")
 
@@ -264,7 +269,7 @@ class HeldBody:
         self._size = 0
 
     def __enter__(self) -> "HeldBody":
-        """Hold nothing yet."""
+        """Begin with no bytes."""
         return self
 
     def __exit__(
@@ -273,17 +278,17 @@ class HeldBody:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let go of all."""
+        """Drop all bytes."""
         self._held_bytes.held -= self._size
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """Hold so many bytes instead of those before.
+        """Replace the number of bytes that this request holds.
 
         Raises
         ------
         Overloaded
-            If that is more than before, and too many are held by all then.
+            If the number grows and all requests together would exceed the limit.
         """
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
@@ -296,9 +301,9 @@ class HeldBody:
 
 
 def waiting_at(listeners: Iterable[socket.socket]) -> int:
-    """Count the connections that wait to be taken; 0 where the system does not tell."""
+    """Count connections that wait to be accepted; 0 where the system does not tell."""
     if not hasattr(socket, "TCP_INFO"):  # Linux has it
         return 0
     infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)
-    # of a socket that listens, `tcpi_unacked` is the length of its queue
+    # for a listening socket, `tcpi_unacked` is the length of its accept queue
     return sum(struct.unpack_from("=I", info, 24)[0] for info in infos)

@@ -1,4 +1,4 @@
-"""A request in the hands of the computing thread, and the task that waits for it."""
+"""One request answered by the computing thread while a task awaits its outcome."""
 
 import asyncio
 import math
@@ -12,27 +12,28 @@ from ..engine.planner import Choice, Planner
 from ..engine.request import Request
 from .work_queue import WorkQueue
 
-# uvloop counts whole milliseconds: a timer of less than half of one is up at once.
+# uvloop counts whole milliseconds, and fires a timer of less than half of one at once.
 SOONEST_S = 0.0006
 
 
 class Job:
-    """Computed by one thread, awaited on the event loop, and never late for long.
+    """Computes a request in the computing thread, and gives up waiting in time.
 
-    When the budget is up before the thread is done, or has begun, the event loop itself
-    answers from the features that are complete. Where it is too late when its turn
-    comes, it waits again, once, behind those that can be in time.
+    When the budget is up and the thread is not done, the event loop answers with the
+    features that are complete. A request that is too late when its turn comes waits
+    once more, behind the requests that can be in time.
 
     Parameters
     ----------
     planner
-        Answers the request.
+        The index's planner.
     request
-        What is asked.
+        The request.
     queue
-        Of the computing thread.
+        The computing thread's queue.
     choice
-        Made on the event loop; the thread takes it where it still holds.
+        The plan that the event loop chose; the thread uses it if it would choose the
+        same, and chooses anew if it is None.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Job:
         self._queue = queue
         self._posted_s = planner.now()
         self._may_defer = planner.unit == "s"
-        # kept by the execution, so it must not hold this job
+        # The execution keeps this function, so the function must not refer to the job.
         self._others: Callable[[], int] = int
         if planner.unit == "s":
             self._others = lambda: max(queue.waiting - queue.late - 1, 0)
@@ -58,7 +59,7 @@ class Job:
         self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
-        """Wait for the computing thread, as work that is due then."""
+        """Put the job into the queue, as work that is due at `due_s`."""
         self._queue.waiting += 1
         self._queue.post(due_s, self.compute)
 
@@ -78,12 +79,12 @@ class Job:
                     return
                 self._execution = execution
                 result = execution.run()
-        except BaseException as error:  # whatever it is, the waiting task gets it
+        except BaseException as error:  # the waiting task raises it
             result = error
         self._loop.call_soon_threadsafe(self._deliver, result)
 
     async def result(self) -> Outcome:
-        """Wait for the outcome, until the budget is up."""
+        """Return the outcome, at the latest when the budget is up."""
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
@@ -95,7 +96,7 @@ class Job:
                 self._alarm.cancel()
 
     def _wake_when_up(self) -> None:
-        """Rescue once the budget is up; a timer that is up before is set again."""
+        """Answer once the budget is up; a timer that fires earlier is set again."""
         left_s = self._request.budget.left(self._planner.now())
         if left_s > 0:
             wait_s = max(left_s, SOONEST_S)
@@ -113,13 +114,13 @@ class Job:
             self._outcome.set_exception(result)
 
     def _rescue(self) -> None:
-        """Answer now; the thread stops at its next checkpoint."""
+        """Answer now from the complete features; the thread stops at a checkpoint."""
         if self._outcome.done():
             return
         execution = self._execution
         try:
             if execution is None:
-                # not begun, and nothing is left: what was asked for that case
+                # the thread has not begun: `on_infeasible` says what to answer
                 since_s = min(self._posted_s, self._request.waits_since_s)
                 waited = replace(self._request, waits_since_s=since_s)
                 execution = begin(self._planner, waited)

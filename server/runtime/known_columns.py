@@ -1,4 +1,4 @@
-"""The columns that an index of records knows, and records that do not suit them."""
+"""The columns that an index of records knows; other columns are refused."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
-# Names that an unknown one is compared with, at tens of microseconds each.
+# Names that an unknown name is compared with, at tens of microseconds each.
 COMPARED = 64
 
 
@@ -20,18 +20,17 @@ class KnownColumns(ColumnNeeds):
     Parameters
     ----------
     features
-        The index's. If one of them is a function, which may read any column, nothing is
-        known of the columns, and every record is let through.
+        The index's features. If one is a function, it may read any column, so no column
+        is known and every record passes.
     gaps
-        As of `ColumnNeeds`.
+        Parameter of `ColumnNeeds`.
 
     Attributes
     ----------
     names
-        The columns in the order of the features; none where nothing is known.
+        The columns in the order of the features; empty if a feature is a function.
     texts
-        The columns that hold words, dates or free text; also where nothing is known of
-        others.
+        The columns that hold words, dates or free text, even if `names` is empty.
     """
 
     def __init__(
@@ -45,12 +44,12 @@ class KnownColumns(ColumnNeeds):
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Refuse a record of which nothing, or not everything, is known.
+        """Refuse a record with an unknown column, or without columns.
 
         Raises
         ------
         BadItem
-            If a column is unknown, or there is none; others may be missing.
+            If a column is unknown, or the record is empty. Columns may be missing.
         """
         if not self._known:
             return

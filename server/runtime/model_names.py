@@ -1,4 +1,4 @@
-"""What the indexes that are served are called."""
+"""Names of the served models: given, or those of their files."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -10,15 +10,16 @@ AnyPath = str | os.PathLike[str]
 
 
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
-    """Read `FILE` or `NAME=FILE` each; a path with `=` in it needs a name or a `/`.
+    """Read arguments `FILE` or `NAME=FILE`; return files by model name.
 
-    A folder stands for the one index in it, as object stores and volumes give it.
+    A path that contains `=` needs a name, or a `/` before it. A folder stands for the
+    one index in it, as object stores and volumes give it.
 
     Raises
     ------
     BadInput
-        If there is none, or two would have one name, or a name cannot be in a URL; if a
-        folder has another number of indexes than one.
+        If there is no argument, two have one name, or a name cannot be in a URL; or if
+        a folder does not hold exactly one index.
     """
     pairs = []
     for argument in arguments:
@@ -32,12 +33,12 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Call every file as it is without its ending, where it has no name yet.
+    """Return files by model name; a file without a name is named as its stem.
 
     Raises
     ------
     BadInput
-        As `name_files`.
+        If there is no file, two have one name, or a name cannot be in a URL.
     """
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
@@ -45,7 +46,7 @@ def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Pa
 
 
 def _index_at(path: Path) -> Path:
-    """Find the file that a path stands for."""
+    """Return a file as it is; of a folder, the one index in it."""
     if not path.is_dir():
         return path
     files = sorted(path.glob("[!.]*.pdx"))
@@ -60,7 +61,7 @@ def _index_at(path: Path) -> Path:
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """Refuse what cannot be told apart in a URL."""
+    """Refuse names that come twice or cannot be in a URL."""
     named: dict[str, Path] = {}
     for name, path in pairs:
         if name in named:

@@ -1,4 +1,4 @@
-"""Records answered in one go, where the most accurate plan surely fits."""
+"""Answers to records in one step, where the most accurate plan surely fits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,30 +19,30 @@ SIZE = 1.0  # every record's
 
 
 class RecordAnswerer:
-    """Answers what most who ask about a table ask, with what does not change prepared.
+    """Answers the usual requests about a table, with all that never changes prepared.
 
-    That is: a record whose columns are all that features read, of which none is
-    withheld, and whose budget surely buys the most accurate plan. Nothing is chosen,
-    carried out step by step or handed on then: the model is asked, and one answer,
-    always the same, is filled and encoded. Of anything else it says nothing but that it
-    is for the ordinary way, which answers these requests the same (`Translator.request`
-    and `weighed`, `execution.begin`, `Translator.answer`).
+    A usual request has a record with all columns that features need, and a budget that
+    surely buys the most accurate plan. So no plan is chosen or carried out step by
+    step: the model evaluates the row, and one `Answer` object, reused for all requests,
+    is filled and encoded. For other requests `answer` returns None, and the ordinary
+    way answers them (`Translator.request` and `weighed`, `execution.begin`,
+    `Translator.answer`). Usual requests get the same answer in both ways.
 
-    Only for the event loop: the answer that it fills is its only one.
+    Only for the event loop, as there is one `Answer` object.
 
     Parameters
     ----------
     translator
-        Of an index that does not change any more.
+        The translator of an index that is warm, and so does not change any more.
     send_time
-        What is kept of the budgets of what the event loop answers.
+        Estimate of the time that is kept for sending.
     all_sent
-        Counts answers that were written at a time.
+        Counts several answers that were written at one time.
 
     Attributes
     ----------
     applies
-        Whether it has anything to say.
+        Whether the index has usual requests; if not, do not call `answer`.
     """
 
     __slots__ = (
@@ -122,10 +122,16 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Answer for a full row; None if that is not for this.
+        """Return the encoded answer for a row, or None for the ordinary way.
 
-        It is for records of which models know all columns, the empty ones too.
-        `when_written` has something called once the answer was written.
+        Parameters
+        ----------
+        terms, row, gaps
+            The request as `RecordDecoder.read` returns it.
+        arrived_s
+            Time of the request's first byte.
+        when_written
+            Calls a function once the answer was written.
 
         Raises
         ------
@@ -170,7 +176,7 @@ class RecordAnswerer:
         answer.elapsed_us = int((finished_s - arrived_s) * 1e7 + 0.5) / 10
         encoded = encode(answer)
         unsent = self._unsent
-        if not unsent:  # several answers of one turn are counted together
+        if not unsent:  # the answers of one turn are counted together
             when_written(self._when_written)
         timed = Timed(
             answer.features,
@@ -197,7 +203,7 @@ class RecordAnswerer:
         answer.scores = dict(zip(labels, scores))  # noqa: B905  # takes twice as long
 
     def _scores_of_some(self, row: NDArray[np.float32]) -> None:
-        """Have the model answer as its schedule says."""
+        """Fill in the answer of a model with a schedule, which may stop early."""
         code, used, scores, bounds = self._ask(row)
         labels, answer = self._labels, self._answer
         answer.label, answer.base_models_used = labels[code], used

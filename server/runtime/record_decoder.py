@@ -1,4 +1,4 @@
-"""Records read into a row of columns in one go: out of JSON, or as mappings."""
+"""Records read into a row of all features' columns: out of JSON, or as mappings."""
 
 import math
 import re
@@ -31,22 +31,22 @@ Row = NDArray[np.float32]
 class RecordDecoder:
     """Reads a record's columns for all features at once, and finds its gaps.
 
-    Of requests in JSON it reads what is as usual; of anything else it says nothing but
-    that it is not. The decoder knows the columns beforehand, so that no dictionary is
-    made of them and none is looked up in.
+    `read` decodes a usual request in JSON without making a dictionary of its columns,
+    as it knows their names beforehand; it refuses all other requests. `item` reads any
+    record.
 
     Parameters
     ----------
     extractor
-        Of the index.
+        The index's features.
     columns
-        Its columns.
+        The index's columns.
 
     Attributes
     ----------
     whole
-        Whether columns are all that the features read, so that a row of them is all
-        that an item needs.
+        Whether the features read nothing but columns. Then a row of columns is the
+        whole item, and `read` may be used.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
@@ -58,7 +58,7 @@ class RecordDecoder:
         order: list[str] = []
         for function in features:
             for name, own in zip(function.sources, function.codes, strict=True):
-                # a number in a column of strings is unknown, as any other string is
+                # in a column of words a number is a word that the index does not know
                 are_numbers = own is None or isinstance(own, Shift)
                 known[name] = float if are_numbers else str | float  # type: ignore
                 codes.append(own)
@@ -73,15 +73,15 @@ class RecordDecoder:
         self._withheld = columns.withheld
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
-        # unlike native "f", refuses 1e39
+        # "=" refuses 1e39, which is beyond float32; native "f" makes it infinite
         self._pack = struct.Struct(f"={len(order)}f").pack_into
         self._width = len(order)
         self._decode = _decoder(known)
 
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
-        """Read a request's terms and its record; only where columns are the `whole`.
+        """Return a request's terms, its record's row, and the record's gaps if any.
 
-        Of the record the full row and its gaps, if it has any.
+        Only for an index that has columns as its `whole` input.
 
         None where a column is unknown, a string where a number is needed, a number too
         large for float32, or the body anything but one record in JSON and its terms.
@@ -99,7 +99,7 @@ class RecordDecoder:
                     self._pack(row.data, 0, *ordered)
                 else:
                     self._pack(row.data, 0, *self._coded(ordered))
-            except (struct.error, KeyError):  # some are missing, or words are unknown
+            except (struct.error, KeyError):  # columns are missing, or words unknown
                 if values.count(UNSET) == len(values):
                     return None
                 gaps = self._pack_with_gaps(row, ordered)
@@ -114,7 +114,7 @@ class RecordDecoder:
             return None
 
     def item(self, record: Mapping[str, Value]) -> Item:
-        """Read a mapping whose columns are known, as far as they can be.
+        """Return the item of a mapping that `KnownColumns.check` has passed.
 
         Raises
         ------
@@ -132,7 +132,9 @@ class RecordDecoder:
             self._pack(row.data, 0, *numbers)
             is_full = math.isfinite(sum(numbers))
         except (struct.error, OverflowError, KeyError):
-            is_full = False  # the slower way finds out what is missing or wrong
+            is_full = (
+                False  # `_pack_with_gaps` finds the columns that are missing or wrong
+            )
         empty = 0
         for name, bit in self._others.items():
             value = record.get(name)
@@ -142,7 +144,7 @@ class RecordDecoder:
             if empty or not is_full:
                 gaps = self._pack_with_gaps(row, values, empty)
         except (struct.error, OverflowError):
-            for function in self._features:  # one says which column is wrong
+            for function in self._features:  # one names the wrong column
                 function.check(record)
             raise _too_large(record) from None
         if self.whole:
@@ -150,7 +152,7 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Give words their numbers; KeyError where one is missing or unknown."""
+        """Replace words by their numbers; KeyError for a missing or unknown word."""
         assert self._codes is not None
         return [
             value if code is None else code[value]
@@ -160,10 +162,10 @@ class RecordDecoder:
     def _pack_with_gaps(
         self, row: Any, values: Sequence[Any], empty: int = 0
     ) -> Gaps | None:
-        """Write a row with NaN for what is missing or unknown, and say what is.
+        """Write a row with NaN for missing and unknown values; return these gaps.
 
-        Others were found `empty`. OverflowError or struct.error where one is no number,
-        too large or infinite.
+        `empty` has the bits of other columns that are empty. OverflowError or
+        struct.error is raised for a value that is no number, too large or infinite.
         """
         numbers: list[float] = []
         unknown = dict[str, None]()
@@ -176,8 +178,8 @@ class RecordDecoder:
                 empty |= bit
             elif code is not None and (number := code.get(value, NAN)) != number:
                 if type(value) is int:
-                    float(value)  # fails where it is beyond all floats
-                if isinstance(code, Shift):  # a number that stands for nothing
+                    float(value)  # raises OverflowError beyond float64
+                if isinstance(code, Shift):  # a number that means "empty"
                     empty |= bit
                 else:
                     unknown[name] = None
@@ -195,21 +197,21 @@ def _decode_nothing(body: bytes) -> NoReturn:
 
 
 def _too_large(record: Mapping[str, Value]) -> BadItem:
-    """Name the column of words that holds an integer beyond all floats."""
+    """Return the error for an integer beyond float64 in a column of words."""
     most = sys.float_info.max
     name = next(n for n, v in record.items() if type(v) is int and abs(v) > most)
     return BadItem(f"column {name[:80]!r} holds an integer beyond float64's largest")
 
 
 def record_of(row: Row, gaps: Gaps | None) -> Item:
-    """Make the item of a record that was read."""
+    """Return the item of a row that `read` returned."""
     return Item("record", ReadRecord(row), 1.0, gaps)
 
 
 def _decoder(columns: dict[str, type]) -> Any:
-    """Make a decoder of terms with a `record` of these columns, each optional.
+    """Return a decoder of terms with a `record` of these columns, each optional.
 
-    It decodes nothing where JSON writes the name of a column in another way than it is.
+    The decoder refuses all bodies if JSON has to escape the name of a column.
     """
     if any(ESCAPED.search(name) for name in columns):
         return _decode_nothing

@@ -1,4 +1,4 @@
-"""The indexes that one process serves: by name, loaded, replaced and dropped."""
+"""The models that one process serves, by name: loaded, replaced and unloaded."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from .served_model import ServedModel
 from .translator import Translator
 from .work_queue import WorkQueue, run_in_thread
 
-# Longest that opening a file may take; one that takes longer is left alone.
+# Seconds for opening a file; a reload that takes longer fails.
 LOAD_S = 120.0
 
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
@@ -33,7 +33,7 @@ log = logging.getLogger("polydom")
 
 
 class ModelState(NamedTuple):
-    """Whether a model answers, and if not, why; a word for people, without paths."""
+    """Whether a model answers, and why not, in words without paths."""
 
     state: State
     reason: str
@@ -41,9 +41,9 @@ class ModelState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Where one name's index comes from, and what answers for it now, if anything.
+    """One model's name and file, and the index that answers now, if any.
 
-    `next` is a reload that has not begun: whoever wants one meanwhile shares it.
+    `next` is a reload that has not begun; later wishes for a reload share it.
     """
 
     name: str
@@ -56,7 +56,7 @@ class _Place:
 
 
 class Repository:
-    """Names, and the index that answers for each; for the event loop alone.
+    """The served index of each model name; for the event loop alone.
 
     All indexes share one computing thread and one count of what waits, so that each
     feels the pressure of all.
@@ -64,12 +64,12 @@ class Repository:
     Parameters
     ----------
     paths
-        Index files, each called as its file without `.pdx`, or a file for each name;
-        the first is the default.
+        Index files, named as the file without `.pdx`; or files by model name. The first
+        is the default model.
     features
-        Python files with the operator's own features; an index never names any.
+        Python files with the operator's own features; an index names no files.
     settings
-        The operator's limits, the same for every index.
+        The operator's limits for every index.
 
     Raises
     ------
@@ -81,14 +81,14 @@ class Repository:
     Attributes
     ----------
     queue
-        Of the computing thread that all indexes share.
+        Queue of the computing thread, which all indexes share.
     leaving
-        Whether the process was told to stop; nothing is ready then, though what comes
-        is answered.
+        Whether the process was told to stop. Then no model is ready, but requests are
+        still answered.
     no_model
-        Counts the errors of requests that reached no model.
+        Counts of the errors of requests that reached no model.
     held_bytes
-        Counts the bytes of requests under way.
+        Limit on the bytes of all requests under way.
     """
 
     def __init__(
@@ -115,30 +115,30 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """Whether every index that is loaded answers, and will for a while."""
+        """Whether every loaded index answers, and the process is not about to stop."""
         return not self.leaving and all(served.ready for served in self._served())
 
     @property
     def columns(self) -> int:
-        """Most columns that a record for any of the indexes may have."""
+        """The most columns that a record may have, over all indexes."""
         each = (served.translator.columns or USUAL_COLUMNS for served in self._served())
         return max(each, default=USUAL_COLUMNS)
 
     def names(self) -> tuple[str, ...]:
-        """Every name, the default one first, whether it answers now or not."""
+        """All model names, the default first, loaded or not."""
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """Return what answers for a name; for None, the default's.
+        """Return the index that answers for a name; for None, the default's.
 
-        `version` is the checksum that its index must have; None takes any.
+        `version` is the checksum that the index must have; None stands for any.
 
         Raises
         ------
         UnknownModel
-            If the name is unknown, or another version of it is being served.
+            If the name is unknown, or another version is served.
         NotReady
-            If it is known and not loaded.
+            If the name is known, but its index is not loaded.
         """
         place = self._first if name is None else self._place(name)
         served = place.served
@@ -152,7 +152,7 @@ class Repository:
         return served
 
     def state(self, name: str) -> ModelState:
-        """Say whether a name answers; UnknownModel if it is unknown."""
+        """Return whether a model answers; UnknownModel if the name is unknown."""
         place = self._place(name)
         if place.served is not None and place.served.ready:
             return ModelState("READY", "")
@@ -161,7 +161,7 @@ class Repository:
         return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
 
     def facts(self) -> ModelsFacts:
-        """Say of every name whether it answers, and with which version."""
+        """Return what `GET /v1/models` shows: every model's state and version."""
         facts = []
         for name, place in self._places.items():
             version = place.served.version if place.served else None
@@ -170,7 +170,7 @@ class Repository:
         return ModelsFacts(facts, *(1e3 * budget_s for budget_s in budgets_s))
 
     def metrics(self, name: str) -> Metrics:
-        """Return what all versions of a name counted; UnknownModel if it is unknown."""
+        """Return a model's counts; UnknownModel if the name is unknown."""
         return self._place(name).metrics
 
     async def start(self) -> None:
@@ -179,7 +179,7 @@ class Repository:
         Raises
         ------
         Exception
-            What the first index that could not be warmed up died of; the others answer.
+            The error of the first index whose warm-up failed; the others answer.
         """
         self.queue.start()
         errors: list[Exception] = []
@@ -191,60 +191,61 @@ class Repository:
             except Exception as error:
                 place.reason = "its warm-up failed; the log says why"
                 errors.append(error)
-        # What is alive now stays so: a collection while a request waits need not
-        # walk the indexes, the models and every imported module.
+        # Indexes, models and modules live as long as the process: frozen, they are not
+        # walked by collections while requests wait.
         gc.collect()
         gc.freeze()
         if errors:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Take no more requests, and finish those that wait."""
+        """Take no more requests, and finish the requests that wait."""
         for served in self._served():
             served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
     def count_failed(self) -> None:
-        """Count a reload of all that are loaded, which somebody else saw fail."""
+        """Count a failed reload of every loaded model, which another process tried."""
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
     def run_once(self) -> None:
-        """Run everything once, before anything is started: for a process that forks."""
+        """Warm every index up before `start`: for a process that forks workers."""
         for served in self._served():
             served.warm_up.run()
 
     def reopen(self) -> None:
-        """Open every file again where that is possible, before anything is started."""
+        """Open every file again before `start`; a file that fails is kept as it is."""
         for place in self._loaded():
-            # those who start it say why it cannot be opened
+            # a worker that starts reports why a file cannot be opened
             with contextlib.suppress(Exception):
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a name's file as it is now; errors as `reload`."""
+        """Load a model's file as it is now; raises what `reload` raises."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Let a name answer no new requests; UnknownModel if it is unknown."""
+        """Unload a model, for new requests; UnknownModel if the name is unknown."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
-        """Load a name's file again, or all that are loaded; the versions served then.
+        """Load a model's file again, or those of all loaded models; return versions.
 
-        What is loaded answers until then, and goes on where the file has not changed.
+        The old index answers until the new one is warm. An unchanged file is not
+        loaded.
 
         Raises
         ------
         UnknownModel
             If the name is unknown.
         ReloadFailed
-            If a file cannot be served. All others are loaded all the same, and what
-            answered before still does.
+            If a file cannot be served. The other files are loaded, and the old index of
+            this one still answers.
         """
         wanted = [self._place(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []
@@ -271,25 +272,25 @@ class Repository:
         return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
-        """Have a file loaded as it is from now on, by a reload that has not begun."""
+        """Wait for a reload that begins after this call, shared with other callers."""
         if place.next is None:
             place.next = asyncio.create_task(self._replace_in_turn(place))
         await asyncio.shield(place.next)
 
     async def _replace_in_turn(self, place: _Place) -> None:
-        """Open a file beside what answers, warm it up, then let it answer instead."""
+        """Reload one model; one reload runs at a time."""
         async with self._one_at_a_time:
             place.next, place.loading = None, True
             try:
                 await self._load(place)
-            except Exception as error:  # whatever the file did to its loader
+            except Exception as error:  # a damaged file may raise anything
                 raise self._failed(place, error) from error
             finally:
                 place.loading = False
             place.metrics.reloads["ok"] += 1
 
     def _failed(self, place: _Place, error: Exception) -> ReloadFailed:
-        """Count and log a reload that failed; the error for who wanted it."""
+        """Count and log a failed reload; return the error for the caller."""
         place.metrics.reloads["failed"] += 1
         expected = isinstance(error, (PolydomError, OSError, MemoryError))
         log.error(
@@ -317,8 +318,8 @@ class Repository:
         if old is not None and old.ready and old.version == new.version:
             return
         await new.start(old)
-        # Between two steps of the event loop: whoever asked before has the old one,
-        # and it lives on until they are answered.
+        # Requests that began before have the old index, which lives until they are
+        # answered.
         place.served, place.reason = new, ""
         facts = {"event": "reload", "model": place.name, "version": new.version}
         log.info("model %s: version %s answers", place.name, new.version, extra=facts)
@@ -329,5 +330,5 @@ class Repository:
             return ServedModel(
                 Translator(planner, self.settings), self.queue, place.metrics
             )
-        except (BadIndexFile, BadItem) as error:  # its samples are items, too
+        except (BadIndexFile, BadItem) as error:  # BadItem: a sample is no item
             raise BadIndexFile(f"{place.path}: {error}") from error

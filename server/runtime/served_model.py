@@ -1,4 +1,4 @@
-"""One index that is served: its requests begin at once, or wait for their turn."""
+"""One index that is served: a quick plan runs on the event loop, others in a thread."""
 
 import asyncio
 import functools
@@ -27,41 +27,41 @@ from .translator import Translator
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop
 
-# A plan that costs no more than this is carried out on the event loop if nothing
-# waits: two changes of thread cost more, and the loop is kept from reading requests no
-# longer than the computing thread may keep the interpreter from it (server/app.py).
+# Seconds of the longest plan that the event loop carries out itself, if nothing waits:
+# two changes of thread would cost more. The loop reads no requests for that time, which
+# is no longer than the computing thread may hold the interpreter (server/app.py).
 QUICK_S = 0.0005
-# A reload rests this many times as long as a piece of its warm-up took: it has the
-# computing thread for a fifth of the time at most.
+# After each piece of its warm-up a reload pauses for REST times as long as the piece
+# took, so that it has the computing thread for at most a fifth of the time.
 REST = 4.0
 LONGEST_REST_S = 0.1
 
 
 class ServedModel:
-    """Answers with one index; all but the computing happens on the event loop.
+    """Answers requests with one index; for the event loop alone.
 
     Parameters
     ----------
     translator
-        Knows the index and the terms.
+        The index's translator.
     queue
-        Of the computing thread, which this index may share with others; whoever made
-        it starts and stops it.
+        The computing thread's queue, which several indexes may share. The caller starts
+        and stops it.
     metrics
-        Where to count; an index that takes another's place goes on with its counts.
+        The model's counts; a reloaded index continues those of the index before.
 
     Attributes
     ----------
     planner
-        Of the index.
+        The index's planner.
     version
         Checksum of the index.
     warm_up
-        What `start` does first.
+        The warm-up that `start` runs.
     ready
-        Whether every feature and model has run and the reserves are measured.
+        Whether requests are answered: the warm-up is over, and sending was timed.
     send_times
-        What is kept of a budget between a plan's end and its answer's.
+        Estimates of the time from a plan's end until its answer is written.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Say what is being served; `shows_items` as in `describe_index`."""
+        """Return what `GET /v1/index` shows; parameter as for `describe_index`."""
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -88,7 +88,7 @@ class ServedModel:
         )
 
     def curves(self) -> CurvesFacts:
-        """Say what features cost."""
+        """Return what `GET /v1/index/curves` shows: the costs of features."""
         steps = [step.name for step in self.planner.extractor.steps]
         return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
 
@@ -98,12 +98,12 @@ class ServedModel:
         return list(self.planner.package.meta.get("samples", []))
 
     async def start(self, old: "ServedModel | None" = None) -> None:
-        """Warm everything up, then be ready; the queue's thread must be running.
+        """Warm up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no request waits, or once those of a
-        whole largest budget were answered. With an `old` one, whose place this will
-        take under load, there is a rest after each piece, and the reserves are its own:
-        to measure them now would tell of the load and add to it.
+        The thread warms up in small pieces, while no request waits or after the
+        requests of one largest budget. With an `old` index, which still answers, there
+        is a pause after each piece, and the old index's send times are taken over:
+        measuring them under load would show the load, and add to it.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -123,7 +123,7 @@ class ServedModel:
         self.ready = True
 
     def send_times_of(self, transport: str, items: int) -> SendTimes:
-        """Return what is kept where about so many items are answered together."""
+        """Return the send times of answers with about so many items by a transport."""
         key = transport, items.bit_length()
         times = self._times_of.get(key)
         if times is None:
@@ -140,8 +140,7 @@ class ServedModel:
     ) -> tuple[Request, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
-        A quick plan is carried out at once if nothing waits, others in their turn. What
-        comes of it, and of what request, is for `translator.answer`, then for `sent`.
+        Returns the request and its outcome, for `translator.answer` and then `sent`.
 
         Raises
         ------
@@ -204,13 +203,13 @@ class ServedModel:
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
-        """Answers usual requests about records; asked for once this is ready."""
+        """The answerer of usual requests about records; only once this is ready."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
 
     def sent(
         self, request: Request, outcome: Outcome, sent_s: float | None = None
     ) -> None:
-        """Count an answer whose last byte was written at `sent_s`, by default now."""
+        """Count an answer whose last byte was written at `sent_s`; by default now."""
         if sent_s is None:
             sent_s = self.now()
         features = self.planner.feature_names[outcome.row]
@@ -229,7 +228,7 @@ class ServedModel:
         self.metrics.answered([timed(request, outcome, features)], sent_s)
 
     def _at_once(self, request: Request) -> Outcome | Choice | None:
-        """Answer where that is quick and nothing waits, else tell what was chosen."""
+        """Carry out a quick plan if nothing waits; else return the plan, if any."""
         if self.queue.waiting or not self._time_counts:
             return None
         execution = begin(self.planner, request)
@@ -252,15 +251,15 @@ class ServedModel:
         return outcome
 
     def _in_the_end_s(self) -> float:
-        """When work that no deadline drives is due: behind every request of now."""
+        """Return the due time of work without a deadline: after all requests so far."""
         return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
-        """Find what a way of asking takes from a plan's end to the encoded answer."""
+        """Time what follows a plan until its answer is encoded, in one of two ways."""
         after_s = []
         for _ in range(WINDOW):
             now_s = self.now()
-            # nothing buys the prior, and what follows the plan is the same for all
+            # a budget of 0 buys the prior; all plans are followed by the same work
             sample, budget = self.warm_up.samples[0], MoneyBudget(0.0)
             request = Request(sample, budget, arrived_s=now_s, read_s=now_s)
             if by_thread:
@@ -274,7 +273,7 @@ class ServedModel:
 
 
 def _size(ask: PredictRequest) -> int:
-    """Estimate the bytes that are looked at to make an item: of an image its header."""
+    """Estimate the bytes that are read to make an item; of an image, its header."""
     if ask.record is not None:
         return 16 * len(ask.record)
     return len(ask.text or "")

@@ -1,4 +1,4 @@
-"""Between the wire and the planner of one index: terms in, answers out; no waiting."""
+"""Between the wire and one index's planner: requests of terms, answers of outcomes."""
 
 import math
 from collections.abc import Mapping
@@ -19,30 +19,31 @@ from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
-AFTER_S = 1e-5  # what making an answer takes, until that is known
+# Seconds from a plan's end to its answer, until `AtOnce` has measured them.
+AFTER_S = 1e-5
 
 
 class Translator:
-    """Makes requests of what was sent, and answers of outcomes.
+    """Makes a `Request` of the terms and item sent, and an `Answer` of its outcome.
 
     Parameters
     ----------
     planner
-        Answers the requests.
+        The index's planner.
     settings
         The operator's limits.
 
     Attributes
     ----------
     unit
-        What the index's costs are counted in; "s" or a currency.
+        Unit of the index's costs, "s" or a currency.
     columns
-        How many columns of records it knows; 0 where it cannot know.
+        Number of columns that the index knows; 0 if its features may read any column.
     columns_of
-        Of each row of the index the columns that it reads, as bits.
+        For each row of the index, the columns that it reads, as bits.
     record_decoder
-        Reads usual requests about records faster; None where items are no records, or
-        features read more of them than columns.
+        The faster decoder of usual requests about records; None if items are no
+        records, or features read more than columns.
     """
 
     def __init__(self, planner: Planner, settings: Settings) -> None:
@@ -69,7 +70,7 @@ class Translator:
         caller: Caller,
         send_time: SendTime | None = None,
     ) -> Request:
-        """Ask about an item, in a request whose first byte came at `arrived_s`.
+        """Make the request for an item; its first byte came at `arrived_s`.
 
         Raises
         ------
@@ -94,9 +95,10 @@ class Translator:
         )
 
     def weighed(self, request: Request) -> Request:
-        """Keep as much of a small budget as promises most that is right and in time.
+        """Return the request with the reserve for sending that promises most.
 
-        The same request, where what is kept after `send_time` is little of its budget.
+        Only where the usual reserve is a large share of the budget (`HEAVY`): a smaller
+        one buys a better plan, and is more often too late.
         """
         budget, send_time, planner = request.budget, request.send_time, self.planner
         if send_time is None or isinstance(budget, MoneyBudget):
@@ -112,13 +114,13 @@ class Translator:
         return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
-        """Say what came of a request; it is foreseen whether its budget is met."""
+        """Return the answer; `budget_met` foresees the usual time for sending."""
         planner, budget = self.planner, request.budget
         now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
         started_s, finished_s = outcome.started_s, outcome.finished_s
-        # Microseconds to the nearest tenth; to call a function for each, or `round`,
-        # takes a third of the time that the whole answer does.
+        # Microseconds to the nearest tenth. A function for that, or `round`, would take
+        # a third of the time of the whole answer.
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
@@ -155,7 +157,7 @@ class Translator:
     def _tell_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome
     ) -> None:
-        """Say what the model lacked of a record, and what would help most."""
+        """Add the record's unknown and missing columns, and those that would help."""
         if gaps.unknown:
             answer.unknown = gaps.unknown
         if missing := self.missing(gaps, outcome.row):
@@ -165,7 +167,9 @@ class Translator:
         planner, drift = self.planner, outcome.drift
         quality, chosen_s = planner.qualities[outcome.row], outcome.started_s
         wanted = planner.wanted_for(request, quality, chosen_s, drift)
-        if wanted < 0 and outcome.reason == "missing":  # in a batch, whatever it costs
+        if (
+            wanted < 0 and outcome.reason == "missing"
+        ):  # a batch has no budget of one item
             wanted = planner.wanted(request.item, math.inf, quality)
         if wanted >= 0:
             features = int(planner.package.masks[wanted]) & gaps.withheld
@@ -178,7 +182,7 @@ class Translator:
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
-        """Make the item that a request holds.
+        """Return the item of a request.
 
         Raises
         ------
@@ -196,16 +200,16 @@ class Translator:
         return self.read(payload)
 
     def read(self, payload: object) -> Item:
-        """Make the item of bytes, a string or a mapping of columns.
+        """Return the item of bytes, a string or a mapping of columns.
 
         A record is refused for the same reasons whatever plan it would get, and
-        whether this or `record_decoder` reads it.
+        whether this method or `record_decoder` reads it.
 
         Raises
         ------
         BadItem
-            If it is not one of the index's kind; of a record, if a column is unknown,
-            or holds what cannot be used, or there is none.
+            If the item is not of the index's kind; or if a record has no columns, an
+            unknown column, or a value that its column cannot hold.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -230,7 +234,7 @@ class Translator:
 
 
 def _tell_stop(answer: Answer, outcome: Outcome) -> None:
-    """Say how many base models answered, and what scores can come to if not all."""
+    """Add how many base models answered, and the bounds of scores if not all did."""
     used, count = outcome.base_models_used, outcome.base_models
     if used is None or count is None:
         return
@@ -240,10 +244,10 @@ def _tell_stop(answer: Answer, outcome: Outcome) -> None:
 
 
 class AtOnce:
-    """Answers in the caller's own thread, which must be one.
+    """Answers in the caller's thread, without a server or a queue; for one thread.
 
-    What it takes to make an answer of an outcome is kept of every budget, as a server
-    keeps what sending takes.
+    The time for making an answer of an outcome is kept of every budget, as a server
+    keeps the time for sending.
     """
 
     def __init__(self, translator: Translator) -> None:
@@ -251,14 +255,14 @@ class AtOnce:
         self._after = SendTime(usual=AFTER_S)
 
     def answer(self, terms: Terms, payload: object) -> Answer:
-        """Answer for bytes, a string or a mapping; its budget starts with this call.
+        """Answer for bytes, a string or a mapping; the budget begins with this call.
 
         Raises
         ------
         BadInput
             If the terms cannot be used.
         BadItem, BadFeature
-            If it is no item of the index's kind, or a feature cannot be computed on it.
+            If the payload is no item of the index's kind, or a feature fails on it.
         """
         translator = self._translator
         planner = translator.planner

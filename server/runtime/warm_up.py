@@ -1,4 +1,4 @@
-"""Running everything once before anything is asked, and timing it on this machine."""
+"""Warm-up: every feature and model runs before requests do, and may be timed."""
 
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -27,23 +27,22 @@ class WarmUp:
     Parameters
     ----------
     planner
-        With the index as it was built.
+        A planner with the index as it was built.
     rescales
-        Whether the index's costs are made this machine's, where that is possible; the
-        later rounds are timed then.
+        Whether to time the samples and rescale the index's costs to this machine.
 
     Attributes
     ----------
     samples
-        The index's.
+        The items that the index carries.
     rescaling
-        Whether the index's costs are this machine's.
+        The state of the rescaling, and its factors.
 
     Raises
     ------
     BadIndexFile
-        If a sample is no item of the index's kind, or one that its features cannot
-        read; or if the index's times of its samples are not its own.
+        If a sample is no item that the features can read; or if the times of the
+        samples do not fit the index.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -55,14 +54,14 @@ class WarmUp:
         self.rescaling = Rescaling(first_state(planner, self._build_times, rescales))
 
     def run(self) -> None:
-        """Do all of it."""
+        """Run all steps."""
         for _ in self.steps():
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Do it in steps of one feature of one sample, or of one model.
+        """Run one feature on one sample, or one model, a step.
 
-        Between two of them requests may be answered by whoever carries them out.
+        Between two steps the caller may answer requests.
         """
         planner = self._planner
         extractor = planner.extractor
@@ -70,12 +69,14 @@ class WarmUp:
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
         for _ in range(1 if rescales else WARM_UP_ROUNDS):
-            for item, row in zip(items, rows, strict=False):  # there may be no items
+            for item, row in zip(
+                items, rows, strict=False
+            ):  # without items there is one row
                 extraction = extractor.begin(item, row)
                 for feature in range(len(extractor.features)):
                     extraction.compute(feature)
                     yield
-            whole = np.nan_to_num(rows)  # not every model takes what is missing
+            whole = np.nan_to_num(rows)  # some models take no missing values
             for model in planner.package.models:
                 model.answer(whole[-1])
                 yield
@@ -90,7 +91,7 @@ class WarmUp:
 
 
 def _read(planner: Planner, number: int, payload: object) -> Item:
-    """Read a sample wholly; nothing but an edited file has one that is no item."""
+    """Read and decode a sample; only an edited file has a sample that is no item."""
     try:
         item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
         given = item.payload
@@ -109,7 +110,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
 def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
 ) -> Translator:
-    """Load an index and make it ready to answer in this process.
+    """Load an index and warm it up, to answer in this process.
 
     Raises
     ------

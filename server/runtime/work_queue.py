@@ -18,35 +18,35 @@ T = TypeVar("T")
 Work = Callable[[], None]
 _Entry = tuple[float, int, Work]
 
-# What late work gets of the thread's time while other work waits; never more, and it
-# never has to wait for ever.
+# Share of the thread's time for late work while other work waits: it delays the other
+# work little, and is done in the end.
 LATE_SHARE = 0.2
 
 
-# One: several would leave the loop a part of the interpreter each, and be no faster.
+# One reading thread: several would share the interpreter, and be no faster.
 _reader = ThreadPoolExecutor(1, "polydom-read")
 
 
 class WorkQueue:
-    """Runs one piece of work at a time, the most urgent of those that wait first.
+    """Runs one piece of work at a time, earliest deadline first.
 
-    The heap belongs to the computing thread alone; others only post into a mailbox,
-    which it empties before every choice.
+    Other threads post work into a mailbox. The computing thread empties the mailbox
+    into its heap before it takes the next piece.
 
     Parameters
     ----------
     now
-        Monotonic clock of all that is due.
+        The monotonic clock of the due times.
 
     Attributes
     ----------
     waiting
-        How many jobs were posted and are not done yet. They count themselves, on the
-        event loop.
+        Number of jobs that were posted and are not done. Each `Job` counts itself, on
+        the event loop.
     late
-        How many pieces of late work wait behind what can be in time.
+        Number of pieces of late work that wait behind work that can be in time.
     busy
-        Whether the thread does some work.
+        Whether the thread is running a piece of work.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -64,33 +64,34 @@ class WorkQueue:
 
     @property
     def begun(self) -> bool:
-        """Whether it was ever started."""
+        """Whether the thread was ever started."""
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Start computing; what was posted before is then chosen from."""
+        """Start the thread; it also does work that was posted before."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Do what was posted so far, then end the thread, and wait for that."""
+        """Do all work that was posted, end the thread, and wait for its end."""
         self._mailbox.put(None)
         if self.begun:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Have `work` done that is due then; infinity is allowed.
+        """Have `work` done, which is due at `due_s`; infinity is allowed.
 
-        Equal deadlines keep the order of posting. It must not raise: who posts it
-        delivers its errors with its results.
+        Work with equal due times is done in the order of posting. `work` must not
+        raise.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
 
     def defer(self, cost_s: float, work: Work) -> None:
-        """Have late `work` of `cost_s` done behind what can still be in time.
+        """Have late `work` of `cost_s` done behind work that can still be in time.
 
-        It gets a deadline that it can keep: the time at which a thread that gives late
-        work `LATE_SHARE` of its time has done it, and all before it (the total
-        bandwidth server of Spuri and Buttazzo, 1996). For the computing thread.
+        The work gets a deadline that it can keep: the time at which a thread that
+        spends `LATE_SHARE` of its time on late work has done it and all late work
+        before it (the total bandwidth server of Spuri and Buttazzo, 1996). Only the
+        computing thread may call this.
         """
         self._late_due_s = max(self._late_due_s, self._now()) + cost_s / LATE_SHARE
         self.late += 1
@@ -101,7 +102,7 @@ class WorkQueue:
         work()
 
     async def compute(self, work: Callable[[], T], due_s: float = math.inf) -> T:
-        """Have `work` done while nothing due before waits; give or raise its result."""
+        """Have `work` done in its turn, and return or raise its result."""
         done: Future[T] = Future()
         self.post(due_s, partial(settle, done, work))
         return await asyncio.wrap_future(done)
@@ -113,7 +114,7 @@ class WorkQueue:
         self.busy = False
 
     def take(self) -> Work | None:
-        """Return the most urgent work, waiting for some; None once all is done."""
+        """Wait for work and return the most urgent; None once stopped and all done."""
         if not self._heap and not self._closing:
             self.busy = False
             self._receive(self._mailbox.get())
@@ -132,17 +133,17 @@ class WorkQueue:
 
 
 def settle(done: "Future[T]", work: Callable[[], T]) -> None:
-    """Do some work unless nobody wants it any more; have a future give or raise it."""
+    """Do some work and set the future's result or exception; nothing if cancelled."""
     if not done.set_running_or_notify_cancel():
         return
     try:
         done.set_result(work())
-    except BaseException as error:  # whatever it is, the waiting task gets it
+    except BaseException as error:  # the waiting task raises it
         done.set_exception(error)
 
 
 async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
-    """Call `read`; where there are many bytes not on the loop, and in short pieces."""
+    """Call `read`; in a thread if it reads more than `LARGE` bytes."""
     if size <= LARGE:
         return read(*arguments)
     loop = asyncio.get_running_loop()
@@ -150,9 +151,9 @@ async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) ->
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Do some work in a thread that ends with the process; give or raise its result.
+    """Do some work in a daemon thread, and return or raise its result.
 
-    The event loop's own threads would keep a process from stopping.
+    The event loop's own threads would keep the process from stopping.
     """
     done: Future[T] = Future()
     thread = threading.Thread(

@@ -1,8 +1,9 @@
-"""How much a long body may hold, found out before it is made into objects.
+"""Bounds on what a long body holds, checked before it is decoded.
 
-What a decoder makes of a body it makes in one go, in which nobody else is answered. A
-typed decoder stops at what has no place; what there may be many of is counted here
-beforehand: names and texts in JSON, and the keys that msgpack says it has.
+A decoder makes all objects of a body in one call, and nobody else is answered
+meanwhile. A typed decoder stops at a value of a wrong type. The values that a body may
+have many of are counted here beforehand: names and texts in JSON, and the keys that a
+map in msgpack announces.
 """
 
 from collections.abc import Iterator
@@ -13,20 +14,20 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadItem
 
-# Bodies up to so many bytes are read without a look beforehand.
+# Bytes of the longest body that is decoded unchecked.
 LARGE = 64 << 10
-# Bytes of all that is no item: the terms, and the names.
+# Bytes of each part of a long request of the Open Inference Protocol that is no tensor.
 TERMS = 4096
-# Bytes of JSON that are looked through at a time.
+# Bytes of JSON that are searched at a time.
 PIECE = 64 << 10
-# Columns of a record at most, where an index does not know how many there may be.
+# Most columns of a record, for an index whose features may read any column.
 USUAL_COLUMNS = 4096
-# Keys of a request, or of an item of a batch, are fewer than these.
+# More keys than a request has, or an item of a batch.
 MOST_KEYS = 16
 
 
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
-    """Refuse a long body of more names and texts than one item and its terms have.
+    """Refuse a long body with more names and texts than an item and its terms have.
 
     Parameters
     ----------
@@ -34,14 +35,14 @@ def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
         An object in JSON, or a map in msgpack where it is `packed`: an item of any
         kind, and its terms.
     columns
-        How many a record may have.
+        Number of columns that a record may have.
 
     Raises
     ------
     BadInput
-        If it has more keys than a request.
+        If the body has more keys than a request.
     BadItem
-        If it holds more columns than there can be.
+        If the body may hold more columns than `columns`.
     """
     if len(body) <= LARGE:
         return
@@ -52,13 +53,13 @@ def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
 
 
 def check_record(raw: bytes, *, columns: int) -> None:
-    """Refuse a long record in JSON of more columns than there can be, by BadItem."""
+    """Raise BadItem for a long record in JSON that may have more than `columns`."""
     if len(raw) > LARGE:
         _check_strings(raw, columns)
 
 
 def _check_strings(raw: bytes, columns: int) -> None:
-    # a key has two quotes in its name, and two in its value where that is a string
+    # a key has two quotes around its name, and two more if its value is a string
     if strings_at_most(raw) > 4 * (columns + MOST_KEYS):
         raise BadItem(
             f"{len(raw):,} bytes hold more names and texts than {columns:,} columns "
@@ -67,9 +68,10 @@ def _check_strings(raw: bytes, columns: int) -> None:
 
 
 def strings_at_most(raw: bytes) -> int:
-    """Count quotes that are not escaped: one or two for every name and every string.
+    """Return an upper bound on the strings in JSON, names included.
 
-    One that begins a string never is, so that there are no more strings than this.
+    It is the number of quotes that no backslash precedes; the quote that begins a
+    string is one of them.
     """
     return raw.count(b'"') - raw.count(b'\\"')
 
@@ -81,9 +83,9 @@ def arrays_in(raw: bytes) -> int:
 
 
 def items_in(array: bytes, most: int) -> int:
-    """Count the items of an array in well-formed JSON, until there are over `most`.
+    """Count the items of an array in well-formed JSON, until they exceed `most`.
 
-    One that is empty counts as one of one item.
+    An empty array counts as an array of one item.
     """
     items, depth = 1, 0
     for piece in _outside_strings(array):
@@ -98,11 +100,11 @@ def items_in(array: bytes, most: int) -> int:
 
 
 def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
-    """Give what well-formed JSON has outside its strings; others run between pieces."""
+    """Yield the bytes of well-formed JSON outside its strings, piece by piece."""
     start, quotes = 0, 0
     while start < len(raw):
         piece = raw[start : start + PIECE]
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # what it escapes is cut off
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # add the escaped byte
             piece = raw[start : start + PIECE + 1]
         start += len(piece)
         plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -113,7 +115,7 @@ def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
 
 
 def _packed_length(raw: bytes) -> int:
-    """Read how many pairs a map says it has; 0 where it is none."""
+    """Return the number of pairs that a map announces; 0 if there is no map."""
     first = raw[0]
     if first & 0xF0 == 0x80:
         return first & 0x0F

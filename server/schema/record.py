@@ -1,7 +1,7 @@
-"""A record on the wire: what its columns may hold, refused before it is built.
+"""Records on the wire: columns hold numbers, strings, truth values or null.
 
-A typed decoder stops at the first list or object in a column. An untyped one would
-build millions of them out of one body, in one go, in which nobody else is answered.
+A typed decoder stops at the first list or object in a column. An untyped decoder could
+build millions of them from one body, and nobody else is answered meanwhile.
 """
 
 import re
@@ -16,19 +16,19 @@ from polydom.features.wording import without_mark
 
 from .bounds import LARGE
 
-# Columns of one record; msgpack says beforehand how many come.
+# Most columns of one record in msgpack, which announces their number.
 MOST_COLUMNS = 1 << 16
 Record = Annotated[
     dict[str, bool | int | float | str | None], msgspec.Meta(max_length=MOST_COLUMNS)
 ]
 
-# What a decoder says of a record, or of one of its columns, that holds what none can.
+# The decoder's message about a record, or a column, of a wrong type.
 _SAID = re.compile(
     r"Expected `[^`]*`(?:, got `(?P<came>\w+)`| of length .*?)"
     r"(?: - at `(?P<place>.*)`)?"
 )
 _KINDS = {"array": "list", "object": "dict", "null": "NoneType", "ext": "ExtType"}
-# How such columns begin in JSON, and in msgpack.
+# First bytes of a list, an object and bytes, in JSON and in msgpack.
 _IN_JSON = frozenset(b"[{")
 _IN_MSGPACK = frozenset(
     (*range(0x80, 0xA0), *range(0xC4, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0))
@@ -36,7 +36,7 @@ _IN_MSGPACK = frozenset(
 
 
 class _Holder(msgspec.Struct):
-    """A request or an item: its record's columns are left as they are."""
+    """A request or an item, with the columns of its record undecoded."""
 
     record: dict[str, Raw] | None = None
 
@@ -47,14 +47,14 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 
 
 def decode_record(data: str | bytes) -> dict[str, Any]:
-    """Read a record that came as JSON alone.
+    """Decode a record that came as JSON without a request around it.
 
     Raises
     ------
     msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON.
+        If the data is no JSON.
     BadItem
-        If it is no object, or a column holds a list or an object.
+        If the JSON is no object, or a column holds a list or an object.
     """
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
@@ -68,9 +68,9 @@ def decode_record(data: str | bytes) -> dict[str, Any]:
 def refuse_record(
     holder: bytes | Raw, *, packed: bool, error: Exception, place: str = "$.record"
 ) -> None:
-    """Say by BadItem what is wrong with a record, where a decoder found that wrong.
+    """Raise BadItem if a decoder's error is about a record, and name the column.
 
-    The column is named up to `LARGE` bytes: to look for it in more would take long.
+    In more than `LARGE` bytes the column is not searched, as that would take long.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ def refuse_record(
         An object in JSON, or a map in msgpack where it is `packed`, whose key `record`
         has the columns.
     error
-        What a decoder said of it.
+        The decoder's error.
     place
-        Where the record was in what was decoded.
+        Path of the record in the decoded data.
     """
     said = _SAID.fullmatch(str(error))
     found = said and (said["place"] or "$")
@@ -98,7 +98,7 @@ def refuse_record(
 
 
 def _wrong_column(holder: bytes | Raw, packed: bool) -> str | None:
-    """Name the first column that holds what none can."""
+    """Return the first column that holds a list, an object or bytes."""
     decode = _columns_msgpack if packed else _columns_json
     begin = _IN_MSGPACK if packed else _IN_JSON
     try:

@@ -1,7 +1,7 @@
-"""Streams of JSON Lines and of msgpack, split into their items and not decoded.
+"""Streams of JSON Lines and of msgpack, split into undecoded items.
 
-An item over the limit raises TooLarge, and what is no stream of its kind BadInput; it
-cannot be read on then.
+An item over the limit raises TooLarge, and a malformed stream BadInput. Nothing more
+can be read from the stream then.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ JSON_LINES = (
 
 
 class JsonLines:
-    """Splits a stream at line ends; `limit` is the longest line's number of bytes.
+    """Splits a stream into lines of at most `limit` bytes.
 
-    Empty lines count for nothing, and nor does the mark that some editors put first.
+    Empty lines are dropped, and so is the byte order mark that some editors put first.
     """
 
     def __init__(self, limit: int) -> None:
@@ -36,31 +36,31 @@ class JsonLines:
 
     @property
     def left(self) -> int:
-        """Bytes of the item that is not whole yet."""
+        """Bytes of the last item, which is not whole yet."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the lines that are whole now."""
+        """Take more of the stream; yield the lines that are whole now."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = bytes(self._rest) + lines[0]
             self._rest.clear()
         self._rest += rest
-        for line in filter(None, lines):  # of empty ones there may be very many
+        for line in filter(None, lines):  # there may be very many empty lines
             _check(len(line), self._limit)
             if line.strip():
                 yield self._first(line)
         _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
-        """Give the last line, which need not have an end."""
+        """Yield the last line, which may have no line end."""
         line = bytes(self._rest)
         self._rest.clear()
         if line.strip():
             yield self._first(line)
 
     def _first(self, line: bytes) -> bytes:
-        """Take the mark away from the first line there is."""
+        """Remove the byte order mark from the stream's first line."""
         begun, self._begun = self._begun, True
         return line if begun else without_mark(line)
 
@@ -76,11 +76,11 @@ class MsgpackStream:
 
     @property
     def left(self) -> int:
-        """Bytes of the object that is not whole yet."""
+        """Bytes of the last object, which is not whole yet."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the objects that are whole now, undecoded."""
+        """Take more of the stream; yield the objects that are whole now."""
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
@@ -102,7 +102,7 @@ class MsgpackStream:
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Give nothing: an object ends with its last byte, or BadInput is raised."""
+        """Yield nothing; raise BadInput if the last object is not whole."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")

@@ -1,4 +1,4 @@
-"""What goes over the wire with one item: its request and its answer; times in us."""
+"""Requests and answers on the wire, of one item and of a batch."""
 
 from typing import Annotated, Literal
 
@@ -16,10 +16,10 @@ MSGPACK = ("application/msgpack", "application/x-msgpack")
 
 
 class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """On what terms an item is to be classified, whatever kind it is.
+    """The terms of a request for an item of any kind.
 
-    None is what was not said, as many clients write it: the class prior where nothing
-    fits, any quality, and not `exact`.
+    None, which many clients write, stands for the default: the operator's budget, the
+    class prior if nothing fits, any quality, and not `exact`.
     """
 
     model: str | None = None
@@ -31,9 +31,9 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
-    """Body of `POST /v1/predict` as JSON: one item, and on what terms.
+    """Body of `POST /v1/predict` as JSON: one item and its terms.
 
-    With a raw body the item is the body, and the terms come in the query.
+    If the body is the item itself, the terms come in the query.
     """
 
     text: str | None = None
@@ -42,10 +42,10 @@ class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
 
 
 class BestNext(msgspec.Struct, frozen=True):
-    """Columns that a record lacks and that would help most.
+    """The missing columns that would help a record most.
 
-    With them the same budget buys a model of this quality. They are those of one
-    feature; of several where no single one would help.
+    With these columns the same budget buys a model of `expected_quality`. They are the
+    columns of one feature, or of several if no single feature would help.
     """
 
     columns: tuple[str, ...]
@@ -97,9 +97,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What the query of `POST /v1/batch` may say; None is what it does not say.
+    """The terms of a batch, in the query or the body of `POST /v1/batch`.
 
-    Items that cannot be answered are skipped then, and models may stop early.
+    None stands for the default: bad items are skipped, and models may stop early.
     """
 
     model: str | None = None
@@ -120,7 +120,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     image_base64: bytes | None = None
 
     def ask(self) -> PredictRequest:
-        """Ask for it alone."""
+        """Return the request for this item alone."""
         return PredictRequest(
             text=self.text, record=self.record, image_base64=self.image_base64
         )
@@ -139,7 +139,7 @@ class Entry(Answer, kw_only=True):
 
 
 class ErrorEntry(msgspec.Struct, kw_only=True):
-    """What is wrong with one item, in its place."""
+    """The error of one item, in place of its answer."""
 
     item: int
     error: str

@@ -1,8 +1,7 @@
 """`POST /v1/batch`: a stream of items under one budget, answered as it comes in.
 
-The event loop only splits the stream and passes on; items are read, planned, computed
-and encoded by the computing thread, a millisecond at a time, so that single requests
-go between.
+The event loop only splits the stream. The computing thread decodes, plans, computes and
+encodes the items, a millisecond at a time, so that single requests go between.
 """
 
 from collections import Counter
@@ -28,9 +27,10 @@ from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 
 BATCH = "/v1/batch"
-# Seconds that the computing thread gives to one batch at a time; a single request waits
-# behind no more of it.
+# Seconds that the computing thread works for one batch at a time. A single request
+# waits no longer behind a batch.
 TURN_S = 0.001
+# Most batches that are computed at a time.
 RUNNING = 8
 
 
@@ -40,7 +40,7 @@ class BatchEndpoint:
     Attributes
     ----------
     running
-        How many there are of which something is computed now, or is about to be.
+        Number of batches for which the computing thread works, or is about to.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -56,7 +56,7 @@ class BatchEndpoint:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """Count a batch; one that waits for items, or to be read, takes no slot."""
+        """Count a batch while it computes; a batch that waits for items has no slot."""
         self.running += 1
         try:
             yield
@@ -75,9 +75,7 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch on its way; it ends when the server is told to stop.
-
-    A slot is held while something of it is computed.
+    """One batch; it ends early when the server is told to stop.
 
     Raises
     ------
@@ -122,7 +120,7 @@ class Batch:
         self._top_k = make_top_k(self._budget, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
-        """Answer chunk by chunk, and sum up at the end."""
+        """Answer chunk by chunk, and send the totals at the end."""
         broken: Exception | None = None
         try:
             async for chunk in chunks:
@@ -144,21 +142,21 @@ class Batch:
         await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
-        """Have the computing thread do some work in turns, and send what it gives."""
+        """Have the computing thread do some work in turns, and send its entries."""
         done = False
         while not done:
             if self._reader.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
             if self._repository.leaving:
                 raise NotReady("the server is about to stop")
-            # never before a request: those are due within the largest budget
+            # after all requests, which are due within the largest budget
             now_s = self._served.now()
             soonest_s = now_s + self._served.translator.settings.max_budget_s
             due_s = max(self._budget.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
-            # between two turns the computing thread writes none of this
+            # between two turns the computing thread does not change `_told`
             self._served.metrics.answers.update(self._told)
             self._told.clear()
             kept = 0 if self._top_k is None else self._top_k.kept_bytes
@@ -218,7 +216,7 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Do some work for about `TURN_S`; what it gave, and whether all is done."""
+    """Work for about `TURN_S`; return the entries, and whether all is done."""
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

@@ -1,7 +1,4 @@
-"""The body of a batch: its terms, and items as they come in.
-
-They are read no faster than they are used.
-"""
+"""The body of a batch: its terms, and its items, read no faster than they are used."""
 
 import asyncio
 import contextlib
@@ -27,17 +24,17 @@ from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from ..schema.wire import MSGPACK, BatchBody, BatchItem, BatchTerms, PredictRequest
 from .decode import UNSAID, hint_of_many, hint_of_one
 
-# Items of one object; of a stream there may be any number.
+# Most items of one JSON object; a stream may have any number.
 MOST_ITEMS = 1 << 16
-# Longest wait for an item of a stream to be whole.
+# Seconds for the next item of a stream to come in whole.
 RECEIVE_S = 10.0
 
-# An item that is not decoded yet: of a stream, or of one JSON object.
+# An undecoded item: of a stream, or of one JSON object.
 Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Say what a batch comes as: JSON where nobody said. It must not be compressed."""
+    """Return a batch's content type, JSON by default; it must not be compressed."""
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
@@ -50,7 +47,7 @@ def content_type_of(headers: Headers) -> str:
 async def read_batch(
     reader: "BatchReader", kind: str, query: bytes, limit: int
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
-    """Read the terms of a batch; its items come when they are asked for.
+    """Return the terms of a batch, and an iterator that reads its items in chunks.
 
     Parameters
     ----------
@@ -62,9 +59,9 @@ async def read_batch(
     Raises
     ------
     BadInput
-        If the content type is none of a batch, or terms cannot be used.
+        If the content type is unknown, or terms cannot be used.
     TooLarge, ReceiveTimeout, Abandoned
-        If one object does not come in whole.
+        If a JSON object does not come in whole.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -84,7 +81,7 @@ async def read_batch(
 
 
 def read_terms(query: bytes) -> BatchTerms:
-    """Read the query of a batch; BadInput where a term cannot be used."""
+    """Return the terms in the query; BadInput if one cannot be used."""
     given = read_query(query)
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
@@ -93,7 +90,7 @@ def read_terms(query: bytes) -> BatchTerms:
 
 
 def _merge(body: BatchBody, terms: BatchTerms) -> None:
-    """Add to a body's terms those of the query, each of which is said once."""
+    """Add the query's terms to a body; BadInput for a term in both."""
     default = BatchTerms()
     for name in BatchTerms.__struct_fields__:
         value, unsaid = getattr(terms, name), getattr(default, name)
@@ -109,9 +106,9 @@ class BatchReader:
     Attributes
     ----------
     arrived_s
-        When its first byte was read.
+        Time of the first byte.
     caller
-        Who waits for the answers.
+        The caller who waits for the answers.
     """
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
@@ -127,9 +124,10 @@ class BatchReader:
         )
 
     async def begin(self) -> None:
-        """Wait for the first bytes; a caller who asked whether to send them is told so.
+        """Wait for the first bytes, before the answer begins.
 
-        Nobody is told any more once the answer has begun.
+        A caller who waits for "100 Continue" gets it here; uvicorn sends it only before
+        an answer.
         """
         if self._more:
             self._first = await self._next()
@@ -150,16 +148,16 @@ class BatchReader:
         return data
 
     async def whole(self, limit: int) -> bytes:
-        """Read all of a body that may have up to `limit` bytes."""
+        """Return the whole body, of up to `limit` bytes."""
         given = (self._receive, self._headers, limit, self._held)
         body = await read_body(*given, hint="; send a stream")
         self._more, self._coming = False, len(body)
         return body
 
     async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
-        """Give what comes in, item by item in lists of up to `CHUNK`.
+        """Yield the items that come in, in lists of up to `CHUNK`.
 
-        What keeps the stream from being read on is raised after all before was given.
+        An error in the stream is raised after all items before it were yielded.
         """
         self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []
@@ -189,15 +187,15 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Take note of what is kept of items given; Overloaded if that is too much."""
+        """Set the bytes that the answer keeps of the items; Overloaded if too many."""
         self._kept = size
         self._held.hold(self._coming + size)
 
     async def drain(self) -> None:
-        """Throw away what still comes for a while, so that no answer is lost with it.
+        """Read and drop the rest of the body, for at most `RECEIVE_S`.
 
-        A connection that is closed while something comes in is reset, and the caller
-        may not see what was sent before.
+        A connection that is closed while bytes come in is reset, and the caller may not
+        see the answer.
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
@@ -207,13 +205,13 @@ class BatchReader:
 
 
 async def cut(items: Sequence[Raw]) -> AsyncIterator[list[Raw]]:
-    """Give items that came in one piece as a stream's are given."""
+    """Yield the items of one JSON object in lists of up to `CHUNK`."""
     for start in range(0, len(items), CHUNK):
         yield list(items[start : start + CHUNK])
 
 
 class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
-    """A body of which the items are left as they are."""
+    """A body with undecoded items."""
 
     items: msgspec.Raw
 
@@ -225,7 +223,7 @@ _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Read a small batch that came as one JSON object; BadInput if it is none."""
+    """Decode the terms of one JSON object, and split its items; BadInput on error."""
     body = without_mark(body)
     if not body.strip():
         raise BadInput("the body is empty")
@@ -244,7 +242,7 @@ def read_object(body: bytes) -> BatchBody:
 
 
 def _refuse_many(items: bytes) -> None:
-    """Refuse a body of more items than it may hold, before they are made."""
+    """Raise BadInput for more than `MOST_ITEMS` items, before they are split."""
     has_many = items.count(b",") >= MOST_ITEMS
     if has_many and items_in(items, MOST_ITEMS) > MOST_ITEMS:
         raise BadInput(
@@ -259,16 +257,16 @@ def read_item(
     columns: int = USUAL_COLUMNS,
     kind: Kind | None = None,
 ) -> PredictRequest:
-    """Read one item of a batch, in msgpack where it is `packed`.
+    """Decode one item of a batch, in msgpack if `packed`, else in JSON.
 
-    `columns` are as for `check_body`, and `kind` is what the index classifies.
+    `columns` is a parameter of `check_body`; `kind` is the index's kind of items.
 
     Raises
     ------
     BadInput
-        If it is malformed.
+        If the item is malformed.
     BadItem
-        If a column of a record holds what none can.
+        If a column of a record holds a list, an object or bytes.
     """
     check_body(raw, packed=packed, columns=columns)
     try:

@@ -18,14 +18,14 @@ from ..schema.wire import (
     encode_msgpack,
 )
 
-# Bytes of an answer to a caller of HTTP/1.0, which knows none in pieces.
+# Most bytes of an answer over HTTP/1.0, which has to be sent whole.
 MOST_AT_ONCE = 64 << 20
 
 
 class BatchReply:
-    """Sends entries in the form in which the items came, of content type `kind`.
+    """Sends entries in the items' content type, `kind`, as they come.
 
-    They go out as they come, but for a caller of HTTP/1.0: there all together.
+    A caller of HTTP/1.0 gets the whole answer at the end.
 
     Attributes
     ----------
@@ -44,21 +44,21 @@ class BatchReply:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of what is not sent yet."""
+        """Bytes that are not sent yet."""
         return len(self._gathered.body) if self._gathered is not None else 0
 
     async def probe(self) -> None:
-        """Find out by a space, once, whether a caller who sends no more still reads.
+        """Send a space, once, to a caller who sends no more.
 
-        The connection of one who does not is lost by it. In msgpack nothing can be sent
-        that says nothing.
+        If the caller does not read any more, that breaks the connection. In msgpack
+        there is no byte without a meaning, so none is sent.
         """
         if not (self._probed or self.packed):
             self._probed = True
             await self._body(b" ")
 
     def encode(self, entry: Any) -> bytes:
-        """Write one entry down."""
+        """Return an entry as bytes."""
         if self.packed:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
@@ -75,9 +75,9 @@ class BatchReply:
             await self._body(b'{"answers":[')
 
     async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries; returns once there is room for more.
+        """Send some entries, and return once there is room for more.
 
-        TooLarge is raised where more would have to be kept than may be.
+        TooLarge is raised if a caller of HTTP/1.0 would get more than `MOST_AT_ONCE`.
         """
         if not encoded:
             return
@@ -107,7 +107,7 @@ class BatchReply:
 
 
 class _Gathered:
-    """Sends an answer once it is whole, with its length."""
+    """An ASGI `send` that keeps an answer until it is whole, and adds its length."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -115,7 +115,7 @@ class _Gathered:
         self.body = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        """Take one more part of it."""
+        """Keep a message; send all of them after the last."""
         if message["type"] == "http.response.start":
             self._start = message
             return
@@ -128,12 +128,12 @@ class _Gathered:
 
 
 def entry_of(number: int, answer: Answer) -> Entry:
-    """Give an answer its item's number."""
+    """Return an answer with its item's number."""
     fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
     return Entry(item=number, **fields)
 
 
 def error_entry(number: int, error: PolydomError) -> ErrorEntry:
-    """Give an error its item's number, and nothing of the inside of the server."""
+    """Return an error with its item's number, without the server's internals."""
     _, failure = describe(error)
     return ErrorEntry(item=number, error=failure.error, code=failure.code)

@@ -1,4 +1,4 @@
-"""Requests of `POST /v1/predict` read: bytes to an item and its terms."""
+"""Decoding of requests: bytes to an item and its terms, or an error with a hint."""
 
 import json
 import math
@@ -23,20 +23,21 @@ from ..schema.streams import JSON
 from ..schema.wire import MSGPACK, BatchItem, PredictRequest, Terms
 
 _TERMS = Terms.__struct_fields__
-# What a request has whose sender did not think of it: nothing, or curl's default.
+# Content types of senders who did not choose one: none, or curl's default.
 UNSAID = ("", "application/x-www-form-urlencoded")
-# What an item's own bytes come as, which a record has none of.
+# Content types of an item's own bytes; a record has no bytes of its own.
 _OWN = ("text/plain", "application/octet-stream")
 _DEFAULTS = {
     name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
 }
 _KEYS = PredictRequest.__struct_fields__
 _ITEMS = BatchItem.__struct_fields__
-# A key of the outermost object: a decoder names the place of any other.
+# The decoder's error for an unknown key of the outermost object; for other objects it
+# adds their place.
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.S)
 _A_LIST = "Expected `object`, got `array`"
 _MORE = "trailing characters"
-# What other servers, and /v1/batch, call items of which there may be many.
+# Keys of several items, in /v1/batch and in other servers.
 _MANY = ("items", "instances", "inputs")
 _SEVERAL = 'several items go to /v1/batch, as {"items": [...]} or one a line'
 # Characters of a column's value that are shown.
@@ -52,30 +53,30 @@ def decode_request(
     kind: Kind | None,
     columns: int = USUAL_COLUMNS,
 ) -> PredictRequest:
-    """Read one request of `POST /v1/predict`.
+    """Decode one request of `POST /v1/predict`.
 
     Parameters
     ----------
     described
-        Content type and budget, as `type_and_budget_in` the headers.
+        Content type and budget, as `type_and_budget_in` returns them.
     query
         The raw query string.
     body
-        JSON, or an image's or text's own bytes, as the content type says. Without one,
-        and as a form, what begins like JSON is read as that; so are records whatever
-        they come as, but for msgpack.
+        JSON, msgpack, or an image's or text's own bytes, as the content type says.
+        Without a content type, and as a form, a body that begins like JSON is JSON; so
+        is a record in any content type but msgpack.
     kind
-        What the index classifies; decides what `application/octet-stream` holds. None
-        where only the body may say which index that is.
+        The index's kind of items, which `application/octet-stream` holds. None if only
+        the body may name the index.
     columns
-        How many a record may have.
+        Number of columns that a record may have.
 
     Raises
     ------
     BadInput
         If the request is malformed or its body empty, or its terms are given twice.
     BadItem
-        If a text is not UTF-8, or a column of a record holds what none can.
+        If a text is not UTF-8, or a column holds a list, an object or bytes.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
@@ -85,7 +86,7 @@ def decode_request(
 
 
 def _packed(content_type: str, body: bytes, kind: Kind | None) -> bool | None:
-    """Say whether an object comes in msgpack, not JSON; None where the item is all."""
+    """Whether an object in msgpack came, or one in JSON; None for an item's bytes."""
     if content_type in MSGPACK:
         return True
     unsaid = content_type in UNSAID or (kind == "record" and content_type in _OWN)
@@ -122,7 +123,7 @@ def _decode_body(
 
 
 def _refuse_request(text: bytes) -> None:
-    """Refuse a text that is itself a request: its sender meant the text in it."""
+    """Refuse a text that is itself a request in JSON, sent with a wrong type."""
     try:
         ask = _decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -153,7 +154,7 @@ def _decode_object(
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
-    """Set what query and header say, each at most once and not in the body too."""
+    """Set the terms of query and header; BadInput for a term that comes twice."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:
@@ -175,7 +176,7 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
 
 
 def _read_header(given: str) -> float:
-    """Read the budget that a header says; BadInput names the header, not the term."""
+    """Return the header's budget in milliseconds; BadInput names the header."""
     try:
         amount = msgspec.convert(given, float, strict=False)
     except msgspec.ValidationError:
@@ -191,16 +192,16 @@ def _read_header(given: str) -> float:
 def hint_of_one(
     error: Exception, body: bytes | msgspec.Raw, kind: Kind | None, *, packed: bool
 ) -> str | None:
-    """Say where an item belongs that came alone; None where that is not what is wrong.
+    """Return a hint for an item under a wrong key; None for other errors.
 
     Parameters
     ----------
     error
-        What a decoder said of the body.
+        The decoder's error.
     body
-        An object in JSON, or a map in msgpack where it is `packed`.
+        An object in JSON, or a map in msgpack if `packed`.
     kind
-        What the index classifies; None where nobody knows.
+        The index's kind of items; None if unknown.
     """
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None
@@ -226,7 +227,7 @@ def hint_of_one(
 
 
 def hint_of_request(error: Exception) -> str | None:
-    """Say where several items belong that came as a request for one; None as above."""
+    """Return a hint for several items in a request for one; None for other errors."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:
@@ -243,7 +244,7 @@ def _shown(value: Any) -> Any:
 
 
 def hint_of_many(error: Exception) -> str | None:
-    """Say where the items of a batch belong that came as JSON; None as above."""
+    """Return a hint for a batch in JSON without `items`; None for other errors."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:

@@ -1,4 +1,4 @@
-"""What the server says of itself: probes, models, an index, metrics."""
+"""Routes for operators and the page: probes, models, indexes, metrics, reload."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,23 +21,23 @@ NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
 async def livez(_: Request) -> Response:
-    """Say that the process answers."""
+    """Answer `GET /livez`: the process answers."""
     return json_reply(Health("ok"))
 
 
 async def readyz(request: Request) -> Response:
-    """Say whether features and models are warm."""
+    """Answer `GET /readyz`: whether all indexes are warm."""
     repository: Repository = request.app.state.repository
     if not repository.ready:
         why = not_ready(repository.queue.begun)
         if repository.leaving:
             why = NotReady("the server is about to stop")
-        return error_reply(*describe(why))  # not counted: whoever probes wants to know
+        return error_reply(*describe(why))  # not counted: a probe is no failed request
     return json_reply(Health("ok"))
 
 
 def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
-    """Answer probes inside the protocol, while there is nothing wrong to tell."""
+    """Return the functions that answer good probes inside the protocol."""
     well = encode(Health("ok"))
     return {
         (b"GET", LIVEZ.encode()): lambda _: well,
@@ -46,10 +46,10 @@ def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
 
 
 def shows_items(request: Request) -> bool:
-    """Whether this request may be told what single training items hold.
+    """Whether the answer to this request may show training items.
 
-    A page of somebody else may have its own name lead to this machine (DNS rebinding),
-    but not `localhost` nor an address.
+    `here` checks the host that the request names: a foreign page may let its own name
+    lead to this machine (DNS rebinding), but not `localhost` nor an address.
     """
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples
@@ -60,21 +60,21 @@ def shows_items(request: Request) -> bool:
 
 
 async def show_index(request: Request) -> Response:
-    """Say what is being served under a name."""
+    """Answer `GET /v1/index`: facts of a served index."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.facts(shows_items=shows_items(request)))
 
 
 async def show_curves(request: Request) -> Response:
-    """Say what features cost, and what that was fitted to."""
+    """Answer `GET /v1/index/curves`: costs of features, and the times behind them."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.curves())
 
 
 async def show_sample(request: Request) -> Response:
-    """Give one of the items that an index carries, as it may be asked about."""
+    """Answer `GET /v1/index/samples/N`: an item that the index carries."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     shown = served.samples if shows_items(request) else []
@@ -91,16 +91,16 @@ async def show_sample(request: Request) -> Response:
 
 
 async def show_models(request: Request) -> Response:
-    """Say which names are served, and whether they answer."""
+    """Answer `GET /v1/models`: names, states and versions of all models."""
     repository: Repository = request.app.state.repository
     return json_reply(repository.facts())
 
 
 async def show_metrics(request: Request) -> Response:
-    """Say what was counted, in Prometheus's text format.
+    """Answer `GET /metrics` in Prometheus's text format.
 
-    Nobody is refused that, and it takes milliseconds: all who ask in one turn of the
-    event loop are given the same.
+    Rendering takes milliseconds, and no request for metrics is refused. So all requests
+    in one turn of the event loop share one rendering.
     """
     from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -114,18 +114,18 @@ async def show_metrics(request: Request) -> Response:
 async def _render_metrics(state: State) -> bytes:
     from ..metrics.prometheus import render
 
-    state.metrics_due = None  # who asks from now on may have seen more
+    state.metrics_due = None  # later requests get a later rendering
     others = {} if state.others is None else await state.others()
     return render(state.repository, state.worker, others)
 
 
 class Admin:
-    """Reloads at the request of whoever has one of the tokens.
+    """Answers `POST /v1/admin/reload`, for callers with an admin token.
 
     Attributes
     ----------
     notify_others
-        Called after a reload that went well; makes other processes follow.
+        Called after a successful reload, so that other processes reload, too.
     """
 
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
@@ -134,7 +134,7 @@ class Admin:
         self.notify_others: Callable[[], object] = bool
 
     async def reload(self, request: Request) -> Response:
-        """Load one model's file again, or all; say then what is served."""
+        """Load one model's file again, or all; answer as `GET /v1/models`."""
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.notify_others()

@@ -13,6 +13,7 @@ import pytest
 from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
+from polydom.server.http.flow import ReaderWatch
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.reply import send_and_count
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
@@ -121,7 +122,10 @@ def test_a_caller_is_prompt_until_its_transport_is_full() -> None:
     protocol: Any = HttpProtocol.__new__(HttpProtocol)
     protocol.caller, protocol.flow = Caller(prompt=True), Flow()
     protocol.transport = Empty()
+    loop = asyncio.new_event_loop()
+    protocol._reader = ReaderWatch(loop, Empty(), unread_s=60.0)
     protocol.pause_writing()
+    loop.close()
     assert (protocol.caller.prompt, paused) == (False, [True])
     assert not Caller().prompt  # of another server nobody knows
 

@@ -36,7 +36,7 @@ def test_what_is_read_behind_others_has_waited_for_them() -> None:
             super().__init__(config, state, {})
 
         def on_headers_complete(self) -> None:
-            arrived_s = self._arrived_s
+            arrived_s = self._request.arrived_s
             seen.append((arrived_s, self.caller.read_s > arrived_s))
             time.sleep(0.02)
             self.transport.close()

@@ -463,7 +463,7 @@ class Mirror:
             "admission": Admission(budget_s, call_soon),
             "replies": RawReplies(bool),
             "direct": {(b"POST", b"/quick"): self.direct},
-            "unread_bytes": HeldBytes(1 << 20),
+            "unparsed_bytes": HeldBytes(1 << 20),
         }
 
 
@@ -588,7 +588,10 @@ def test_protocol_begins_a_request_once_those_before_are_answered() -> None:
         for _ in range(50):
             await asyncio.sleep(0)
         begun, entered = len(app.callers), admission.entered
-        unread, reads = len(connection._unread), connection.transport.is_reading()
+        unread, reads = (
+            len(connection._flow.unparsed),
+            connection.transport.is_reading(),
+        )
         app.may_answer.set()
         assert (begun, entered, reads) == (1, 1, False)
         assert 0 < unread < 300_000
@@ -687,7 +690,10 @@ def test_protocol_holds_so_many_bytes_behind_requests_and_no_more() -> None:
         nonlocal app, held
         app, held = Echo(), HeldBytes(1000)
         app.may_answer.clear()
-        state = {"unread_bytes": held, "replies": RawReplies(lambda: refused.append(1))}
+        state = {
+            "unparsed_bytes": held,
+            "replies": RawReplies(lambda: refused.append(1)),
+        }
         return await talk(app, ask, state=state)
 
     assert asyncio.run(main()).startswith(b"HTTP/1.1 429")

@@ -20,7 +20,7 @@ from polydom.server.runtime.admission import (
     FIRST_COST_S,
     FORGET_S,
     LEAST,
-    PATIENCE,
+    LONGEST_WAIT,
     TURN_S,
     Admission,
     waiting_at,
@@ -137,7 +137,7 @@ def test_admission_holds_a_burst_that_can_be_answered_in_time() -> None:
     world = World(budget_s=1.0)
     world.run([100.0] * 500)
     assert not world.took_s("refused")
-    assert max(world.took_s("answered")) < PATIENCE
+    assert max(world.took_s("answered")) < LONGEST_WAIT
     assert world.longest_s < 2 * TURN_S
 
 
@@ -309,7 +309,7 @@ def test_what_is_behind_others_waits_or_is_refused_where_that_is_late() -> None:
     while admission.hold_behind(partial(begin, held)):
         held += 1
     # they have half of the loop
-    assert abs(held - PATIENCE * BUDGET_S / (2 * admission.pace_s)) <= 1
+    assert abs(held - LONGEST_WAIT * BUDGET_S / (2 * admission.pace_s)) <= 1
     assert not begun
     turns = 0
     while len(begun) < held:

@@ -1,0 +1,96 @@
+"""Flow control of one connection, in both directions.
+
+`Flow` keeps bytes that came and are not parsed yet, and reads no more meanwhile;
+`ReaderWatch` cuts a caller off who does not read what is sent.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
+from ..runtime.admission import HeldBody
+
+
+class Flow(FlowControl):
+    """Uvicorn's flow control, and the bytes of requests that wait to be parsed.
+
+    Parameters
+    ----------
+    transport
+        The connection's.
+    held
+        Counts the bytes that wait; None where there is no limit.
+
+    Attributes
+    ----------
+    unparsed
+        Bytes that were read; empty where none wait.
+    at
+        Position of the first byte in `unparsed` that waits.
+    """
+
+    def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
+        super().__init__(transport)
+        self._held = held
+        self.unparsed, self.at = b"", 0
+
+    def keep(self, data: bytes, start: int = 0) -> None:
+        """Keep bytes from `start` on behind those that wait, and pause reading.
+
+        Raises
+        ------
+        Overloaded
+            If the bytes that all connections keep are over the limit.
+        """
+        if self.unparsed:
+            data, start = self.unparsed[self.at :] + data[start:], 0
+        self.unparsed, self.at = data, start
+        self.pause_reading()
+        if self._held is not None:
+            self._held.hold(len(data))
+
+    def clear(self) -> None:
+        """Drop the bytes: they were parsed, or are not wanted."""
+        self.unparsed, self.at = b"", 0
+        if self._held is not None:
+            self._held.hold(0)
+
+    def resume_reading(self) -> None:
+        """Resume reading, unless bytes wait."""
+        if not self.unparsed:
+            super().resume_reading()
+
+
+class ReaderWatch:
+    """Cuts off a caller who took nothing of what is to be sent for `unread_s`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        unread_s: float,
+    ) -> None:
+        self._transport = transport
+        self._call_later: Callable[..., asyncio.TimerHandle] = loop.call_later
+        self._unread_s = unread_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to watch, if there is something to send that was not taken."""
+        size = self._transport.get_write_buffer_size()
+        if size and self._timer is None:
+            self._timer = self._call_later(self._unread_s, self._check, size)
+
+    def stop(self) -> None:
+        """Watch no more: all was taken, or the connection is lost."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self, before: int) -> None:
+        self._timer = None
+        if 0 < before <= self._transport.get_write_buffer_size():
+            self._transport.abort()
+        else:
+            self.start()
