@@ -1,7 +1,7 @@
-"""Items, the features that describe them, and what those cost.
+"""Items, the features that describe items, and the costs of features.
 
-What fits curves is imported when it is first asked for: errors and items are for
-clients too, which compute nothing.
+Cost curves are imported when they are first used: clients import errors and items, and
+compute nothing.
 """
 
 from importlib import import_module

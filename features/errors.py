@@ -5,8 +5,8 @@ from typing import TypeVar
 from .figures import show_us
 from .sizes import Size, show_size
 
-# Characters of a message; longer ones lose their middle, so that what is wrong and
-# what to do about it stay.
+# Most characters of a message. A longer message loses its middle: its beginning says
+# what is wrong, and its end says what to do.
 LONGEST_MESSAGE = 1000
 
 
@@ -29,9 +29,10 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 
 
 def without_frames(error: AnyError) -> AnyError:
-    """Let an error that is kept, and those it came of, forget where they were raised.
+    """Drop the traceback of an error and of its causes, and return the error.
 
-    Each frame there holds its variables: a whole request and all that was made of it.
+    The frames of a traceback hold their variables, such as a whole request. An error
+    that is kept would keep them in memory.
     """
     one: BaseException | None = error
     while one is not None:
@@ -41,7 +42,7 @@ def without_frames(error: AnyError) -> AnyError:
 
 
 def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Escape what a terminal or a log would obey, and cut the middle out if too long.
+    """Escape characters that a terminal would obey; cut the middle of a long text out.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class BadProject(PolydomError):
 
 
 class BadInput(PolydomError, ValueError):
-    """An argument, or part of a request, is not what its documentation states."""
+    """An argument, or part of a request, is not as its documentation states."""
 
     code = "bad_input"
 

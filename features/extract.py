@@ -1,8 +1,8 @@
 """Computing features of an item, one at a time, each step at most once.
 
 An `Extractor` is made once and shared; an `Extraction` belongs to one item and one
-thread. `Extraction.compute` is what a request waits for: what can be decided
-beforehand is decided in `Extractor`.
+thread. A request waits for `Extraction.compute`, so `Extractor` decides beforehand all
+that does not depend on the item.
 """
 
 from collections import Counter
@@ -24,16 +24,16 @@ MISSING = object()
 
 
 class StepCall(NamedTuple):
-    """A step, by positions: where its inputs lie among an item's results."""
+    """A step, with the positions of its inputs among an item's results."""
 
     function: Function
     sources: tuple[int, ...]
 
 
 class FeatureCall(NamedTuple):
-    """A feature, by positions: the steps it waits for, its inputs, its columns.
+    """A feature, with the positions of its steps, its inputs and its columns.
 
-    `test` gives a boolean for each column, of which none may be `failed`.
+    `test` makes a byte of each column's value; the byte `failed` means a bad value.
     """
 
     steps: tuple[int, ...]
@@ -46,29 +46,31 @@ class FeatureCall(NamedTuple):
 
 
 class Extractor:
-    """Features to be computed together; immutable, safe to share between threads.
+    """Features that are computed together; immutable, safe to share between threads.
 
     Parameters
     ----------
     features
-        At least one, of one kind, with different names.
+        At least one feature; all for one kind of items, with different names.
     widths
-        Columns of each, as `probe` found them when the index was built.
+        Number of columns of each feature, as `probe` found it during the build.
 
     Attributes
     ----------
     kind : Kind
-        Of the items it takes.
+        Kind of the items.
     features : tuple of m Feature
+        Features, in the order of their columns.
     widths : tuple of m int
+        Number of columns of each feature.
     width : int
-        Columns of a full row, in which each feature has its place.
+        Number of columns of a full row, which has a place for each feature.
     steps : tuple of s Step
-        The union of what the features need; what a step needs lies before it.
+        All steps that the features need, each step behind those that it needs itself.
     needs : tuple of m tuples of int
-        Positions in `steps` of all that each feature needs, also indirectly, ascending.
+        Ascending positions in `steps` of all steps that each feature needs.
     whole : bool
-        Whether all features are columns of a record, so that one is read at once.
+        True if all features are columns of a record, so that a record is read at once.
 
     Raises
     ------
@@ -112,7 +114,7 @@ class Extractor:
     def probe(
         cls, features: Sequence[Feature], item: Item, where: str = "the item"
     ) -> "Extractor":
-        """Make an extractor, finding the features' widths on an item.
+        """Make an extractor with the widths that the features have on an item.
 
         Raises
         ------
@@ -130,30 +132,30 @@ class Extractor:
         return cls(features, widths)
 
     def _sources(self, node: Node) -> tuple[int, ...]:
-        """Positions of a node's inputs among results: steps', then the payload."""
+        """Find a node's inputs among results: steps come first, the payload last."""
         return tuple(self.steps.index(need) for need in node.needs) or (
             len(self.steps),
         )
 
     def columns(self, position: int) -> slice:
-        """Where a feature's columns lie in the full row."""
+        """Return the place of a feature's columns in the full row."""
         start = sum(self.widths[:position])
         return slice(start, start + self.widths[position])
 
     def columns_of(self, mask: int) -> NDArray[np.int32]:
-        """Positions in the full row of a feature set's columns, ascending."""
+        """Return the ascending positions of a feature set's columns in the full row."""
         chosen = [mask >> position & 1 for position in range(len(self.features))]
         return np.flatnonzero(np.repeat(chosen, self.widths)).astype(np.int32)
 
     def begin(self, item: Item, row: Row, where: str = "the item") -> "Extraction":
-        """Start on an item; nothing is computed yet.
+        """Start on an item, without computing anything yet.
 
         Parameters
         ----------
         row : (width,) float32
-            Receives the columns of what is computed; the rest is left as it is.
+            Array that receives the columns of each feature that is computed.
         where
-            Names the item in errors.
+            Name of the item in messages.
 
         Raises
         ------
@@ -177,9 +179,9 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Read a record at once, as a server does, where columns are the `whole`.
+        """Read a record at once, as a server does, if all features are its columns.
 
-        Any other item is given back.
+        Any other item is returned as it is.
         """
         if not self.whole or isinstance(item.payload, ReadRecord):
             return item
@@ -191,8 +193,8 @@ class Extractor:
         Raises
         ------
         BadFeature
-            If a column differs: a feature is not deterministic, or one of them changed
-            what its steps had made for the others.
+            If a column differs: a feature is not deterministic, or a feature changed
+            the result of a step that others need.
         """
         first = self.extract(item, where)
         second = np.empty_like(first)
@@ -211,13 +213,13 @@ class Extractor:
                 )
 
     def warm(self, items: Iterable[Item]) -> None:
-        """Compute everything of some items, so that no import meets a request."""
+        """Compute everything of some items, so that no request waits for an import."""
         for item in items:
             self.extract(item)
 
 
 class Extraction:
-    """Features of one item, computed on demand into its `row`; for one thread."""
+    """Features of one item, computed on demand into `row`, in one thread."""
 
     __slots__ = ("_calls", "_extractor", "_results", "_where", "row")
 
@@ -232,7 +234,7 @@ class Extraction:
         self._results.append(payload)
 
     def compute(self, position: int) -> None:
-        """Compute a feature, and the steps it still lacks, into the row.
+        """Compute a feature, and its steps that are not computed yet, into the row.
 
         Raises
         ------
@@ -262,7 +264,7 @@ class Extraction:
             )
 
     def values(self, position: int) -> Row:
-        """Compute a feature without regard to its width; see `compute`."""
+        """Compute a feature, and return its columns without checking their number."""
         values: Any
         results = self._results
         steps, function, sources, *_ = self._calls[position]
@@ -289,7 +291,7 @@ class Extraction:
         return checked
 
     def compute_step(self, position: int) -> None:
-        """Compute a step whose needs are computed; it may have been computed before."""
+        """Compute a step, again if it was computed before; its needs must be there."""
         function, sources = self._extractor.step_calls[position]
         results = self._results
         try:
@@ -309,7 +311,7 @@ class Extraction:
 
 
 class Extracted(Extraction):
-    """Features of a record that was read at once: its row is whole from the start."""
+    """Features of a record that was read at once: all columns are in the row."""
 
     __slots__ = ()
 
@@ -317,11 +319,11 @@ class Extracted(Extraction):
         self.row = row
 
     def compute(self, position: int) -> None:
-        """Do nothing: the columns are there."""
+        """Do nothing, since the columns are in the row."""
 
 
 def as_float32(values: object) -> Row:
-    """Make an array of what a feature returned; what is too large becomes infinite."""
+    """Make a float32 array of a feature's result; too large numbers become infinite."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"an array of {array.dtype} came; numbers are needed")
@@ -329,7 +331,10 @@ def as_float32(values: object) -> Row:
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:
-    """Kind of all the features, which must have different names."""
+    """Return the kind of items of all features.
+
+    Raises BadFeature if kinds differ, if names are the same, or without any feature.
+    """
     if not features:
         raise BadFeature("there are no features")
     kinds = {feature.kind: feature.name for feature in features}
@@ -345,7 +350,7 @@ def common_kind(features: Sequence[Feature]) -> Kind:
 
 
 def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
-    """Every step that some nodes need, each after those that it needs itself."""
+    """List all steps that nodes need, each step behind those that it needs itself."""
     found: dict[Step, None] = {}
 
     def visit(node: Node) -> None:

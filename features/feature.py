@@ -24,21 +24,22 @@ class Node:
     Attributes
     ----------
     name
-        The function's, if no other was given; a feature's is unique among those used
-        together.
+        Name of the function, unless another was given. Features that are used together
+        have different names.
     kind
-        Of the items it works on.
+        Kind of the items that the function works on.
     needs
-        Steps whose results it receives, in order; the item's payload if none.
+        Steps whose results the function receives, in order; without needs it receives
+        the item's payload.
     function
-        What it does. It must not change what it receives.
+        The function itself, which must not change its arguments.
     declared
-        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. Of a feature
-        that declares seconds none are measured; of steps only those that take a text
-        out of a record declare any, beside what is measured.
+        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. A feature
+        with declared seconds is not measured. Of steps, only those that take a text out
+        of a record have declared costs, beside the measured ones.
     version
-        The author's word for what its code does not show, such as a fitted estimator.
-        An index is refused where the version differs from the one at the build.
+        The author's word for all that the code does not show, such as a fitted
+        estimator. A server refuses an index that was built with another version.
     """
 
     name: str
@@ -62,20 +63,20 @@ class Step(Node):
 class Feature(Node):
     """A named extractor of a fixed number of columns.
 
-    Its function returns anything that `np.asarray` makes a one-dimensional array of
-    numbers of.
+    The function returns a one-dimensional array of numbers, or anything of which
+    `np.asarray` makes one.
 
     Attributes
     ----------
     missing
-        Whether NaN is a value: true only of a record's columns.
+        True if NaN is a value, as in features made of a record's columns.
     """
 
     missing: bool = False
 
 
 class StepTerms(TypedDict, total=False):
-    """What `step` may be given beside the function."""
+    """Arguments of `step` beside the function."""
 
     kind: Kind | None
     needs: Sequence[Step]
@@ -83,7 +84,7 @@ class StepTerms(TypedDict, total=False):
 
 
 class FeatureTerms(StepTerms, total=False):
-    """What `feature` may be given beside the function."""
+    """Arguments of `feature` beside the function."""
 
     name: str | None
     declared: Mapping[str, float] | None
@@ -106,7 +107,7 @@ def step(
     Parameters
     ----------
     kind
-        Of the items it prepares; taken from `needs` where there are any.
+        Kind of the items that the step prepares; with `needs`, theirs.
     needs
         Steps whose results the function receives, in order. Without any it receives
         the item's payload.
@@ -164,7 +165,7 @@ def feature(
     kind, needs, version
         As for `step`.
     name
-        The function's where None.
+        Name of the feature; None for the function's name.
     declared
         Constant costs by unit, each finite and not negative; see `Feature`.
 

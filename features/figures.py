@@ -1,8 +1,8 @@
-"""Numbers as people read them: times, costs, shares; all are rounded here."""
+"""Numbers written for people, rounded: times, costs, shares."""
 
 import math
 
-# From here on, about a quarter of an hour, nobody reads single microseconds.
+# From a quarter of an hour on, nobody reads single microseconds.
 LONG_US = 1e9
 DIGITS = 3  # of a time
 FINEST = 4  # decimals of a millisecond: a tenth of a microsecond
@@ -49,12 +49,12 @@ def show_cost(amount: float, unit: str) -> str:
 
 
 def show_accuracy(share: float) -> str:
-    """Write an accuracy, another quality, or what it may be wrong by: `0.983`."""
+    """Write an accuracy, another quality, or its error: `0.983`."""
     return f"{share:.3f}"
 
 
 def show_number(number: float) -> str:
-    """Write an answer that is a number, or what it may be wrong by, by four digits.
+    """Write an answer that is a number, or its error, with four digits.
 
     Examples
     --------

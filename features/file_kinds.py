@@ -1,8 +1,8 @@
-"""What a file is by its first bytes, whatever its name says."""
+"""The format of a file, told by its first bytes and not by its name."""
 
-START = 8192  # bytes that are looked at
+START = 8192  # bytes of a file that are enough to tell its format
 
-# Images that are read, then those that are not.
+# Formats of images that polydom reads, and others that it knows and does not read.
 IMAGES = frozenset({"JPEG", "PNG", "GIF", "BMP", "WEBP"})
 OTHER_IMAGES = frozenset({"HEIC", "AVIF", "TIFF", "JPEG 2000", "JPEG XL", "PSD", "SVG"})
 
@@ -31,11 +31,11 @@ _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
 )
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # of Unicode, where a text begins
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\b\x1b"})
-_FEW = 0.05  # share of control characters that a text may have
+_FEW = 0.05  # largest share of control characters in a text
 
 
 def format_of(start: bytes) -> str | None:
-    """Name the format that a file's first bytes tell; None where they tell none."""
+    """Name the format of a file by its first bytes; None if they tell no format."""
     for magic, name in _STARTS:
         if start.startswith(magic):
             return name
@@ -49,9 +49,9 @@ def format_of(start: bytes) -> str | None:
 
 
 def is_text(start: bytes) -> bool:
-    """Say whether a file's first bytes are a text, in whatever encoding.
+    """Say whether the first bytes of a file are text, in any encoding.
 
-    UTF-16 is known by its mark only.
+    UTF-16 is recognised by its byte order mark only.
     """
     if start.startswith(_MARKS):
         return True
@@ -61,7 +61,7 @@ def is_text(start: bytes) -> bool:
 
 
 def cure_for(name: str | None) -> str:
-    """Say what to do with an image that is not read; empty for anything else."""
+    """Say how to convert an image in an unread format; empty for other formats."""
     if name not in OTHER_IMAGES:
         return ""
     return f"{name} is not read; save it as {'PNG' if name == 'SVG' else 'JPEG'}"

@@ -1,8 +1,8 @@
-"""Items: what is to be classified, and the size that its costs depend on.
+"""Items: the things to classify, and the sizes on which their costs depend.
 
-The size is readable before any feature is computed: pixels (from the header, without
-decoding), characters, or 1 for a record. Where it is asked for, it is of two numbers:
-an image's width and height, or a text's words and sentences, which are counted.
+The size of an item is known before any feature is computed: the pixels of an image,
+read from its header; the characters of a text; 1 for a record. On request the size is
+two numbers: width and height of an image, words and sentences of a text.
 """
 
 import io
@@ -22,11 +22,11 @@ Kind = Literal["image", "text", "record"]
 Value = float | int | str | None
 
 MAX_PIXELS = 50_000_000
-# Bytes of a usual pixel: red, green and blue; and of the largest usual image.
+# Bytes of a decoded pixel of red, green and blue, and of the largest such image.
 USUAL_BYTES = 3
 MAX_DECODED = USUAL_BYTES * MAX_PIXELS
 NAME_TYPES = frozenset({str})
-# What the numbers of a size are: where it is of one, and where it is of two.
+# Names of the numbers that a size is made of: of one number, and of two.
 SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
     "image": (("pixels",), ("width", "height")),
     "text": (("characters",), ("words", "sentences")),
@@ -44,23 +44,22 @@ NEEDED = "a number, a string, a boolean or nothing is needed"
 
 
 class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A record read at once into the full `row` (width,) of its extractor."""
+    """A record that was read into the full `row` (width,) of its extractor."""
 
     row: NDArray[np.float32]
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """What an index cannot tell of a record.
+    """Columns of a record that an index cannot read, and the features that need them.
 
     Attributes
     ----------
     unknown
-        Columns that hold a word, or anything but a word, that was never seen in them.
+        Names of the columns with a value that no training item had.
     empty
-        Columns that hold nothing: a bit for each, in the order of `KnownColumns.bits`.
+        Bit mask of the columns without a value, in the order of `KnownColumns.bits`.
     withheld
-        Features that cannot be computed for want of columns: a bit for each, as in
-        masks of feature sets.
+        Bit mask of the features that cannot be computed, as in masks of feature sets.
     """
 
     unknown: tuple[str, ...] = ()
@@ -69,19 +68,19 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to be classified; made by the functions below, which check it.
+    """One thing to classify. The functions below make items and check them.
 
     Attributes
     ----------
     kind
-        What it is.
+        Kind of the item.
     payload
-        What features without needs receive: encoded bytes, a text, or a record.
+        Encoded image, text or record: the argument of features without needs.
     size
-        n > 0: pixels, characters (1 for the empty text), or 1 for a record; a pair
-        where it was asked for.
+        Pixels, characters or 1, above 0; the empty text has size 1. A pair of numbers
+        on request.
     gaps
-        Of a record that an index read; None where there are none.
+        Gaps of a record that an index read; None without gaps.
     """
 
     kind: Kind
@@ -91,12 +90,12 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def pair(self) -> bool:
-        """Whether the size is of two numbers."""
+        """Say whether the size is two numbers."""
         return isinstance(self.size, tuple)
 
     @property
     def withheld(self) -> int:
-        """Features that cannot be computed of it: a bit for each, 0 for none."""
+        """Bit mask of the features that cannot be computed of the item."""
         return 0 if self.gaps is None else self.gaps.withheld
 
 
@@ -112,18 +111,18 @@ def make_item(
     Parameters
     ----------
     content
-        An item is one already.
+        Bytes, string or mapping; an item is returned, with the size as `pair` says.
     kind
-        What it must be; None for what it is.
+        Kind that the item must have; None for any kind.
     pair
-        Let the size be of two numbers, if it is no record.
+        Whether the size of an image or a text is two numbers.
     max_decoded
-        Bytes that an image may have when it is decoded.
+        Most bytes of a decoded image.
 
     Raises
     ------
     BadItem
-        If `content` is none, or of another kind.
+        If `content` is no item, or an item of another kind.
     """
     if isinstance(content, bytes) and kind in ("image", None):
         return image_item(content, max_decoded=max_decoded, pair=pair)
@@ -151,12 +150,14 @@ def image_item(
     Parameters
     ----------
     data
-        A JPEG, PNG, GIF, BMP or WebP file. Of an animation the first frame counts.
+        A JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation counts.
     max_pixels
-        Largest width * height accepted, so that a small file cannot ask for much
-        memory. Above 89 million Pillow itself warns, and refuses twice that.
+        Largest width * height that is accepted: a small file could ask for much memory.
+        Pillow itself warns above 89 million pixels, and refuses twice as many.
+    max_decoded
+        Most bytes of the decoded image.
     pair
-        Let the size be (width, height), not their product.
+        Whether the size is (width, height) and not their product.
 
     Raises
     ------
@@ -188,15 +189,16 @@ def image_item(
 
 
 def text_item(text: str, *, pair: bool = False) -> Item:
-    """Make an item of a text; its size is its characters, 1 where it is empty.
+    """Make an item of a text. The size is its characters; 1 for the empty text.
 
     Parameters
     ----------
     text
+        Any string.
     pair
-        Let the size be (words, sentences): one more than there are spaces and line
-        ends, and than there are full stops and other marks that end a sentence. They
-        tell lengths apart and are counted in a fraction of the time of finding words.
+        Whether the size is (words, sentences). Words are counted by spaces and line
+        ends, sentences by the marks that end them: to count these takes a fraction of
+        the time that it takes to find words.
 
     Raises
     ------
@@ -246,7 +248,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
 
 
 def _plain(value: Any) -> Any:
-    """Make a value that records hold of one that tables hold, where there is one."""
+    """Make a number, a string or None of a value in a table, where possible."""
     if isinstance(value, np.datetime64):  # in nanoseconds it would become a number
         value = value.astype("M8[us]").item()
     elif isinstance(value, np.timedelta64):
@@ -261,9 +263,10 @@ def _plain(value: Any) -> Any:
 
 
 def sample_items(kind: Kind) -> tuple[Item, ...]:
-    """Items of a kind that take every path through ready-made features.
+    """Make small items that take every path through the ready-made features of a kind.
 
-    None for records, whose columns nobody knows; their features import nothing.
+    There are none for records: columns differ from table to table, and features of
+    columns import nothing that would have to be warmed.
     """
     if kind == "record":
         return ()

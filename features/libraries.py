@@ -1,6 +1,7 @@
-"""Versions of the libraries that computing depends on: the same on equal machines.
+"""Versions of the libraries on which computed values depend.
 
-What else is installed, such as an engine of a cluster or a tool for tests, counts not.
+Other installed libraries, such as an engine of a cluster or a tool for tests, do not
+count: machines that compute the same may differ in them.
 """
 
 import contextlib
@@ -20,25 +21,25 @@ from packaging.utils import canonicalize_name
 from .own_modules import others_modules
 from .syntax import OURS
 
-EXTRAS = frozenset(("boosting", "image", "parquet"))  # those that compute
+EXTRAS = frozenset(("boosting", "image", "parquet"))  # extras of polydom that compute
 NO_EXTRAS = frozenset[str]()
-# What speaks to people and clients: neither values nor models depend on it.
+# Requirements of polydom that serve and print: no value and no model depends on them.
 SPEAKING = frozenset(
     ("fastapi", "httptools", "prometheus-client", "rich", "typer", "uvicorn", "uvloop")
 )
 
 
 def versions(files: Iterable[Path] = ()) -> dict[str, str]:
-    """Version of Python, and of each installed distribution that computing depends on.
+    """Return the versions of Python and of the distributions that computing needs.
 
-    Those are what polydom itself requires, what the files import, and all that these
-    require in turn, as far as it is installed.
+    These are the distributions that polydom requires, the distributions that the files
+    import, and all installed distributions that these require in turn.
 
     Parameters
     ----------
     files
-        Python files of the user's own features; none is run. Modules of the user's own
-        that they import are read, too.
+        Python files of the user's own features, which are read and not run. Modules of
+        the user's own that the files import are read, too.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def versions(files: Iterable[Path] = ()) -> dict[str, str]:
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Name what is another there than here, such as "numpy 2.1 (here 2.0)"."""
+    """Name the versions that differ, such as "numpy 2.1 (here 2.0)"."""
     return [
         f"{name} {there.get(name, 'missing')} (here {here.get(name, 'missing')})"
         for name in sorted({*here, *there})
@@ -66,7 +67,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 @functools.cache
 def _closure(named: frozenset[str]) -> dict[str, str]:
-    """Versions of some distributions, of polydom, and of all that these require."""
+    """Find the versions of some distributions, of polydom, and of all they require."""
     found: dict[str, str] = {}
     left = [(OURS, EXTRAS), *((name, NO_EXTRAS) for name in named)]
     seen: set[tuple[str, frozenset[str]]] = set()

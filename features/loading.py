@@ -27,14 +27,14 @@ def load_features(
     Parameters
     ----------
     names
-        Of ready-made features, or of features in `files`.
+        Names of ready-made features, or of features in `files`.
     files
-        Python files; they are executed. Each contributes every feature it holds that
-        is not ready-made, in the order of definition.
+        Python files, which are executed. All features of a file that are not ready-made
+        are added, in the order of definition.
 
     Returns
     -------
-    Those in `names` first, then the remaining ones of `files`; none twice.
+    The features in `names` first, then the other features of `files`; none twice.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def run_file(file: Path) -> dict[str, Any]:
 
 
 def line_in(file: Path, error: Exception) -> int | None:
-    """Last line of `file` that an error passed through, None if none."""
+    """Find the last line of `file` that an error passed through; None if it did not."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     lines = [

@@ -1,4 +1,4 @@
-"""Files that a command is to write: what may not stand where they go."""
+"""Files that a command writes: refused where they would replace something else."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from .errors import BadInput
 
-HEAD_BYTES = 64 << 10  # by which it is told what a file holds
+HEAD_BYTES = 64 << 10  # bytes at the beginning, which tell what a file holds
 SHOWN = 40  # characters of a text
-# How files begin that people have beside an index, and what these are.
+# First bytes of files that people keep beside an index, and what such files are.
 BEGINNINGS = {
     b"\x89PDX\r\n\x1a\n": "an index",
     b"PAR1": "a Parquet file",
@@ -31,26 +31,29 @@ def refuse_output(
     example: str,
     option: str = "",
 ) -> None:
-    """Refuse a file to be that cannot be written, or would replace what is not ours.
+    """Refuse to write a file if that is impossible, or would replace another's file.
 
     Parameters
     ----------
+    path
+        Place of the file that is to be written.
     what
-        The file is to be, with its article: `an index`.
+        Noun for the file, with its article: `an index`.
     is_own
-        Whether a file that is there is such a one, which may be replaced.
+        Test that says whether an existing file is of this sort and may be replaced.
     read
-        Files that are read for it, which may not.
+        Files that the command reads, which may not be replaced.
     example
-        A name for such a file, told where a folder is named.
+        Name for such a file, for the message about a folder.
     option
-        By which it is named, for the message.
+        Option that named the file, for messages.
 
     Raises
     ------
     BadInput
-        If it is in no folder that may be written to, is a folder, a pipe, a device or
-        a link to nothing, or holds something else; an empty file holds nothing.
+        If the folder does not exist or is not writable; if `path` is a folder, a pipe,
+        a device or a link to nothing; if a file is there that is neither empty nor of
+        the sort that `is_own` tests.
     """
     named = f"{option} {path}".lstrip()
     if path.is_dir():
@@ -76,10 +79,7 @@ def refuse_output(
 
 
 def refuse_place(path: Path, option: str = "") -> None:
-    """Refuse a file to be that is in no folder that may be written to, with BadInput.
-
-    `option` is as for `refuse_output`.
-    """
+    """Raise BadInput if the folder of a file does not exist, or is not writable."""
     named = f"{option} {path}".lstrip()
     if not path.parent.is_dir():
         raise BadInput(f"{named}: there is no folder {path.parent}")
@@ -88,12 +88,12 @@ def refuse_place(path: Path, option: str = "") -> None:
 
 
 def _is_system(folder: Path) -> bool:
-    """Whether what is in a folder is the system's, as /dev/stdout is."""
+    """Say whether the system owns a folder, as it owns that of /dev/stdout."""
     return folder == Path("/dev") or folder.is_relative_to("/proc")
 
 
 def head_of(path: Path) -> bytes:
-    """Read the beginning of a file; nothing where it cannot be read."""
+    """Read the beginning of a file; return b"" if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)
@@ -102,7 +102,7 @@ def head_of(path: Path) -> bytes:
 
 
 def describe_file(path: Path) -> str:
-    """Say what a file is, by how it begins."""
+    """Say what a file is, judging by its first bytes."""
     head = head_of(path)
     for beginning, what in BEGINNINGS.items():
         if head.startswith(beginning):

@@ -1,7 +1,7 @@
-"""Sizes of items, of one number or of two.
+"""Sizes of items: one number, or two.
 
-ICSP lets a size be a vector (section 2): an image is its width and its height, a text
-its words and its sentences.
+ICSP lets a size be a vector (section 2). Here an image may have the size (width,
+height), and a text the size (words, sentences).
 """
 
 import math
@@ -21,14 +21,14 @@ def show_size(size: Size) -> str:
 
 
 def is_size(size: Size, variables: int) -> bool:
-    """Whether a size is `variables` (1 or 2) finite numbers above 0."""
+    """Say whether a size is `variables` (1 or 2) finite numbers above 0."""
     if not isinstance(size, tuple):
         return variables == 1 and 0 < size < math.inf
     return len(size) == variables == 2 and min(size) > 0 and sum(size) < math.inf
 
 
 def read_size(given: Any) -> Size:
-    """Make a size of a number or of two; TypeError or ValueError for anything else."""
+    """Make a size of a number, or of two; TypeError or ValueError for anything else."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         a, b = given
         return float(a), float(b)
@@ -36,10 +36,12 @@ def read_size(given: Any) -> Size:
 
 
 def split_near(sizes: NDArray[np.float64], parts: int) -> list[NDArray[np.int64]]:
-    """Part sizes (M,) or (M, 2) into about so many groups of similar ones.
+    """Divide sizes (M,) or (M, 2) into about `parts` groups of similar sizes.
 
-    Positions in `sizes`; ascending in each group and from group to group. Of pairs,
-    strips of similar a are parted by b.
+    Returns
+    -------
+    Positions in `sizes` of each group. Sizes ascend inside a group, and from group to
+    group. Pairs (a, b) are divided into strips of similar a, and each strip by b.
     """
     if sizes.ndim == 1:
         return np.array_split(np.argsort(sizes, kind="stable"), parts)

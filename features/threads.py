@@ -1,4 +1,4 @@
-"""Threads of numeric libraries: one is enough for an item, and for a training."""
+"""Threads of numeric libraries: one thread is enough for an item, or for a training."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Hold the numeric libraries that are loaded to one thread inside a `with`.
+    """Limit the loaded numeric libraries to one thread, inside a `with` statement.
 
-    `threadpool_limits` looks for them each time, in some milliseconds; this again only
-    where something was imported since.
+    `threadpool_limits` would search for the libraries at each call, which takes some
+    milliseconds. Here the search runs again only after a module was imported.
     """
     held: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)
     return held

@@ -1,1 +1,1 @@
-"""What features cost: timing them, and fitting polynomials of sizes to the times."""
+"""Costs of features: measured times, and polynomials of sizes fitted to the times."""

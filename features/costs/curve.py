@@ -1,8 +1,8 @@
 """Cost curves: seconds as a polynomial of an item's size, fitted to measured times.
 
-Coefficients are never negative, so that a curve never falls and a larger feature set
-never costs less. The curve follows a high quantile of the times and not their mean,
-since a plan that holds on average breaks its budget half the time.
+Coefficients are never negative: a curve never falls, and a larger feature set never
+costs less. The curve follows a high quantile of the times. A curve through their mean
+would let a plan exceed its budget half the time.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ class CostCurve:
     coefficients : (T,) float64
         Constant first, in the order of `polynomials.py`; read-only.
     variables : int
-        Numbers that a size is of: 1, or 2.
+        How many numbers a size has: 1 or 2.
 
     Raises
     ------
     BadInput
-        If a coefficient is negative or not finite, or they are no polynomial's.
+        If a coefficient is negative or not finite, or if no polynomial has as many.
 
     Examples
     --------
@@ -68,9 +68,9 @@ class CostCurve:
     @overload
     def __call__(self, size: ArrayLike) -> Floats: ...
     def __call__(self, size: ArrayLike) -> float | Floats:
-        """Seconds for an item of this size, or for each of an array of sizes.
+        """Return the seconds of an item of this size, or of each size in an array.
 
-        Where sizes are of two numbers, they are an array (M, 2); see `at` for one.
+        Sizes of two numbers come as an array (M, 2); `at` takes one such size.
         """
         if isinstance(size, float | int | np.number):
             return self.at(float(size))
@@ -80,18 +80,18 @@ class CostCurve:
         return values_at(self.coefficients, points)
 
     def at(self, size: Size) -> float:
-        """Seconds for an item of one size, of one number or two."""
+        """Return the seconds of an item of one size, which is one number or two."""
         return cost_at(self.coefficients.tolist(), size)
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
-        """Cost of doing both."""
+        """Add the costs of two pieces of work."""
         shorter, longer = sorted((self.coefficients, other.coefficients), key=len)
         added = longer.copy()
         added[: len(shorter)] += shorter
         return CostCurve(added, self.variables)
 
     def within(self, sizes: ArrayLike, seconds: ArrayLike) -> float:
-        """Share of measured times that are at most what the curve says."""
+        """Return the share of measured times that lie on or under the curve."""
         fitted_s = self(np.asarray(sizes, np.float64))
         return float(np.mean(np.asarray(seconds) <= fitted_s * (1 + 1e-9)))
 
@@ -108,26 +108,27 @@ class CostCurve:
     ) -> "CostCurve":
         """Fit measured times by quantile regression.
 
-        Small items weigh as much as large ones. The degree is the lowest that does
-        well on held-out times. A few times far above all others do not bend the curve,
-        unless they are as many as belong under it (docs/explanation/cost-curves.md).
+        Small items weigh as much as large items. The degree is the lowest degree that
+        fits held-out times well. A few times far above all others do not bend the
+        curve, unless the quantile of all times is one of them
+        (docs/explanation/cost-curves.md).
 
         Parameters
         ----------
         sizes : (M,) or (M, 2)
-            Of measured items; above 0 and finite.
+            Sizes of the measured items, above 0 and finite.
         seconds : (M,)
-            What each took; 0 or more and finite.
+            Measured times, 0 or more and finite.
         quantile
             Share of the times that should lie under the curve, between 0 and 1.
         max_degree
-            0 or more; also bounded by the number of different sizes, of which there
-            must be as many as coefficients.
+            Highest degree, 0 or more. A polynomial never has more coefficients than
+            there are different sizes.
         seed
-            Of the split for choosing the degree.
+            Seed of the division into folds, by which the degree is chosen.
         items : (M,)
-            Number of the item that each time is of: what it takes every time is no
-            disturbance. Without them the size alone tells what it should take.
+            Number of the item that each time belongs to. An item that is slow every
+            time is then not taken for a disturbed one.
 
         Raises
         ------
@@ -151,18 +152,18 @@ class CostCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostTable:
-    """What feature sets cost, when a step is paid once however many features need it.
+    """Costs of feature sets. A set pays once for a step that several features need.
 
     Attributes
     ----------
     feature_coefficients : (m, T) float64
-        Cost curve of each feature without its steps, constant first, seconds.
+        Cost curve of each feature without its steps, in seconds, constant first.
     step_coefficients : (s, T) float64
-        Cost curve of each step.
+        Cost curve of each step, in seconds, constant first.
     needs : tuple of m tuples of int
-        Positions of the steps that each feature needs, also indirectly.
+        Positions of all steps that each feature needs, directly or not.
     overhead : (T,) float64
-        Paid always, even for the empty set.
+        Cost curve of the work that every set pays for, even the empty set.
     """
 
     feature_coefficients: Floats
@@ -196,16 +197,16 @@ class CostTable:
         object.__setattr__(self, "overhead", fixed)
 
     def of(self, mask: int) -> Floats:
-        """Cost polynomial (T,) of one feature set; see `of_many`."""
+        """Return the cost polynomial (T,) of one feature set; see `of_many`."""
         total: Floats = self.of_many(np.array([mask], np.uint64))[0]
         return total
 
     def of_many(self, masks: NDArray[np.uint64]) -> Floats:
-        """Cost polynomials (C, T) of feature sets (C,), given as bit masks.
+        """Return the cost polynomials (C, T) of feature sets, given as bit masks (C,).
 
-        Each is the sum of the overhead, the set's features and all steps they need. The
-        terms are added in the same order for every set: the costs of a set and of its
-        supersets compare as they should, down to the last bit.
+        The cost of a set is the sum of the overhead, its features, and all steps that
+        its features need. Terms are added in the same order for every set, so that a
+        superset never costs less, down to the last bit.
         """
         if np.any(masks >> np.uint64(len(self.needs)) if len(self.needs) < 64 else 0):
             raise BadInput(f"a mask names more than the {len(self.needs)} features")
@@ -225,7 +226,7 @@ class CostTable:
 
 
 def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
-    """Copy coefficients, which must be finite and not negative, read-only."""
+    """Copy coefficients, read-only; raise BadInput if one is negative or infinite."""
     array = np.array(coefficients, np.float64)
     if array.ndim != ndim or array.shape[-1] == 0:
         raise BadInput(
@@ -243,7 +244,7 @@ def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
 
 
 def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
-    """Check measured times and the sizes that they belong to."""
+    """Make arrays of sizes and their measured times; raise BadInput for bad ones."""
     sizes, seconds = np.asarray(sizes, np.float64), np.asarray(seconds, np.float64)
     numbers = sizes.shape[1:] in ((), (2,)) and sizes.shape[:1] == seconds.shape
     if not numbers or seconds.ndim != 1 or not len(seconds):

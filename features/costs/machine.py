@@ -1,4 +1,4 @@
-"""The machine that costs are measured on, as far as it may be told to anybody."""
+"""The machine on which costs are measured: facts that may be public."""
 
 import functools
 import os
@@ -10,16 +10,16 @@ from .stopwatch import Load
 
 
 class Machine(NamedTuple):
-    """A machine, and the last day on which something was measured there.
+    """A kind of machine, and the last day on which costs were measured on it.
 
     Attributes
     ----------
     processor
-        Its model, such as "AMD EPYC 9B45"; no name by which one machine is found.
+        Model of the processor, such as "AMD EPYC 9B45"; never the name of a machine.
     cores
-        Logical ones.
+        Number of logical cores.
     day
-        In UTC, such as "2026-11-23".
+        Last day in UTC, such as "2026-11-23".
     """
 
     processor: str
@@ -34,19 +34,21 @@ class Machine(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Under what conditions costs were measured: how busy it was, and where.
+    """Conditions of a measurement: the load of the machine, and the machines.
 
     Attributes
     ----------
+    load
+        What other programs took meanwhile.
     machines
-        One entry for each kind, in order.
+        One entry for each kind of machine, sorted.
     """
 
     load: Load
     machines: tuple[Machine, ...]
 
     def joined(self, other: "Measured") -> "Measured":
-        """Return the load of both together, and the machines of both."""
+        """Join the loads and the machines of two measurements."""
         days: dict[tuple[str, int], str] = {}
         for processor, cores, day in (*self.machines, *other.machines):
             days[processor, cores] = max(day, days.get((processor, cores), ""))
@@ -54,7 +56,7 @@ class Measured(NamedTuple):
         return Measured(self.load.joined(other.load), tuple(machines))
 
     def facts(self) -> dict[str, object]:
-        """Plain data."""
+        """Return the conditions as plain data."""
         return {
             **self.load.facts(),
             "machines": [machine._asdict() for machine in self.machines],
@@ -63,7 +65,7 @@ class Measured(NamedTuple):
 
 @functools.cache
 def _processor() -> str:
-    """Model of the processor, as the system names it."""
+    """Return the model of the processor, as the system names it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:

@@ -1,4 +1,4 @@
-"""Measuring what features and steps cost, by the clock on the wall."""
+"""Measured times of features and steps, by the clock on the wall."""
 
 import gc
 import time
@@ -19,24 +19,27 @@ from .stopwatch import BUSY, Stopwatch
 
 Floats = NDArray[np.float64]
 
-QUIETER = 2  # more rounds, for each asked for, to find as many quiet ones
-DILUTED = 5  # more rounds, for each asked for, of what has times far off
+# Most rounds that are measured again, for each round asked for, while other programs
+# take time.
+QUIETER = 2
+# Most further rounds, for each round asked for, of functions with a few outliers.
+DILUTED = 5
 
 
 class Timings(NamedTuple):
-    """Measured times, one row per item and round.
+    """Measured times, one row for each item and round.
 
     Attributes
     ----------
     sizes : (M,) or (M, 2) float64
-        Of the items.
+        Sizes of the items.
     feature_s : (M, m) float64
-        Seconds of each feature without its steps; those declared where they are. NaN
-        in rounds in which only others were measured.
+        Seconds of each feature without its steps, or its declared seconds. NaN in
+        rounds that did not measure the feature.
     step_s : (M, s) float64
-        Seconds of each step, or NaN.
+        Seconds of each step. NaN in rounds that did not measure the step.
     items : (M,) int64
-        Which item it was.
+        Position of the item that each row belongs to.
     """
 
     sizes: Floats
@@ -58,34 +61,36 @@ def measure(
 ) -> Timings:
     """Time every step and feature of items, warm and on one thread.
 
-    There are `repeats` rounds through all items; their order, and that of an item's
-    features and steps as far as their needs allow, is shuffled, which spreads what
-    drifts with time. Every item is run once untimed before. Garbage is not collected
-    meanwhile. A record of which columns are all is read beforehand: they are there
-    then, whichever a plan takes.
+    All items are first computed once untimed, then timed in `repeats` rounds. Each
+    round shuffles the items, and the features and steps of an item as far as their
+    needs allow: this spreads effects that drift with time. Garbage is not collected
+    meanwhile. Where all features are columns, a record is read before it is timed, as a
+    server reads it before it plans.
 
-    What is measured is the feature, not the machine's other users. Where the system
-    tells (Linux), a call during which another process took the processor is timed
-    again, and rounds that lost time to others give way to quieter ones. What has a few
-    times far above the others is measured in more rounds, until it is clear that they
-    are fewer than the quantile leaves above it, or that they are its own
-    (`outliers_in_doubt`). None is left out: a feature may take that long now and then.
+    Other programs on the machine should not count. Where the system tells (Linux), a
+    call during which another process took the processor is timed again, and quieter
+    rounds replace rounds that lost time to others. A function with a few outliers is
+    timed in more rounds, until their number tells whether they are its own
+    (`outliers_in_doubt`). No time is left out: a function may be slow now and then.
 
     Parameters
     ----------
+    extractor
+        Features to measure, with their steps.
     items
-        At least one, over the range of sizes that will be asked for.
+        At least one item; together they span the sizes that requests will have.
     repeats
-        At least 1.
+        Number of rounds, at least 1.
     seed
-        Of the order.
+        Seed of the shuffling.
+    now
+        Clock in seconds.
     progress
-        Called with (done, total) after each item of each round.
+        Function that is called with (done, total) after each item of each round.
     quantile
-        That curves are to be fitted to.
-    now, stopwatch
-        A clock in seconds, and what reads it and tells afterwards how busy the machine
-        was.
+        Quantile of the times that cost curves will follow.
+    stopwatch
+        Stopwatch that times the calls, and knows afterwards how busy the machine was.
 
     Raises
     ------
@@ -111,7 +116,7 @@ def measure(
 
 
 class Round(NamedTuple):
-    """What one round through the items measured, and how much of it others took."""
+    """Times of one round through the items, and the seconds that others took."""
 
     items: NDArray[np.int64]
     times: Floats
@@ -120,12 +125,12 @@ class Round(NamedTuple):
 
     @property
     def lost(self) -> float:
-        """Share of the time that others took."""
+        """Return the share of the time that other programs took."""
         return self.lost_s / self.timed_s if self.timed_s else 0.0
 
 
 class Rounds:
-    """Rounds of measuring, as many as there come to be; see `measure`."""
+    """All rounds of one measurement; see `measure`."""
 
     def __init__(
         self,
@@ -151,16 +156,16 @@ class Rounds:
         self.kept: list[Round] = []
 
     def ask(self, rounds: int) -> None:
-        """Expect so many rounds more."""
+        """Add rounds to the total that `progress` is told."""
         self.total += rounds * len(self.items)
 
     def all(self, rounds: int) -> None:
-        """Measure everything in so many rounds."""
+        """Measure every step and feature in so many rounds."""
         for _ in range(rounds):
             self.kept.append(self._round(self.every))
 
     def quieter(self, most: int) -> None:
-        """Put quieter rounds in the place of those that lost time to others."""
+        """Replace rounds that lost time to other programs by quieter rounds."""
         for _ in range(most):
             worst = max(self.kept, key=lambda one: one.lost)
             if worst.lost <= BUSY:
@@ -168,14 +173,14 @@ class Rounds:
             self.ask(1)
             found = self._round(self.every)
             quieter, other = sorted([worst, found], key=lambda one: one.lost)
-            # the other is no part of what is measured, nor is what it lost
+            # the noisier round is dropped, so its time does not count for the load
             self.stopwatch.timed_s -= other.timed_s
             self.stopwatch.lost_s -= other.lost_s
             place = next(i for i, one in enumerate(self.kept) if one is worst)
             self.kept[place] = quieter
 
     def diluted(self, rounds: int, quantile: float) -> None:
-        """Measure what has times far above its others until they are no matter."""
+        """Measure functions with a few outliers again, until these are not in doubt."""
         nodes = self.every
         for _ in range(DILUTED):
             nodes = {node for node in nodes if self._doubtful(node, quantile)}
@@ -185,7 +190,7 @@ class Rounds:
             self.kept += [self._round(nodes) for _ in range(rounds)]
 
     def timings(self) -> Timings:
-        """Return the times of all rounds kept."""
+        """Join the times of all rounds."""
         rows = np.concatenate([one.items for one in self.kept])
         times = np.concatenate([one.times for one in self.kept])
         steps = len(self.extractor.steps)
@@ -237,7 +242,7 @@ class Rounds:
                 extraction.compute_step(node)
 
     def _needs(self, nodes: set[int]) -> set[int]:
-        """Find the steps that some nodes need, also indirectly."""
+        """Find all steps that some nodes need, directly or not."""
         calls, steps = self.extractor.step_calls, len(self.extractor.steps)
         needed: set[int] = set()
         for node in nodes:
@@ -252,7 +257,7 @@ class Rounds:
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
-    """Draw an order of all nodes, steps before features, in which needs come first."""
+    """Draw an order of steps (numbered first) and features; needs come first in it."""
     steps = len(extractor.steps)
     waits = [set(call.sources) - {steps} for call in extractor.step_calls]
     waits += [set(needed) for needed in extractor.needs]

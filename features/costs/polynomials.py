@@ -1,8 +1,9 @@
-"""Polynomials in a size of one number or of two: what costs are, and their terms.
+"""Polynomials in a size of one number or two, in which costs are written.
 
-One of one number n is kept constant first. One of two numbers (a, b) is kept by total
-degree, and in each degree by falling power of a: 1, a, b, a^2, ab, b^2, ... So either
-has one of lower degree as its beginning.
+The coefficients of a polynomial in one number n are in the order 1, n, n^2, ... Those
+of a polynomial in two numbers (a, b) are in the order 1, a, b, a^2, ab, b^2, ...: by
+total degree, then by falling power of a. So the first coefficients of a polynomial are
+a polynomial of lower degree.
 """
 
 import math
@@ -18,12 +19,12 @@ Floats = NDArray[np.float64]
 
 
 def count_terms(degree: int, variables: int) -> int:
-    """Coefficients of a polynomial of this degree in one or two variables."""
+    """Count the coefficients of a polynomial of this degree in one or two variables."""
     return math.comb(degree + variables, variables)
 
 
 def degree_of(terms: int, variables: int) -> int:
-    """Degree of a polynomial with so many coefficients, -1 where none has as many."""
+    """Return the degree of a polynomial with so many coefficients; -1 if none has."""
     if variables == 1:
         return terms - 1
     degree = (math.isqrt(8 * terms + 1) - 3) // 2
@@ -31,7 +32,7 @@ def degree_of(terms: int, variables: int) -> int:
 
 
 def exponents(degree: int) -> NDArray[np.int64]:
-    """Powers (T, 2) of a and of b in each term of a polynomial in two variables."""
+    """Return the powers (T, 2) of a and b in each term of a polynomial in a and b."""
     return np.array(
         [(total - j, j) for total in range(degree + 1) for j in range(total + 1)],
         np.int64,
@@ -39,7 +40,7 @@ def exponents(degree: int) -> NDArray[np.int64]:
 
 
 def monomials(sizes: ArrayLike, terms: int) -> Floats:
-    """Terms (M, terms) of polynomials, alone, at sizes (M,) or (M, 2)."""
+    """Return the terms (M, terms) of a polynomial, without coefficients, at sizes."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         powers: Floats = points[:, np.newaxis] ** np.arange(terms)
@@ -50,10 +51,10 @@ def monomials(sizes: ArrayLike, terms: int) -> Floats:
 
 
 def cost_at(coefficients: Sequence[float], size: Size) -> float:
-    """Value of a polynomial at one size.
+    """Return the value of a polynomial at one size.
 
-    The arithmetic is that of the look-up's kernels, down to the last bit. Without
-    negative coefficients it never falls as a size grows, in spite of rounding.
+    The kernels of the look-up do the same arithmetic, down to the last bit. Without
+    negative coefficients the value never falls as a size grows, in spite of rounding.
     """
     if isinstance(size, tuple):
         return _cost_at_pair(coefficients, *size)
@@ -78,7 +79,7 @@ def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
 
 
 def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
-    """Values (M,) of one polynomial at many sizes (M,) or (M, 2), up to rounding."""
+    """Return the values (M,) of a polynomial at many sizes, up to rounding."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         return np.asarray(polyval(points, coefficients), np.float64)
@@ -86,6 +87,6 @@ def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
 
 
 def costs_at(coefficients: Floats, size: Size) -> Floats:
-    """Values (...,) of many polynomials (..., terms) at one size, up to rounding."""
+    """Return the values (...,) of many polynomials (..., terms) at one size."""
     values: Floats = coefficients @ monomials([size], coefficients.shape[-1])[0]
     return values

@@ -1,4 +1,4 @@
-"""Timing calls on a machine that others use too, and telling how much they took."""
+"""Times of calls on a machine that other programs use, and how much these take."""
 
 import os
 import sys
@@ -13,29 +13,30 @@ if sys.platform == "linux":
 T = TypeVar("T")
 Clock = Callable[[], float]
 
-TRIES = 5
-LOST = 0.1  # share of a call's time, lost to others, that makes it be timed again
-GRAIN_S = 5e-6  # less than this cannot be told from reading the clocks
-BUSY = 0.02  # share of all time lost from which a machine counts as busy
-FREE = 0.1  # share of the processors that should be left over beside this process
-ENOUGH_S = 0.5  # the system counts in hundredths of a second
+TRIES = 5  # most runs of a call that others disturb
+LOST = 0.1  # a call that lost a larger share of its time to others is timed again
+GRAIN_S = 5e-6  # shorter losses may be the reading of the clocks
+BUSY = 0.02  # a machine that lost a larger share of all time is busy
+FREE = 0.1  # share of the processors that should stay free beside this process
+# Seconds from which on the load of a machine can be told: the system counts in
+# hundredths of a second.
+ENOUGH_S = 0.5
 
 
 class Load(NamedTuple):
-    """What others took of a machine while something was timed there.
+    """Load of a machine by other programs while calls were timed on it.
 
     Attributes
     ----------
     lost
-        Share of the timed calls' seconds in which they wanted to run and did not.
+        Share of `timed_s` in which the calls waited for a processor.
     others
-        Processors that other programs kept busy, in the mean; None where the system
+        Mean number of processors that other programs kept busy; None where the system
         does not tell.
     processors
-        How many there are.
+        Number of processors of the machine.
     timed_s
-        Seconds of the timed calls, of which `lost` is a share; 1 where times that were
-        kept do not say.
+        Seconds of the timed calls; 1 for kept times that lack the number.
     """
 
     lost: float
@@ -45,14 +46,14 @@ class Load(NamedTuple):
 
     @property
     def busy(self) -> bool:
-        """Whether times measured meanwhile may be too long."""
+        """Say whether times measured meanwhile may be too long."""
         most = max((1 - FREE) * self.processors - 1, FREE)
         return self.lost > BUSY or (self.others is not None and self.others > most)
 
     def joined(self, other: "Load") -> "Load":
-        """Return the load of two times together; of `others`, the larger.
+        """Join two loads; of `others` the larger counts.
 
-        A stall says little of some milliseconds and much of as many seconds.
+        `lost` is weighted by `timed_s`: a loss during a few milliseconds says little.
         """
         known = [n for n in (self.others, other.others) if n is not None]
         timed_s = self.timed_s + other.timed_s
@@ -61,7 +62,7 @@ class Load(NamedTuple):
         return Load(lost, max(known, default=None), self.processors, timed_s)
 
     def facts(self) -> dict[str, object]:
-        """Plain data, with the verdict."""
+        """Return the load as plain data, with `busy`."""
         return {
             "lost": self.lost,
             "others": self.others,
@@ -71,18 +72,17 @@ class Load(NamedTuple):
 
 
 class Stopwatch:
-    """Times calls, and those again during which others took the processor.
+    """Times calls, and times a call again if another process took the processor.
 
     Parameters
     ----------
     now
-        A clock in seconds.
+        Clock in seconds.
     cpu
-        A clock that stands still while this thread does not run; by default the
-        thread's own, where `now` is the wall's and the system tells a thread that
-        sleeps from one that has to wait (Linux). Where it is `now`, no time counts as
-        lost, and a call is made again only where the system says that it was
-        interrupted.
+        Clock that stands still while this thread does not run. By default it is the
+        clock of the thread on Linux, if `now` is the clock on the wall, and `now`
+        otherwise. With `now` no time counts as lost, and a call is timed again only if
+        the system says that it was interrupted.
     tries
         Most runs of one call.
     """
@@ -100,7 +100,7 @@ class Stopwatch:
         self._began = _seconds()
 
     def time(self, call: Callable[[T], object], argument: T) -> float:
-        """Seconds of a call; of its quickest run where none was left alone."""
+        """Return the seconds of a quiet run, or of the quickest disturbed run."""
         least = inf
         for _ in range(self.tries):
             slept, taken = switches()
@@ -109,7 +109,7 @@ class Stopwatch:
             seconds = self.now() - start_s
             ran_s = self.cpu() - ran_s
             slept_after, taken_after = switches()
-            # one that waits of its own accord, for a disk or a thread, loses nothing
+            # a call that waits of its own accord, as for a disk, loses nothing
             lost_s = max(seconds - ran_s, 0.0) if slept_after == slept else 0.0
             self.timed_s += seconds
             self.lost_s += lost_s
@@ -120,7 +120,7 @@ class Stopwatch:
 
     @property
     def load(self) -> Load:
-        """What others took since this began."""
+        """Return the load since the stopwatch was made."""
         lost = self.lost_s / self.timed_s if self.timed_s else 0.0
         (began_s, all_before_s, own_before_s) = self._began
         (now_s, all_s, own_s) = _seconds()
@@ -136,18 +136,19 @@ class Stopwatch:
 
 
 def busy_clock() -> Clock:
-    """Return the clock of a thread's processor seconds, if it ticks finely enough.
+    """Return the clock of a thread's processor time, or the clock on the wall.
 
-    Unlike a clock on the wall it stands still while other threads and processes run.
+    The thread's clock stands still while other threads and processes run. It is not
+    used where it ticks too coarsely.
     """
     fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time if fine else time.perf_counter
 
 
 def switches() -> tuple[int, int]:
-    """How often this thread gave up the processor, and how often it was taken away.
+    """Count how often this thread gave up the processor, and how often it lost it.
 
-    Zeros where nobody counts.
+    Both are 0 where the system does not count.
     """
     if sys.platform != "linux":
         return 0, 0
@@ -156,7 +157,7 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Seconds now: on the wall, of all processors at work, and of this process."""
+    """Return the seconds on the wall, of all busy processors, and of this process."""
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 
@@ -171,7 +172,7 @@ def _processor_seconds() -> float | None:
 
 
 def _waiting_elsewhere() -> float | None:
-    """Guess how many other programs run, of the last minute's load."""
+    """Guess how many other programs run, from the load of the last minute."""
     try:
         return max(os.getloadavg()[0] - 1, 0.0)
     except (OSError, AttributeError):

@@ -1,1 +1,1 @@
-"""Items out of folders, CSV, JSON Lines and Parquet."""
+"""Readers of items: folders, CSV, JSON Lines and Parquet."""

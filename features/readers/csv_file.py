@@ -1,6 +1,6 @@
-"""CSV files as they come, in Arrow's reader: their encoding, and what divides cells.
+"""CSV files, read by Arrow after their encoding and their separator are found.
 
-Each cell is read as text; `tables.column_kinds` finds out what a column holds.
+Each cell is read as text; `tables.column_kinds` finds the kind of each column.
 """
 
 import codecs
@@ -32,9 +32,9 @@ log = logging.getLogger("polydom")
 
 SEPARATORS = ",;\t|"
 BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes that Arrow reads at a time
-TOP = 32  # rows that show whether there is a name for each cell
+TOP = 32  # first rows, which show whether each cell has a name
 SHOWN = 60  # characters of a row in a message
-# How other files begin that people take for CSV.
+# First bytes of other files that people take for CSV files.
 OTHERS = {
     b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or an archive",
     b"\xd0\xcf\x11\xe0": "a spreadsheet (.xls)",
@@ -47,9 +47,9 @@ OTHERS = {
     b"\x89HDF": "a file of HDF5",
     b"%PDF": "a PDF document",
 }
-SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # as Excel writes it above the names
+SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # Excel's line above the names
 
-# As Spark and MySQL write a quote within quotes, where others write two.
+# A quote within quotes, as Spark and MySQL write it. Other programs write two quotes.
 ESCAPED = re.compile(r'(?<!\\)\\"')
 ESCAPED_INSIDE = re.compile(r'(?<!\\)\\"(?=[^",;\t|\r\n])')
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
@@ -58,7 +58,7 @@ OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be read: its number as people count, and why."""
+    """A row that cannot be read: its number, as spreadsheets count, and the reason."""
 
     number: int
     why: str
@@ -66,18 +66,24 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A CSV file that can be read.
+    """A CSV file, and how to read it.
 
     Attributes
     ----------
+    path
+        Path of the file.
+    encoding
+        Encoding, as `find_encoding` names it.
+    separator
+        Character between cells.
     names
-        Of its columns; "" where one has none.
+        Names of the columns; "" for a column without one.
     lines
-        How many lines are above the first row.
+        Number of lines above the first row.
     points_group
-        Whether points stand between thousands: its first rows have decimal commas.
+        True if points stand between thousands, since first rows have decimal commas.
     escaped
-        Whether a backslash is before quotes that do not end a cell.
+        True if a quote inside a cell follows a backslash.
     """
 
     path: Path
@@ -96,19 +102,24 @@ class CsvFile:
     def read(
         self, places: Sequence[int], on_rows: OnRows | None = None
     ) -> tuple[Any, list[BadRow]]:
-        """Read columns whole: an Arrow table of strings, and the rows left out of it.
+        """Read whole columns.
 
         Parameters
         ----------
         places
-            Positions of the columns, which name them in the table.
+            Positions of the columns, which are their names in the table.
         on_rows
-            Told how many rows were read, and how many more there can be at most.
+            Function that is called with the number of rows read, and the largest number
+            of rows that may be left.
+
+        Returns
+        -------
+        An Arrow table of strings, and the rows that are not in it.
 
         Raises
         ------
         BadInput
-            If the file cannot be read: wrong encoding, a quote that never ends.
+            If the encoding is wrong, or a quote never ends.
         """
         from pyarrow import csv as arrow_csv
 
@@ -123,9 +134,9 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Read columns batch by batch, each with all rows left out until then.
+        """Read columns batch by batch, each with all bad rows until then.
 
-        BadInput comes where a row cannot be read.
+        Raises BadInput at a row that cannot be decoded.
         """
         from pyarrow import csv as arrow_csv
 
@@ -162,7 +173,7 @@ class CsvFile:
         *,
         threads: bool,
     ) -> Any:
-        """Read in blocks that are as large as the largest row needs."""
+        """Read the file, in larger blocks each time a row is longer than a block."""
         size = BLOCK
         while True:
             try:
@@ -227,7 +238,7 @@ class CsvFile:
         return file
 
     def _refuse_open_quote(self, rows: Any, count: int) -> None:
-        """Refuse a file whose last row has a quote that never ends, and much in it."""
+        """Refuse a file whose last cell begins with a quote that never ends."""
         last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
         cells = [cell for row in last for cell in row.values() if cell and "\n" in cell]
         if cells and self._ends_quoted(cells[-1]):
@@ -239,7 +250,7 @@ class CsvFile:
             )
 
     def _ends_quoted(self, cell: str) -> bool:
-        """Whether a file ends with a cell whose quote is not followed by another."""
+        """Say whether the file ends with a cell, without a quote behind the cell."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - SAMPLE, 0))
@@ -253,7 +264,7 @@ class CsvFile:
         )
 
     def most_rows(self) -> int:
-        """Count the lines after the names: there are no more rows, perhaps fewer."""
+        """Count the lines below the names; rows are fewer if cells have line ends."""
         with self.path.open("rb") as file:
             feeds = returns = 0
             chunk = b""
@@ -265,7 +276,7 @@ class CsvFile:
 
 
 class _Counted(io.RawIOBase):
-    """A file that tells how many of its rows were read, by its bytes."""
+    """A file that reports how many rows were read, estimated by bytes."""
 
     def __init__(self, path: Path, most: int, on_rows: OnRows | None) -> None:
         self._file = path.open("rb")
@@ -288,7 +299,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Mended(io.RawIOBase):
-    """A file made UTF-8, with two quotes for one that is escaped, if any is to be."""
+    """A file converted to UTF-8, with two quotes in place of an escaped quote."""
 
     def __init__(self, file: _Counted, encoding: str, escaped: bool) -> None:
         self._file, self._escaped = file, escaped
@@ -305,7 +316,7 @@ class _Mended(io.RawIOBase):
             text = self._text + self._decoder.decode(chunk, not chunk)
             if not text and not chunk:
                 return 0
-            # what a quote after it would escape is held back
+            # a backslash at the end may escape a quote in the next chunk
             kept = len(text) - len(text.rstrip("\\")) if chunk else 0
             text, self._text = text[: len(text) - kept], text[len(text) - kept :]
             if self._escaped:
@@ -321,7 +332,7 @@ class _Mended(io.RawIOBase):
 
 
 def _is_short(error: BadInput) -> bool:
-    """Whether a row was longer than the blocks that Arrow read."""
+    """Say whether a row was longer than the blocks that Arrow read."""
     return "block size" in str(error)
 
 
@@ -343,22 +354,23 @@ def open_csv(
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> CsvFile:
-    """Find out how a CSV file is to be read, and say so where it is not the usual way.
+    """Find out how to read a CSV file, and log anything unusual.
 
-    Names lose the spaces around them. Rows that have one cell more than there are names
-    begin with the names of the rows, as R writes them, or end with a separator.
+    Spaces around names are removed. If all first rows have one cell more than there are
+    names, either the first cell is a row's name, as R writes it, or a separator ends
+    each row.
 
     Parameters
     ----------
+    path
+        Path of the file.
     separator
-        What is between cells: one character. None for what divides the first rows into
-        as many cells each, and into columns that are wanted: a comma, if it does.
+        Character between cells. None for the character that finds the most wanted
+        columns, and then divides the most rows into the same number of cells.
     encoding
-        A name that Python knows. None for UTF-8 or what a byte order mark says; else
-        Windows-1252, or Latin-1 where bytes are in the file that the former lacks;
-        UTF-8 nevertheless if hardly any of its characters are not.
+        Encoding that Python knows; None for the encoding that `find_encoding` finds.
     wanted
-        Names of columns that are to be there.
+        Names of columns that should be in the file.
 
     Raises
     ------
@@ -423,7 +435,7 @@ def _top(
 
 
 def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Name the columns, where all first rows may have one cell more than names."""
+    """Name the columns; "" for a column that only the rows have."""
     own = tuple(map(trim, names))
     if rows and all(len(row) == len(own) + 1 for row in rows):
         return (*own, "") if all(not trim(row[-1]) for row in rows) else ("", *own)
@@ -431,7 +443,7 @@ def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ..
 
 
 def _refuse_spaces(path: Path, names: Sequence[str], separator: str) -> None:
-    """Refuse a file with spaces before quotes, which would be part of each cell."""
+    """Refuse a file with spaces before quotes: the quotes would be part of cells."""
     for name in map(trim, names):
         if len(name) > 1 and name[0] == name[-1] == '"':
             raise BadInput(
@@ -449,7 +461,7 @@ def _refuse_others(path: Path, start: bytes) -> None:
 
 
 def check_form(separator: str | None, encoding: str | None) -> None:
-    """Refuse a separator that is not one character, or an encoding nobody knows."""
+    """Raise BadInput for an unusable separator or encoding; None is fine."""
     if separator is not None and (
         len(separator) != 1 or separator in '"\r\n' or not separator.isascii()
     ):
@@ -460,7 +472,7 @@ def check_form(separator: str | None, encoding: str | None) -> None:
 
 
 def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
-    """Find what is between the cells of a file's first lines; see `open_csv`."""
+    """Find the character between the cells of a file's first lines; see `open_csv`."""
 
     def fit(separator: str) -> tuple[int, float]:
         try:
@@ -477,7 +489,7 @@ def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
 
 
 def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
-    """Say how the file is read where nobody said so, and it is not the usual way."""
+    """Log how the file is read, if that was found out and is unusual."""
     said = []
     if encoding is None and file.encoding not in ("utf-8", "utf-8-sig"):
         said.append(

@@ -1,4 +1,4 @@
-"""Folders of files, each of which is an item."""
+"""Folders of files, each file an item."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,9 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
     "text": (".txt", ".text", ".md"),
     "record": (".json",),
 }
-# Of files that are texts too, though not of the kind that are items.
+# Endings of texts that are tables, and no items.
 OF_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
-# What programs leave in people's folders, beside all that begins with a dot.
+# Files and folders that programs leave in people's folders.
 OF_PROGRAMS = frozenset(
     {
         "__macosx",
@@ -40,12 +40,12 @@ class FoundFiles(NamedTuple):
     Attributes
     ----------
     files
-        Sorted by name.
+        Paths of the items, sorted by name.
     left_out
-        What is no item: why, by its path in the folder. Of what is hidden and a folder
-        nothing else is named.
+        Reason for each file that is no item, by its path in the folder. A hidden folder
+        has one entry.
     folders
-        Names of the folders at the top that are not hidden, which are the classes.
+        Names of the folders at the top, without hidden ones. They are the classes.
     """
 
     files: list[Path]
@@ -53,7 +53,7 @@ class FoundFiles(NamedTuple):
     folders: list[str]
 
     def reasons(self) -> list[tuple[str, str]]:
-        """For each reason an example of what was left out, and how many more."""
+        """List an example for each reason, with the number of other files left out."""
         examples: dict[str, list[str]] = {}
         for name, why in sorted(self.left_out.items()):
             examples.setdefault(why, []).append(name)
@@ -63,21 +63,25 @@ class FoundFiles(NamedTuple):
         ]
 
     def remarks(self) -> list[str]:
-        """Say what was left out."""
+        """Write a sentence for each reason."""
         return [f"left out {name}: {why}" for name, why in self.reasons()]
 
 
 def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles:
-    """Find the items of a kind in a folder and all below it.
+    """Find the items of a kind in a folder and in all folders below.
 
-    What is hidden is left out. Images are known by what they hold or by their ending,
-    records by their ending, texts by what they hold, but for those whose ending says
-    that they are tables, records or images.
+    Hidden files and folders are left out. Images are recognised by their content or
+    ending, records by their ending, and texts by their content, unless the ending names
+    a table, a record or an image.
 
     Parameters
     ----------
+    folder
+        Folder to search.
+    kind
+        Kind of the items.
     encoded
-        Whether the encoding of texts is known, so that they may have any bytes.
+        True if the encoding of texts is given, so that a text may have any bytes.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}
@@ -101,10 +105,9 @@ def files_of(folder: Path, kind: Kind) -> list[Path]:
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
-    """Go through a folder: what is in it and below, whether that is a folder too.
+    """Go through a folder and all below: path, whether a folder, why it is left out.
 
-    And why it is left out, if it is. Links are followed, but not to a folder that they
-    are in.
+    Links are followed, except to a folder that contains them.
     """
     left: list[tuple[Path, tuple[tuple[int, int], ...]]]
     left = [(folder, (_identity(folder),))]
@@ -148,9 +151,10 @@ def _unreadable(error: OSError) -> str:
 
 
 def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
-    """Say why a file is no item of a kind; None where it is one.
+    """Say why a file is no item of a kind; None for an item.
 
-    One with a usual ending may still prove to be none, which is said of itself.
+    A file with a usual ending counts as an item here. If it cannot be read as one, its
+    reader says so.
     """
     is_usual = has_usual_ending(path, kind)
     if kind == "record" or (is_usual and (kind == "image" or encoded)):
@@ -179,9 +183,9 @@ def has_usual_ending(path: Path, kind: Kind) -> bool:
 
 
 def readable(path: str | bytes | os.PathLike[str]) -> str:
-    r"""Write out a path, or part of one, where no bytes but UTF-8 can go.
+    r"""Write a path as text. Bytes that are no UTF-8 become escapes.
 
-    Names of files can have any on most systems. Those that are no UTF-8 become escapes.
+    On most systems, names of files can have any bytes.
 
     Examples
     --------

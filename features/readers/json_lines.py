@@ -1,4 +1,4 @@
-"""JSON Lines: files of one JSON object a line, whole or in spans."""
+"""JSON Lines: files with one JSON object in each line, read whole or in spans."""
 
 from codecs import BOM_UTF8
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from .encodings import check_encoding
 
 JSON_LINES = (".jsonl", ".ndjson")
 
-Row = dict[str, Any] | BadItem  # what it holds by key, or why it cannot be read
+Row = dict[str, Any] | BadItem  # values by key, or why the row cannot be read
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Span(NamedTuple):
-    """Whole lines of a file: so many bytes from `offset` on, which hold `rows` rows."""
+    """Whole lines of a file: `length` bytes from `offset` on, with `rows` rows."""
 
     offset: int
     length: int
@@ -29,9 +29,17 @@ class Span(NamedTuple):
 class Line(NamedTuple):
     """A line of JSON Lines that is not blank.
 
-    `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
-    could not be decoded has a UnicodeError for its cause. `offset` counts the bytes of
-    the file before it; None where that is in another encoding.
+    Attributes
+    ----------
+    number
+        Number of the line, from 1, blank lines included.
+    document
+        JSON of the line, in UTF-8.
+    row
+        Values of the line; a BadItem, with a UnicodeError for its cause where bytes
+        could not be decoded.
+    offset
+        Bytes of the file before the line; None in other encodings than UTF-8.
     """
 
     number: int
@@ -43,9 +51,10 @@ class Line(NamedTuple):
 def read_json_lines(
     path: Path, encoding: str | None = None, span: Span | None = None
 ) -> Iterator[Line]:
-    """Read a file of one JSON object a line, in UTF-8 by default; or a span of it.
+    """Read a file with one JSON object in each line, or a span of such a file.
 
-    BadInput comes where it cannot be read, or nobody knows the encoding.
+    Without `encoding` the file is in UTF-8. Raises BadInput if the file cannot be read,
+    or for an unknown encoding.
     """
     if span is None:
         documents = _documents(path, encoding)
@@ -60,7 +69,7 @@ def read_json_lines(
 
 
 def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
-    """Divide a file in UTF-8 into spans of at most so many rows; errors as reading."""
+    """Divide a file in UTF-8 into spans of at most `most` rows; errors as reading."""
     offset, length, count = _bom_length(path), 0, 0
     for document in _documents(path, None):
         length += len(document)

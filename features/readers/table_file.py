@@ -1,6 +1,6 @@
-"""Tables in files, read into Arrow: CSV, Parquet, and records in JSON Lines.
+"""Table files, read into Arrow arrays: CSV, Parquet, and records in JSON Lines.
 
-What a column holds is found out by `tables.column_kinds`, of all its cells at once.
+`tables.column_kinds` finds the kind of a column, from all its cells at once.
 """
 
 import logging
@@ -21,23 +21,23 @@ log = logging.getLogger("polydom")
 PARQUET = ".parquet"
 MAGIC = b"PAR1"
 NAMES_AGAIN = "it holds the columns' names again"
-ROWS = 1024  # of a Parquet file that are in memory at a time
-# Columns of row numbers that pandas writes into a file without being asked.
+ROWS = 1024  # rows of a Parquet file that are in memory at a time
+# Names of the row numbers that pandas writes into a file without being asked.
 INDEX_COLUMN = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__")
 
-# Reads the cells of a column, an Arrow array, as items hold them.
+# Converts the cells of a column, an Arrow array, to the values of items.
 ReadCells = Callable[[str, Any], Sequence[Any]]
 
 
 class RawColumns(NamedTuple):
-    """The cells of a table as its file has them.
+    """Cells of a table as they are in its file.
 
     Attributes
     ----------
     columns
-        Arrow arrays (N,) by name: strings of a CSV file, else of any type.
+        Arrow arrays (N,) by name: strings from a CSV file, any type from other files.
     bad
-        Rows that are left out, since they cannot be read.
+        Rows that cannot be read; they are not in `columns`.
     """
 
     columns: dict[str, Any]
@@ -51,19 +51,19 @@ class Table:
     Attributes
     ----------
     path
-        Of the file, or of a folder of Parquet files that are one table.
+        Path of the file, or of a folder of Parquet files that are one table.
     names
-        Of its columns, in order, but for those that have none.
+        Names of the columns, in order; columns without a name are left out.
     count
-        How many rows it has; None where that is not known before they are read.
+        Number of rows; None if it is not known before they are read.
     typed
-        Whether cells have types; else all are texts.
+        True if cells have types; False if all cells are strings.
     commas
-        Whether a decimal comma is likelier than one between thousands.
+        True if a comma rather stands before a fraction than between thousands.
     points_group
-        Whether points stand between thousands, since the file has decimal commas.
+        True if points stand between thousands, since the file has decimal commas.
     first
-        Number of the first row, as people count: below a line of names 2.
+        Number of the first row, as spreadsheets count: 2 below a line of names.
     """
 
     path: Path
@@ -79,20 +79,20 @@ class Table:
     def rows(
         self, wanted: Sequence[str], read_cells: ReadCells | None = None
     ) -> Iterator[Row]:
-        """Read these columns, row after row; one that cannot be read is a `BadItem`.
+        """Read columns row by row; a row that cannot be read is a `BadItem`.
 
         Parameters
         ----------
         wanted
             Names of the columns.
         read_cells
-            Reads some cells of a column; None for Python's values of what they are.
+            Conversion of some cells of a column; None for Arrow's own to Python.
 
         Raises
         ------
         BadInput
-            If two columns have the name of one that is wanted, now; if the file is
-            damaged, where it is.
+            At once, if two columns have the name of a wanted one; later, at a damaged
+            part of the file.
         """
         self._refuse_twice(wanted)
         return self._rows(wanted, read_cells or _as_they_are)
@@ -116,19 +116,20 @@ class Table:
                 yield from (BadItem(row.why) for row in bad[told:])
 
     def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
-        """Read these columns whole.
+        """Read whole columns.
 
         Parameters
         ----------
         wanted
             Names of the columns.
         on_rows
-            Told how many rows were read, and how many more there can be at most.
+            Function that is called with the number of rows read, and the largest number
+            of rows that may be left.
 
         Raises
         ------
         BadInput
-            As `rows`.
+            As for `rows`.
         """
         self._refuse_twice(wanted)
         return self._read(wanted, on_rows)
@@ -153,19 +154,21 @@ def open_table(
     encoding: str | None = None,
     wanted: Collection[str] = (),
 ) -> Table:
-    """Open a Parquet or a JSON Lines file by its ending, and any other as CSV.
+    """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
-    Columns without a name, and row numbers that pandas wrote, are left out and said.
+    Columns without a name, and row numbers that pandas wrote, are left out and logged.
 
     Parameters
     ----------
+    path
+        Path of the file, or of a folder of Parquet files.
     separator, encoding, wanted
-        Of a CSV file; see `open_csv`.
+        Arguments of `open_csv`, for a CSV file.
 
     Raises
     ------
     BadInput
-        If it cannot be read, or is none.
+        If the file cannot be read, or is no table.
     """
     ending = path.suffix.lower()
     if ending == PARQUET or _begins(path, MAGIC):
@@ -206,7 +209,7 @@ def _read_csv(
 def _own_columns(
     path: Path, names: Sequence[str], wanted: Collection[str]
 ) -> list[int]:
-    """Positions of the columns that hold what people put there; say which do not."""
+    """List positions of columns with a name, without row numbers; log the others."""
     nameless = [place for place, name in enumerate(names) if not name]
     numbers = [
         place
@@ -240,7 +243,7 @@ def _begins(path: Path, magic: bytes) -> bool:
 
 
 def _open_json_lines(path: Path, encoding: str | None) -> Table:
-    """Open records in JSON Lines; the first line says which columns there are."""
+    """Open records in JSON Lines; all lines are read for the names of columns."""
     names: dict[str, None] = {}
     for line in read_json_lines(path, encoding):
         if not isinstance(line.row, BadItem):
@@ -275,7 +278,7 @@ def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
 
 
 def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give a line's columns, which may lie under the key `record`, as in a request."""
+    """Return a line's columns, which may be under the key `record`, as in a request."""
     record = row.get("record")
     if not isinstance(record, dict):
         return row
@@ -313,7 +316,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
         return BadInput(f"{path}: this is no Parquet file: {error}")
 
     def batches(names: Sequence[str], rows: int = ROWS) -> Iterator[tuple[Any, Any]]:
-        # little is read ahead, and nothing kept of what was
+        # these options read little ahead, and keep nothing that was read
         lean = ParquetFragmentScanOptions(pre_buffer=False)
         try:
             for batch in found.to_batches(

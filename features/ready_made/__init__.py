@@ -1,1 +1,1 @@
-"""Features of images and texts to choose from, of very different cost."""
+"""Ready-made features of images and texts, cheap and expensive ones."""

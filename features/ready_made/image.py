@@ -1,12 +1,12 @@
 """Ready-made features of images: few columns each, of very different cost and power.
 
-Two ways lead into an image. `grey` decodes every pixel; `small` lets a JPEG's decoder
-leave most of its work out, and always ends in 64 x 64 colours. What costs more works on
-a pyramid: `half` and `quarter` resolution.
+An image is decoded in two ways. The step `grey` decodes every pixel. The step `small`
+always gives 64 x 64 colours, for which a JPEG's decoder can skip most of its work.
+Expensive features use the steps `half` and `quarter`, of lower resolution.
 
-All are finite on every image that decodes, also on one of a single pixel or colour.
-Libraries are imported inside functions, since whoever has no images need not install
-them; `Extractor.warm` runs everything once before it matters.
+All features are finite on every image that can be decoded, also on a single pixel or
+colour. Functions import their libraries themselves: users without images need not
+install these. `Extractor.warm` runs every function once before requests come.
 """
 
 import functools

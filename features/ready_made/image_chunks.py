@@ -1,9 +1,9 @@
-"""What of an encoded image says how its pixels are, and what is left out unread.
+"""The chunks of an encoded image: those that a decoder needs, and its orientation.
 
 A file may have millions of pieces that say nothing of the pixels: comments, profiles,
-empty blocks. Pillow reads each in Python, and some as far as millions of numbers. So
-the pieces are counted here, and only those that a decoder needs are handed on. Of what
-is left out they may say which way up the image is to be seen.
+empty blocks. Pillow reads each of them in Python. So pieces are counted here, and only
+the pieces that a decoder needs are passed on. The orientation is read from the EXIF or
+XMP notes: a camera stores pixels as its sensor gives them, and notes how to turn them.
 """
 
 import re
@@ -13,36 +13,36 @@ from typing import NamedTuple
 
 from ..errors import BadItem
 
-# Pieces of a file that are looked at before its pixels. Large profiles and the notes of
-# cameras and editors take some hundreds.
+# Most pieces of a file before its pixels. Large profiles and the notes of cameras and
+# editors take some hundreds.
 MOST_PIECES = 2048
-# Pieces before the pixels that a decoder needs, such as tables and a palette; and their
-# bytes.
+# Most pieces before the pixels that a decoder needs, such as tables and a palette, and
+# the most bytes of all of them.
 MOST_TABLES, MOST_TABLE_BYTES = 256, 1 << 17
-# Bytes between such pieces that belong to none.
+# Most bytes between pieces that belong to no piece.
 MOST_BETWEEN = 1 << 16
-# Scans in which the pixels of a JPEG come: of a progressive one usually, and at most.
+# Scans in the pixels of a progressive JPEG: usually, and at most.
 USUAL_SCANS, MOST_SCANS = 10, 100
-# Bytes of the pixels that say how they are encoded.
+# Bytes of the pixels that are kept for a header: they say how pixels are encoded.
 FIRST_PIXELS = 1024
-# Pieces that the pixels of a PNG come in; encoders write some kilobytes at a time.
+# Most pieces of a PNG's pixels; encoders write some kilobytes at a time.
 MOST_PIXEL_PIECES = 1 << 14
-# Bytes at the end of a PNG in which its EXIF is found, if it comes behind the pixels.
+# Bytes at the end of a PNG in which EXIF behind the pixels is found.
 MOST_BEHIND = 1 << 17
 # Pillow decodes run-length BMPs byte by byte in Python.
 MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
 
-# Markers of the frames of a JPEG; then all those whose pieces its pixels depend on.
+# Markers of the frames of a JPEG, and of all pieces that its pixels depend on.
 _JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _JPEG_TABLES = _JPEG_FRAMES | {0xC4, 0xCC, 0xDB, 0xDC, 0xDD}
-# Notes that say what colours are meant.
+# Notes that say how colours are stored.
 _JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
 _JPEG_APP1 = 0xE1  # where cameras and editors have their notes
 _EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
-# A marker also behind compressed pixels: neither a 255 of theirs nor a restart.
+# A marker, which is neither the byte 255 among compressed pixels nor a restart.
 _JPEG_NEXT = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _WEBP_HAS_EXIF, _WEBP_HAS_XMP = 8, 4  # flags in its first piece
 _GIF_NEXT = re.compile(rb"[!,;]")
@@ -69,13 +69,13 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     head
-        The file's beginning, without pieces that say nothing of the pixels.
+        Beginning of the file, without pieces that say nothing of the pixels.
     pixels
-        Where in the file the pixels begin.
+        Offset of the pixels in the file.
     several_scans
-        Whether it is a JPEG whose decoder goes over the pixels once for each scan.
+        True for a JPEG whose decoder goes over the pixels once for each scan.
     orientation
-        How the pixels are to be turned, 1 to 8 as in EXIF.
+        How to turn the pixels upright: 1 to 8, as in EXIF.
     """
 
     head: bytes
@@ -85,9 +85,9 @@ class Pieces(NamedTuple):
 
 
 def find_pieces(data: bytes) -> Pieces:
-    """Find what comes before the pixels; no pixel is looked at.
+    """Find the pieces before the pixels, without reading a pixel.
 
-    What is no such image, or cut off, is left to whoever decodes it.
+    Other files, and images that are cut off, are left to the decoder.
 
     Raises
     ------
@@ -108,17 +108,17 @@ def find_pieces(data: bytes) -> Pieces:
 
 
 class Header(NamedTuple):
-    """What tells the size of an encoded image.
+    """The part of an encoded image from which its size is read.
 
     Attributes
     ----------
     start
-        Its beginning, as `find_pieces` leaves it; of formats that a library reads as
-        fast as it can be read the whole file.
+        Beginning of the file, as `find_pieces` leaves it; the whole file for formats
+        whose header a library reads quickly.
     dearer
-        How many times as long as usual its pixels take, at least 1.
+        How many times as long as usual the pixels take, at least 1.
     orientation
-        How its pixels are to be turned, 1 to 8 as in EXIF.
+        How to turn the pixels upright: 1 to 8, as in EXIF.
     """
 
     start: bytes
@@ -127,7 +127,7 @@ class Header(NamedTuple):
 
 
 def header_of(data: bytes) -> Header:
-    """Find what tells the size of an encoded image; errors as `find_pieces`."""
+    """Find the part of an encoded image that has its size; errors as `find_pieces`."""
     head, pixels, several_scans, orientation = find_pieces(data)
     scans = data.count(_SCAN, pixels) if several_scans else 0
     start = head + data[pixels : pixels + FIRST_PIXELS]
@@ -136,19 +136,19 @@ def header_of(data: bytes) -> Header:
 
 
 class Pixels(NamedTuple):
-    """An encoded image without its notes, and how it is to be turned, 1 to 8."""
+    """An encoded image without its notes, and how to turn it upright, 1 to 8."""
 
     data: bytes
     orientation: int
 
 
 def pixels_of(data: bytes) -> Pixels:
-    """Find an encoded image without what says nothing of its pixels.
+    """Take the pieces out of an encoded image that say nothing of its pixels.
 
     Raises
     ------
     BadItem
-        As `find_pieces`; also if its pixels come in too many pieces.
+        As for `find_pieces`; also if the pixels come in too many pieces.
     """
     head, pixels, several_scans, orientation = find_pieces(data)
     if several_scans:
@@ -160,19 +160,19 @@ def pixels_of(data: bytes) -> Pixels:
 
 
 class _Tables:
-    """Counts the pieces that are looked at, and keeps those that a decoder needs."""
+    """Counts the pieces of a file, and keeps the pieces that a decoder needs."""
 
     def __init__(self, name: str, start: bytes) -> None:
         self._name = name
         self._left, self._left_between = MOST_PIECES, MOST_BETWEEN
         self._kept = [start]
         self._size = len(start)
-        self.exif, self.xmp = b"", b""  # notes of which way up the image is
+        self.exif, self.xmp = b"", b""  # notes with the orientation
 
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
     ) -> re.Match[bytes] | None:
-        """Find where the next piece begins; None where there is none."""
+        """Find the beginning of the next piece; None without one."""
         found = pattern.search(data, place, place + self._left_between + 2)
         self._left_between -= (found.start() if found else len(data)) - place
         self.count()
@@ -235,10 +235,10 @@ def _jpeg_pieces(data: bytes) -> Pieces:
 
 
 def _check_scans(data: bytes, place: int) -> None:
-    """Refuse a JPEG that goes over its pixels too often."""
+    """Refuse a JPEG with too many scans."""
     if data.count(_SCAN, place) <= MOST_SCANS:
         return
-    scans = 0  # behind its end there may be anything, such as a film
+    scans = 0  # count up to the end of the image, as a film may follow
     while (found := _JPEG_NEXT.search(data, place)) is not None:
         place, code = found.end(), data[found.start() + 1]
         if code == _JPEG_END:
@@ -269,9 +269,9 @@ def _png_pieces(data: bytes) -> Pieces:
 
 
 def _exif_behind(data: bytes, pixels: int) -> bytes:
-    """Find the EXIF of a PNG that has it behind its pixels; empty where there is none.
+    """Find EXIF behind the pixels of a PNG; empty without it.
 
-    It is looked for from the end, as there may be many pieces of pixels.
+    The search begins at the end, as there may be many pieces of pixels.
     """
     found = data.rfind(b"eXIf", max(pixels, len(data) - MOST_BEHIND))
     if found < 0:
@@ -283,13 +283,13 @@ def _exif_behind(data: bytes, pixels: int) -> bytes:
 
 
 def _png_piece(data: bytes, place: int) -> tuple[bytes, int]:
-    """Return what a piece of a PNG is, and where it ends."""
+    """Return the type of a piece of a PNG, and the offset of its end."""
     length = int.from_bytes(data[place : place + 4], "big")
     return data[place + 4 : place + 8], place + length + 12
 
 
 def _end_of_pixels(data: bytes, place: int) -> int:
-    """Return where the pixels of a PNG end."""
+    """Return the offset of the end of a PNG's pixels."""
     for _ in range(MOST_PIXEL_PIECES):
         kind, end = _png_piece(data, place)
         if kind != b"IDAT":
@@ -308,7 +308,7 @@ def _gif_pieces(data: bytes) -> Pieces:
         place = found.start()
         if not data.startswith(b"!", place):
             break
-        # what lies around the first frame has the colour that this names
+        # the area around the first frame has the colour that this piece names
         control = data[place : place + 8]
         if control.startswith(b"!\xf9\x04") and control[3:4] > b"" and control[3] & 1:
             transparent = control
@@ -318,7 +318,7 @@ def _gif_pieces(data: bytes) -> Pieces:
 
 
 def _end_of_blocks(data: bytes, place: int, tables: _Tables) -> int:
-    """Return where the blocks of a GIF end that begin at a place."""
+    """Return the offset of the end of the blocks of a GIF that begin at `place`."""
     while place < len(data) and (length := data[place]):
         tables.count()
         place += length + 1
@@ -326,7 +326,7 @@ def _end_of_blocks(data: bytes, place: int, tables: _Tables) -> int:
 
 
 def _check_bmp(data: bytes) -> None:
-    """Refuse a palette, or run lengths, that Python would be long at."""
+    """Refuse palettes and run lengths that Pillow would decode slowly, in Python."""
     if int.from_bytes(data[14:18], "little") < 40:
         return
     width, height, bits, compression, colours = (
@@ -346,7 +346,7 @@ def _check_bmp(data: bytes) -> None:
 
 
 def _webp_pieces(data: bytes) -> Pieces:
-    """Hand on all of it: what decodes it reads no notes."""
+    """Count the pieces and find the notes; the decoder gets the whole file."""
     tables, place = _Tables("WebP image", data), 12
     has = data[20] if data.startswith(b"VP8X", 12) and len(data) > 20 else 0
     while place + 8 <= len(data):
@@ -364,14 +364,14 @@ def _webp_pieces(data: bytes) -> Pieces:
 
 
 def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
-    """Read how an image is to be turned, 1 to 8; UPRIGHT where nothing legible says so.
+    """Read how to turn an image, 1 to 8; UPRIGHT without a legible note.
 
     Parameters
     ----------
     exif
-        A TIFF file, of which the first directory counts; it may begin with `Exif`.
+        TIFF file, whose first directory counts; it may begin with `Exif`.
     xmp
-        Says so where EXIF does not.
+        Text that counts where EXIF says nothing.
     """
     said = _in_exif(exif.removeprefix(_EXIF).removeprefix(_EXIF))
     if said is None and (found := _IN_XMP.search(xmp, 0, MOST_XMP_BYTES)):
@@ -380,7 +380,7 @@ def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
 
 
 def _in_exif(tiff: bytes) -> int | None:
-    """Find the number of the last entry that is an orientation; 0 if it is none."""
+    """Find the last entry with the orientation; 0 if its value is no orientation."""
     order = _ORDERS.get(tiff[:2])
     if order is None or len(tiff) < 8:
         return None

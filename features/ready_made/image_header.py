@@ -23,9 +23,9 @@ class Picture(NamedTuple):
     Attributes
     ----------
     file
-        As it is stored; loading it decodes its pixels.
+        Image as it is stored; `load` decodes its pixels.
     orientation
-        How these are to be turned to be seen upright, 1 to 8 as in EXIF.
+        How to turn the pixels upright: 1 to 8, as in EXIF.
     """
 
     file: ImageFile
@@ -33,32 +33,33 @@ class Picture(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height as it is seen."""
+        """Width and height of the upright image."""
         width, height = self.file.size
         return (height, width) if self.orientation >= SIDEWAYS else (width, height)
 
 
 def read_header(data: bytes) -> tuple[Picture, float]:
-    """Read what an encoded image says of itself; it cannot be decoded from this.
+    """Read the header of an encoded image; the result cannot be decoded.
 
     Returns
     -------
-    What was read, and how many times as long as usual a pixel takes, at least 1.
+    The image, and how many times as long as usual each pixel takes, at least 1.
 
     Raises
     ------
     BadItem
-        If the bytes are no image in one of FORMATS, ask for absurd dimensions, or have
-        more pieces than images have.
+        If the bytes are no image in one of `FORMATS`, ask for absurd dimensions, or
+        have more pieces than images have.
     """
     start, dearer, orientation = header_of(data)
     return Picture(_opened(start, data), orientation), dearer
 
 
 def open_picture(data: bytes) -> Picture:
-    """Read the header of an encoded image that may be decoded next; as `read_header`.
+    """Read the header of an encoded image that may be decoded next.
 
-    What says nothing of its pixels is left out, such as comments.
+    Pieces that say nothing of the pixels, such as comments, are left out. Errors are
+    those of `read_header`.
     """
     kept, orientation = pixels_of(data)
     return Picture(_opened(kept, data), orientation)
@@ -77,9 +78,10 @@ def _opened(kept: bytes, data: bytes) -> ImageFile:
 
 
 def bytes_of_pixel(picture: Picture, data: bytes) -> int:
-    """Read of an opened picture's header how many bytes a pixel is decoded from.
+    """Return how many bytes of a decoded image a pixel takes.
 
-    A PNG says so itself: of two bytes a channel Pillow keeps one, after as much work.
+    A PNG with two bytes a channel counts both, though Pillow keeps one of them: to
+    decode it takes as much work.
     """
     file = picture.file
     if file.format == "PNG" and data[24:25] == b"\x10":
@@ -88,5 +90,5 @@ def bytes_of_pixel(picture: Picture, data: bytes) -> int:
 
 
 def describe(data: bytes) -> str:
-    """Name what came: how many bytes, and how they begin."""
+    """Describe bytes for a message: how many there are, and the first of them."""
     return f"{len(data):,} bytes that begin {data[:8].hex(' ') or 'with nothing'}"

@@ -11,7 +11,7 @@ from PIL.ImageFile import ImageFile
 from ..errors import BadItem
 from .image_header import describe, open_picture
 
-# By EXIF's number of how the pixels are stored.
+# How to turn an image upright, by EXIF's number for how its pixels are stored.
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -27,14 +27,13 @@ SMALL_SIDE = 64
 
 
 def decode_grey(data: bytes) -> NDArray[np.uint8]:
-    """Decode to luminance (height, width), at least MIN_SIDE on each side.
+    """Decode to luminance (height, width), upright, at least MIN_SIDE on each side.
 
-    Thinner images are stretched to MIN_SIDE and, where they are long, shortened to the
-    number of pixels they had. Images are turned as they are to be seen. Transparency is
-    ignored.
+    Thinner images are stretched to MIN_SIDE. A long one is then shortened to about as
+    many pixels as it had. Transparency is ignored.
     """
     picture = open_picture(data)
-    # A JPEG decoder can leave its colours out; this is no change of scale.
+    # A JPEG decoder can leave the colours out; this does not change the scale.
     picture.file.draft("L", picture.file.size)
     grey = turned(to_grey(load(picture.file, data)), picture.orientation)
     if min(grey.size) < MIN_SIDE:
@@ -43,11 +42,10 @@ def decode_grey(data: bytes) -> NDArray[np.uint8]:
 
 
 def decode_small(data: bytes) -> NDArray[np.uint8]:
-    """Decode to colours (SMALL_SIDE, SMALL_SIDE, 3), whatever the proportions were.
+    """Decode to colours (SMALL_SIDE, SMALL_SIDE, 3), upright, of any proportions.
 
-    Images are turned as they are to be seen. A JPEG is decoded at the smallest of the
-    scales 1, 1/2, 1/4 and 1/8 that still has SMALL_SIDE pixels each way, which leaves
-    out most of the inverse transforms.
+    A JPEG is decoded at the smallest scale of 1, 1/2, 1/4 and 1/8 that still has
+    SMALL_SIDE pixels each way. That saves most of the inverse transforms.
     """
     picture = open_picture(data)
     picture.file.draft("RGB", (SMALL_SIDE, SMALL_SIDE))
@@ -72,7 +70,7 @@ def load(picture: ImageFile, data: bytes) -> Image.Image:
 
 
 def turned(picture: Image.Image, orientation: int) -> Image.Image:
-    """Turn a decoded image as it is to be seen; upright ones are given back."""
+    """Turn a decoded image upright; return an upright image as it is."""
     method = TURNS.get(orientation)
     return picture if method is None else picture.transpose(method)
 
@@ -97,7 +95,7 @@ def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
 
 
 def thickened(width: int, height: int) -> tuple[int, int]:
-    """Smallest allowed dimensions near these, with at most as many pixels if long."""
+    """Return dimensions of at least MIN_SIDE, with no more pixels for long images."""
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (
         min(max(width, MIN_SIDE), longest),

@@ -1,10 +1,11 @@
 """Ready-made features of texts, of very different cost and power.
 
-Characters are counted as UTF-8 bytes by compiled code; no loop over characters is
-written in Python. Long texts are gone through in pieces, between which others run; a
+Compiled code counts characters as UTF-8 bytes; no loop over characters is in Python.
+Long texts are processed in pieces, since regular expressions, splitting and counting
+hold Python's lock until they return, which takes tenths of a second for megabytes. A
 run of 65,536 characters without a space may be cut. Hashes are CRC-32 or
-multiplicative, never Python's own, which differs from run to run. Everything is finite
-on every string, also on the empty one and on lone surrogates.
+multiplicative; Python's own hashes differ from run to run. All features are finite on
+every string, also on the empty string and on lone surrogates.
 """
 
 import re
@@ -24,7 +25,7 @@ Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
 
 BUCKETS = 128  # columns of the larger hashed features
-# Characters or bytes of a piece, and values of an array that are gathered at a time.
+# Characters or bytes of a piece of a text, and values that are gathered at a time.
 PIECE, VALUES = 1 << 16, 1 << 13
 OPENING = 256  # characters that stand for the whole text where time is short
 

@@ -1,1 +1,1 @@
-"""Tables: what their columns hold, the features these are, and records of them."""
+"""Tables: kinds of columns, columns as features, and rows as records."""

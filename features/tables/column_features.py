@@ -1,4 +1,4 @@
-"""Columns of records as features, with costs that are declared and not measured."""
+"""Features made of columns of records; their costs are declared, not measured."""
 
 import math
 import struct
@@ -28,16 +28,16 @@ from .exact_numbers import FLOAT32_MAX, Shift
 from .records import Column, Records, Rows, WordCodes, trim
 
 NAN = math.nan
-# What stands for false and for true in files.
+# Pairs of words for false and true in files.
 TRUTHS = (("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
-EXACT = 2.0**53  # from there on JSON's readers round whole numbers
+EXACT = 2.0**53  # from here on, readers of JSON round whole numbers
 
 
 class KnownWords(dict[Value, float]):
-    """Numbers of a column's words, whatever spaces are around one; 2.0 is 2."""
+    """Numbers of a column's words. Spaces around a word do not count; 2.0 is 2."""
 
     def __missing__(self, value: object) -> float:
-        """Look a word up less what does not count; KeyError for an unknown one."""
+        """Look a word up without spaces and `.0`; KeyError for an unknown word."""
         if isinstance(value, str):
             word = trim(value)
             if word.endswith(".0") and word[:-2].lstrip("-").isdecimal():
@@ -47,7 +47,7 @@ class KnownWords(dict[Value, float]):
         raise KeyError(value)
 
     def get(self, value: Any, default: Any = None) -> Any:
-        """Look a word up; the default for an unknown one."""
+        """Look a word up; return the default for an unknown word."""
         try:
             return self[value]
         except KeyError:
@@ -59,24 +59,25 @@ Codes = KnownWords | DateCodes | Shift
 
 @dataclass(eq=False)
 class Columns:
-    """Turns a record into numbers: the function behind `columns`.
+    """Turns a record into numbers: the function of the features that `columns` makes.
 
     Attributes
     ----------
     names
-        The record's columns that it reads, in order.
+        Columns that are read, in order.
     vocabularies
-        For columns of strings: the strings known, each standing for its position.
+        Known strings, by column of strings; a string is read as its position.
     dates
-        For columns of dates: the numbers that each is read as.
+        Numbers that a date is read as, by column of dates.
     orders
-        For columns of dates whose day and month are both numbers: which comes first.
+        Order of day and month, by column of dates in which both are numbers.
     shifts
-        For columns of numbers that float32 does not tell apart: how they are stored.
-    sources, codes
-        For each number that a record is read as: the column it comes from, and what
-        gives the numbers of its strings, or moves its numbers; None where it holds
-        numbers that are stored as they are.
+        Offset and scale, by column of numbers that float32 does not tell apart.
+    sources
+        Column that each number of the result comes from.
+    codes
+        Conversion of that column's values to numbers; None for numbers that are stored
+        as they are.
     """
 
     names: tuple[str, ...]
@@ -86,7 +87,7 @@ class Columns:
     shifts: Mapping[str, Shift] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Prepare what every call needs."""
+        """Prepare the conversions, which every call needs."""
         read = [(name, codes) for name in self.names for codes in self._read_as(name)]
         self.sources = tuple(name for name, _ in read)
         self.codes = tuple(codes for _, codes in read)
@@ -102,7 +103,7 @@ class Columns:
         return [self.shifts.get(name)]
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
-        """Read the columns: (len(sources),) float32, NaN where missing or unknown.
+        """Read the columns: (len(sources),) float32, NaN for missing or unknown values.
 
         Raises
         ------
@@ -124,9 +125,11 @@ class Columns:
         return np.frombuffer(packed, np.float32)
 
     def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Read all records at once into `values` (N, width), as each alone is read.
+        """Read all records at once into `values` (N, width).
 
-        Returns which of them (N,) have to be read alone, since they may be refused.
+        Returns
+        -------
+        Marks (N,) of the records that a call may refuse; these must be read alone.
         """
         doubtful = np.zeros(len(records), np.bool_)
         for place, (name, codes) in enumerate(
@@ -138,19 +141,13 @@ class Columns:
         return doubtful
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Refuse a record whose columns cannot be read.
-
-        Raises
-        ------
-        BadItem
-            As a call; also where it would give an infinite number.
-        """
+        """Raise BadItem for a record that a call refuses, or reads as infinite."""
         for name, codes in zip(self.sources, self.codes, strict=True):
             self._number(name, codes, record)
 
     @staticmethod
     def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
-        """Read one column, which may be missing, unknown, a string or too large."""
+        """Read one column; its value may be missing, unknown, a string or too large."""
         value = record.get(name)
         if codes is not None and not isinstance(codes, Shift):
             return codes.get(value, NAN)
@@ -169,11 +166,11 @@ class Columns:
 def _read_column(
     column: Column | None, codes: Codes | None, rows: Rows
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
-    """Numbers of some rows of a column, and which of those rows may be refused."""
+    """Read rows of a column as numbers, and mark the rows that may be refused."""
     if column is None:
         return np.full(len(rows), np.nan), False
     if column.kind == "number" and (codes is None or isinstance(codes, Shift)):
-        # by way of float64, as Python's numbers go
+        # through float64, as the numbers of a single record go
         exact = column.numbers()[rows].astype(np.float64)
         with np.errstate(over="ignore"):
             stored = exact.astype(np.float32) if codes is None else codes.moved(exact)
@@ -190,10 +187,10 @@ def _read_column(
 
 
 def codes_of(words: Sequence[str]) -> KnownWords:
-    """Give words numbers from 0; also to what other programs write for the same.
+    """Give each word a number from 0, and its other spellings the same number.
 
-    That is 7 for `7`, and where the words are `yes` and `no`, or such, also booleans,
-    `True` and `False`, 1 and 0, and the words in capitals or not.
+    Other spellings are the number 7 of the word `7`, and, if the words are a pair of
+    `TRUTHS`, booleans, `True` and `False`, 1 and 0, and the words in capitals.
     """
     codes = KnownWords((word, float(k)) for k, word in enumerate(words))
     own = {word.casefold(): codes[word] for word in words}
@@ -214,7 +211,7 @@ def codes_of(words: Sequence[str]) -> KnownWords:
 
 
 def _number_of(word: str) -> float | None:
-    """Give the number that Python and JSON write as this word, if any."""
+    """Return the number that Python and JSON write as this word; None without one."""
     for kind in (int, float):
         with suppress(ValueError, OverflowError):
             number = kind(word)
@@ -235,32 +232,31 @@ def columns(
 ) -> Feature:
     """Make a feature of some columns of a record.
 
-    Numbers are taken as they are. A string stands for its position in its column's
-    vocabulary, a date for the numbers that its column is read as. What is missing or
-    unknown, or no date, is NaN, and so is a number in a column of strings or dates; a
-    string in any other is refused when the column is read.
+    A column of numbers is taken as it is. A string is read as its position in its
+    column's vocabulary, a date as the numbers in `dates`. Missing and unknown values
+    are NaN; so is a number in a column of strings or dates. A string in a column of
+    numbers is refused when a record is read.
 
     Parameters
     ----------
     name
-        Of the feature.
+        Name of the feature.
     columns
-        The record's columns that it reads, in order; at least one, none twice.
+        Columns of a record that the feature reads, in order; at least one, none twice.
     vocabularies
-        Known strings by column, as `learn_texts` finds them; those of other columns
-        are ignored.
+        Known strings by column, as `learn_texts` finds them. Here and below, entries
+        for columns that the feature does not read are ignored.
     dates
-        Columns of dates, each with the numbers that are made of it: "day" since 1970,
-        "month", "weekday", "hour" and "second" of the hour. Those of other columns are
-        ignored.
+        Numbers that a date is read as, by column: "day" since 1970, "month", "weekday",
+        "hour" and "second" of the hour.
     orders
-        Of days and months, where both are numbers in a column of dates: "MDY" or "DMY".
-        Those of other columns are ignored.
+        Order of day and month, "MDY" or "DMY", by column of dates in which both are
+        numbers.
     shifts
-        How numbers are stored that float32 does not tell apart, as `learn_numbers`
-        finds it. Those of other columns are ignored.
+        Offset and scale, by column of numbers that float32 does not tell apart, as
+        `learn_numbers` finds them.
     declared
-        What obtaining these columns costs, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
+        Cost of obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Raises
     ------
@@ -299,9 +295,9 @@ def columns(
 
 
 class Texts(NamedTuple):
-    """Columns that hold strings, by name: the strings, or what dates are read as.
+    """Columns of strings: vocabularies, numbers of dates and orders of dates by column.
 
-    `orders` has the dates whose day and month are both numbers.
+    `orders` has only the columns of dates in which day and month are both numbers.
     """
 
     vocabularies: dict[str, tuple[str, ...]]
@@ -312,8 +308,9 @@ class Texts(NamedTuple):
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
     """Collect the strings of each column that holds any, the most frequent first.
 
-    So small trees divide them better than in alphabetical order, in which those are
-    that are as frequent as each other. A column is one of dates if all its strings are.
+    Small trees divide words better in this order than in alphabetical order. Words of
+    the same frequency are in alphabetical order. A column is a column of dates if all
+    its strings are dates.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the cells of a table's column are: numbers, dates, words, or free text.
+"""Kinds of columns: the cells of a table read as numbers, dates, words or free text.
 
-Cells of a CSV file are text. A column is of the first kind below that all its cells
-have, once those that are empty are left out:
+Cells of a CSV file are text. A column is of the first kind below that suits all cells
+that are not empty:
 
 1. numbers as programs write them: `5`, `-2.5`, `1e5`;
 2. the same beside words that stand for an empty cell: `NA`, `?`, `NULL` (`EMPTY`);
@@ -10,8 +10,8 @@ have, once those that are empty are left out:
 5. free text, where most cells are different ones of four words or more;
 6. words.
 
-Columns of Parquet files, data frames and JSON Lines have types. There strings are
-dates, free text or words, and never numbers, since a request names the same type.
+Columns of Parquet files, data frames and JSON Lines have types. Their strings are read
+as dates, free text or words, and never as numbers: a request sends the same types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,10 +43,14 @@ from .written_numbers import (
 )
 
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
-EXACT = 2.0**53  # from there on float64 does not tell whole numbers apart
-PROBED = 100  # cells tried first, as Arrow goes on where one is no number
-TEXT_WORDS = 4  # a cell on average, from which on a column may be free text
-TEXT_SHARE = 0.5  # of the cells that differ from all others before them
+EXACT = 2.0**53  # from here on float64 does not tell whole numbers apart
+# Cells that are tried first: Arrow reads a whole column, even if its first cell is no
+# number.
+PROBED = 100
+# A column is free text if its different cells have so many words in the mean, and are
+# more than this share of all cells.
+TEXT_WORDS = 4
+TEXT_SHARE = 0.5
 
 TIMES = (
     pa.types.is_date,
@@ -58,25 +62,26 @@ TIMES = (
 
 @dataclass(frozen=True)
 class ColumnTerms:
-    """What a project says of a column, and what its file suggests.
+    """How to read a column: as a project says, and as its file suggests.
 
     Attributes
     ----------
     kind
-        What the cells are; None for what they look like.
+        Kind of the column; None for the first kind that suits all cells.
     missing
-        Words that stand for an empty cell, beside `EMPTY`; in columns of words only
-        these do.
+        Words for an empty cell. In columns of numbers and dates the words of `EMPTY`
+        stand for one, too.
     date_order
-        Which of day, month and year comes first; None for what fits all cells.
+        Order of day, month and year; None for an order that suits all cells.
     decimal
-        Of numbers as people write them; None for what fits all cells.
+        Decimal mark in numbers as people write them; None for a mark that suits all
+        cells.
     commas
-        Whether a decimal comma is likelier than one between thousands.
+        True if a comma rather stands before a fraction than between thousands.
     points_group
-        Whether a point is likelier between thousands than before a fraction.
+        True if a point rather stands between thousands than before a fraction.
     typed
-        Whether strings are meant as such, and never as numbers.
+        True if strings are never numbers.
     """
 
     kind: ColumnKind | None = None
@@ -88,7 +93,7 @@ class ColumnTerms:
     typed: bool = False
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Whether numbers, if these are any, mean what they mean to programs."""
+        """Say whether a point in numbers may mean what it means to programs."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -99,19 +104,21 @@ class ColumnTerms:
 
 
 def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
-    """Find out what the cells of a column are, and read them as that.
+    """Find the kind of a column, and read its cells.
 
     Parameters
     ----------
     name
-        Of the column, for messages.
+        Name of the column, for messages.
     cells
-        An Arrow array, chunked or not, of strings or of any type that has a kind.
+        Arrow array, chunked or not, of strings, numbers, booleans, dates or times.
+    terms
+        How to read the column.
 
     Raises
     ------
     BadInput
-        If the cells are of a type without a kind, or not of the kind that `terms` ask.
+        If the cells have another type, or do not suit the kind in `terms`.
     """
     if not is_strings(cells.type):
         return _typed_column(name, cells, terms)
@@ -137,7 +144,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Say so where points may stand between thousands, as commas divide no cells."""
+    """Warn of points that may stand between thousands; "" if none may."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -159,9 +166,10 @@ class _Distinct(NamedTuple):
     Attributes
     ----------
     words
-        An Arrow array without spaces around them; null where that leaves nothing.
+        Arrow array of the different cells, without spaces around them; null for a cell
+        of spaces.
     places
-        Which of them each cell of the column is, as Arrow indices.
+        Arrow array with the position in `words` of each cell of the column.
     """
 
     words: Any
@@ -175,19 +183,19 @@ class _Distinct(NamedTuple):
         return cls(words, coded.indices)
 
     def spread(self, values: Any) -> Any:
-        """Give each cell of the column the value of its word."""
+        """Return a value for each cell, from the values of `words`."""
         return values.take(self.places)
 
     @property
     def longest(self) -> int:
-        """Bytes of the longest word."""
+        """Number of bytes of the longest word."""
         return pc.max(pc.binary_length(self.words)).as_py() or 0
 
 
 def joined(one: Column, other: Column) -> Column:
-    """Put the cells of two columns one after the other; TypeError if they differ.
+    """Put the cells of two columns one after the other; TypeError if kinds differ.
 
-    A column without any cell that holds something is like any other.
+    A column of empty cells alone can be joined with any kind.
     """
     if one.kind != other.kind:
         if one.missing().all():
@@ -207,14 +215,14 @@ def joined(one: Column, other: Column) -> Column:
 
 
 def _nothing_like(column: Column, count: int) -> Column:
-    """Make so many empty cells of a column's kind."""
+    """Make a column of `count` empty cells, of the same kind as another column."""
     if column.kind == "number":
         return Column(pa.nulls(count, pa.float64()).fill_null(float("nan")), "number")
     return Column(pa.nulls(count, column.cells.type), column.kind)
 
 
 def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Positions of the rows of Arrow arrays that hold something, and of the others."""
+    """Return the positions of rows with some value, and of rows without any."""
     first, *others = columns.values()
     empty = first.is_null()
     for column in others:
@@ -226,9 +234,10 @@ def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
-    """Positions of the rows of Arrow strings that hold the names of their columns.
+    """Return the positions of rows that repeat the names of the columns.
 
-    So do files that were put one after the other. Of one column there are none.
+    Files that were put one after the other have such rows. A table of one column has
+    none: there a word may happen to be the name.
     """
     if len(columns) < 2:
         return []
@@ -245,7 +254,7 @@ def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
 
 
 def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
-    """Read cells as numbers that programs write; None if one is none."""
+    """Read cells as numbers that programs write; None if a cell is no number."""
     if not terms.may_be_plain(cells):
         return None
     try:
@@ -265,10 +274,10 @@ def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
 
 
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
-    """Read cells as numbers beside words for empty ones; None if they are none."""
+    """Read cells as numbers and words for empty cells; None if a cell is neither."""
     words, empty = _without(distinct.words, EMPTY)
     if empty and words.null_count == len(words):
-        return None  # words for nothing alone may mean something
+        return None  # a column of such words alone may mean something by them
     plain = _plain_numbers(words, terms)
     if plain is not None:
         return Column(_no_null(distinct.spread(plain)), "number", empty)
@@ -283,7 +292,7 @@ def _written_numbers(
     empty: tuple[str, ...],
     terms: ColumnTerms,
 ) -> Column | None:
-    """Read cells as numbers that people wrote; None if they are none."""
+    """Read cells as numbers that people write; None if a cell is no number."""
     real = [word for word in words if word is not None]
     orders: Sequence[Decimal] = (",", ".") if terms.commas else (".", ",")
     tried = [terms.decimal] if terms.decimal else orders
@@ -306,7 +315,7 @@ def _written_numbers(
 
 
 def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
-    """Read cells as dates; None if they are none."""
+    """Read cells as dates; None if a cell is no date."""
     if distinct.longest > LONGEST:
         return None
     words = distinct.words.to_pylist()
@@ -336,14 +345,14 @@ def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
 
 
 def whole_days(stamps: Any) -> Any:
-    """Hold dates (N,) as date32, where none has a time of day."""
+    """Convert dates (N,) to date32, unless a date has a time of day."""
     days = stamps.cast(pa.date32(), safe=False)
     same = pc.all(pc.equal(days.cast(stamps.type), stamps)).as_py()
     return stamps if same is False else days
 
 
 def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
-    """Keep cells as free text, if most differ and have some words; or as words."""
+    """Make a column of free text, if most cells differ and are long; or of words."""
     words, places = distinct
     known = len(places) - places.null_count
     if kind is None and known and len(words) - words.null_count > TEXT_SHARE * known:
@@ -361,7 +370,7 @@ def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
 
 
 def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
-    """Read cells that have a type of their own."""
+    """Read cells that are no strings."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         cells = _decoded(cells)
@@ -395,7 +404,7 @@ def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _written(cells: Any) -> Any:
-    """Write numbers as words: whole ones without a fraction, as requests name them."""
+    """Write numbers as words, whole numbers without a fraction, as requests do."""
     if pa.types.is_integer(cells.type):
         return cells.cast(pa.string())
     values = [None if v is None or v != v else v for v in cells.to_pylist()]
@@ -404,7 +413,7 @@ def _written(cells: Any) -> Any:
 
 
 def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
-    """Make empty cells of the numbers that stand for them, and keep those in mind."""
+    """Make cells empty that hold a number of `missing`, and note these numbers."""
     told = {n for word in terms.missing if (n := plain_number(word)) is not None}
     numbers = tuple(sorted(n for n in told if n == n))
     if column.kind != "number" or not numbers or pa.types.is_boolean(column.cells.type):
@@ -417,7 +426,7 @@ def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
 
 
 def _decoded(cells: Any) -> Any:
-    """Give each cell of a dictionary's column its value."""
+    """Decode a column of dictionary type into plain values."""
     if not pa.types.is_string_view(cells.type.value_type):
         return cells.cast(cells.type.value_type)
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
@@ -426,9 +435,9 @@ def _decoded(cells: Any) -> Any:
 
 
 def _stamps(cells: Any) -> Any:
-    """Bring dates and times to UTC; what is in no calendar of Python's is empty.
+    """Convert dates and times to UTC; those outside Python's calendar become empty.
 
-    Times of day and durations are dates that long after 1970 began.
+    A time of day or a duration becomes the date that long after 1970 began.
     """
     kind = cells.type
     if pa.types.is_date(kind):
@@ -465,26 +474,26 @@ def is_strings(kind: Any) -> bool:
 
 
 def _trimmed(words: Any) -> Any:
-    """Leave out what cannot be seen at both ends of words."""
+    """Remove invisible characters at both ends of words."""
     return pc.utf8_trim(words, characters=BLANKS)
 
 
 def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Make null of some cells, and say which of them there are."""
+    """Replace some words by null; return which of them the cells hold."""
     marks = pc.is_in(cells, value_set=pa.array(words, cells.type))
     found = pc.unique(pc.filter(cells, marks)).to_pylist()
     return (pc.if_else(marks, None, cells) if found else cells), tuple(found)
 
 
 def _no_null(cells: Any) -> Any:
-    """Make NaN of what is null, so that NumPy reads the array where it lies."""
+    """Replace null by NaN, so that NumPy reads the array without a copy."""
     if not cells.null_count:
         return cells
     return cells.fill_null(float("nan"))
 
 
 def _whole(cells: Any) -> Any:
-    """Join the pieces of a column."""
+    """Join the chunks of a column."""
     if not isinstance(cells, pa.ChunkedArray):
         return cells
     if pa.types.is_dictionary(cells.type):
@@ -494,7 +503,7 @@ def _whole(cells: Any) -> Any:
 
 
 def _unlike(name: str, cells: Any, terms: ColumnTerms) -> str:
-    """Name the first cell that is not of the kind that was asked for."""
+    """Name the first cell that does not suit the kind in `terms`."""
     alike = _numbers if terms.kind == "number" else _dates
     for row, cell in enumerate(cells.to_pylist(), 1):
         if cell is None or is_empty(cell, terms.missing):

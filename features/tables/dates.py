@@ -1,13 +1,13 @@
-"""Dates and times as numbers: days since 1970, and what comes again within them.
+"""Dates and times as numbers: days since 1970, month, weekday, hour and second.
 
-A date is a text as in ISO 8601, `2024-05-01` or `2024-05-01T12:30:00+02:00`, or as
+A date is written as in ISO 8601, `2024-05-01` or `2024-05-01T12:30:00+02:00`, or as
 people write it: `2024/5/1`, `1 May 2024`, `May 1, 2024 2:30 pm`, `Wed, 01 May 2024
-14:30:00 +0200`. `31.01.2024` has the day first. Of `01/31/2024`, `31-01-2024` and
-`31/01/24` an order says whether the day or the month comes first. A time without a zone
-is taken to be UTC, a month without a day to be its first.
+14:30:00 +0200`. `31.01.2024` has the day first. For `01/31/2024`, `31-01-2024` and
+`31/01/24`, a `DateOrder` says whether the day or the month is first. A time without a
+zone is in UTC. A month without a day is its first day.
 
 A time of day or a duration, such as `14:30`, `2:30 pm`, `26:15:00` and
-`1 day 02:15:00`, is a date that long after 1970 began.
+`1 day 02:15:00`, is read as the date that long after 1970 began.
 """
 
 import math
@@ -26,7 +26,7 @@ Micros = NDArray[np.int64]  # since 1970 in UTC
 DateOrder = Literal["YMD", "MDY", "DMY"]
 
 PARTS: tuple[Part, ...] = get_args(Part)
-# The order in which a column's dates are tried; "YMD" is that of ISO 8601.
+# Orders in which the dates of a column are tried; "YMD" is the order of ISO 8601.
 ORDERS: tuple[DateOrder, ...] = get_args(DateOrder)
 NO_DATE = np.iinfo(np.int64).min
 LONGEST = 40  # characters of a date
@@ -106,15 +106,15 @@ _WRITTEN = {
 
 
 def read_date(text: str, order: DateOrder = "YMD") -> datetime:
-    """Read a date: its time in UTC, without a zone; ValueError if it is none.
+    """Read a date as its time in UTC, without a zone; ValueError for any other text.
 
     Parameters
     ----------
     text
-        Of up to 40 characters.
+        Text of at most `LONGEST` characters.
     order
-        What comes first where day and month are both numbers, and the year is last.
-        With "YMD" such a date is none. All other forms are read with any order.
+        Order of day and month where both are numbers and the year is last. "YMD" reads
+        no such date. Other forms are read with every order.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def read_date(text: str, order: DateOrder = "YMD") -> datetime:
 
 
 def _written_date(text: str, order: DateOrder) -> datetime:
-    """Read a date that is not as in ISO 8601; ValueError if it is none."""
+    """Read a date as people write it; ValueError for any other text."""
     for pattern in _WRITTEN[order]:
         if found := pattern.fullmatch(text):
             return _assembled(found.groupdict())
@@ -171,7 +171,7 @@ def _assembled(parts: Mapping[str, str | None]) -> datetime:
 
 
 def _time_of(parts: Mapping[str, str | None]) -> timedelta:
-    """Time since a day began, of which ISO 8601 has 24 hours at most."""
+    """Return the time since a day began; ISO 8601 allows 24:00."""
     hour = int(parts["hour"] or 0)
     if half := parts["half"]:
         if not 1 <= hour <= 12:
@@ -186,14 +186,14 @@ def _time_of(parts: Mapping[str, str | None]) -> timedelta:
 
 
 def micros_of(text: str, order: DateOrder = "YMD") -> int:
-    """Microseconds from 1970 to a date; ValueError if it is none."""
+    """Return the microseconds from 1970 to a date; ValueError for any other text."""
     return (read_date(text, order) - EPOCH) // MICROSECOND
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Microseconds from 1970 to dates, by each order that reads all of them.
+    """Read words as dates, in microseconds from 1970, by each order that reads all.
 
-    Empty where there is no word, or one is no date with any order.
+    The result is empty without words, or if no order reads all words.
     """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
@@ -203,7 +203,7 @@ def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
 
 
 def show_date(micros: int, whole_day: bool) -> str:
-    """Write a date, or a time of day, as a request would name it."""
+    """Write a date, or a time of day, as a request sends it."""
     date = EPOCH + timedelta(microseconds=micros)
     if not whole_day and 0 <= micros < DAY_US:
         return date.time().isoformat()
@@ -211,30 +211,30 @@ def show_date(micros: int, whole_day: bool) -> str:
 
 
 class DateCodes:
-    """One number of each date: read as a vocabulary is, though nobody lists its words.
+    """One number of each date, looked up as in a vocabulary of all dates.
 
     Parameters
     ----------
     part
-        "day": days since 1970, with the fraction of the time of day; "month" from 1;
+        "day": days since 1970, with the time of day as a fraction; "month" from 1;
         "weekday" from 0, which is Monday; "hour" from 0; "second" of the hour from 0,
         with its fraction.
     order
-        Of days and months; see `read_date`.
+        Order of day and month; see `read_date`.
     """
 
     def __init__(self, part: Part, order: DateOrder = "YMD") -> None:
         self.part, self.order = part, order
 
     def __getitem__(self, text: object) -> float:
-        """Read a date; KeyError for what is none."""
+        """Read a date; KeyError for any other value."""
         number = self.get(text, math.nan)
         if number != number:
             raise KeyError(text)
         return number
 
     def get(self, text: object, default: float) -> float:
-        """Read a date; the default for what is none."""
+        """Read a date; return the default for any other value."""
         if type(text) is not str:
             return default
         try:
@@ -286,10 +286,10 @@ NUMBERS_OF: Mapping[Part, Callable[[Micros], NDArray[np.generic]]] = {
 
 
 def parts_of(micros: Micros) -> tuple[Part, ...]:
-    """Which numbers tell dates apart: days, and whatever else has several values.
+    """Choose the numbers that tell dates apart: days, and parts with several values.
 
-    Seconds are among them where days, of which float32 keeps every third minute, are
-    the same for one date in 50 or more.
+    As float32, days keep every third minute. Seconds are chosen if that makes one date
+    in 50 or more the same as another.
     """
     known = np.unique(micros[micros != NO_DATE])
     days = np.unique(days_of(known).astype(np.float32))

@@ -1,7 +1,8 @@
-"""Numbers that float32 cannot tell apart, moved near zero, where it can.
+"""Numbers that float32 cannot tell apart, moved close to zero, where it can.
 
-Models and servers read float32, which has 24 bits: of seconds since 1970 it keeps every
-128th. Most columns vary far less than they are large, and less an offset they fit.
+Models and servers read float32, which has 24 bits: of the seconds since 1970 it keeps
+every 128th. Most columns vary far less than they are large, so they fit after an offset
+is subtracted.
 """
 
 import math
@@ -17,16 +18,17 @@ from ..items import Item
 from .records import Records
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-# Of very many numbers with fractions some become one by chance, which harms nothing: so
-# many, or such a share of all. A shift is worth its time where it saves most.
+# Among very many fractions, some round to the same float32 by chance, which does no
+# harm: fewer than CHANCE numbers, and less than CHANCE_SHARE of all.
 CHANCE, CHANCE_SHARE = 8, 0.02
+# A shift takes time, so it must reduce the numbers that are lost to this share.
 MOST_LEFT = 1 / 8
-# Spreads below this are stored larger; and powers of two of those that need no scale.
-SMALL = 2.0**-10
+SMALL = 2.0**-10  # a column that varies by less than this is scaled up
+# Powers of two of the spreads of columns that need no scale.
 SMALLEST, LARGEST = -10, 120
 
 Numbers = NDArray[np.float64]
-MOST_EMPTY = 100
+MOST_EMPTY = 100  # numbers that stand for an empty cell, in one column
 _PLAIN = frozenset({float, int, bool})
 
 
@@ -36,11 +38,11 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     Attributes
     ----------
     offset
-        Finite, of at most FLOAT32_MAX either way.
+        Number that becomes 0, between -FLOAT32_MAX and FLOAT32_MAX.
     scale
-        Above 0: a power of two, so that it rounds nothing.
+        Power of two, above 0: multiplying by it rounds nothing.
     empty
-        Numbers that stand for nothing, as -1 may; `MOST_EMPTY` at most.
+        Numbers that stand for an empty cell, such as -1; at most `MOST_EMPTY`.
     """
 
     offset: float
@@ -48,7 +50,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     empty: tuple[float, ...] = ()
 
     def check(self, column: str) -> None:
-        """Refuse a shift out of range, as a hostile index may have."""
+        """Raise BadFeature for a shift out of range, which a hostile index may have."""
         if not (abs(self.offset) <= FLOAT32_MAX and 0 < self.scale < math.inf):
             raise BadFeature(
                 f"column {column!r} is stored less {self.offset:g}, times "
@@ -61,9 +63,9 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
             )
 
     def get(self, value: Any, default: float) -> Any:
-        """Move a number; the default for nothing.
+        """Move a number; return the default for an empty cell.
 
-        What float32 cannot hold, and what is no number, is given back as it came.
+        A number beyond float32, and any other value, is returned as it came.
         """
         if value is None or value in self.empty:
             return default
@@ -73,13 +75,13 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return min(max(moved, -FLOAT32_MAX), FLOAT32_MAX)
 
     def __getitem__(self, value: Any) -> Any:
-        """Move a number; KeyError for nothing."""
+        """Move a number; KeyError for an empty cell."""
         if value is None or value in self.empty:
             raise KeyError(value)
         return self.get(value, math.nan)
 
     def moved(self, values: Numbers) -> Numbers:
-        """Move numbers (N,) of at most FLOAT32_MAX; NaN is what stands for nothing."""
+        """Move numbers (N,) of at most FLOAT32_MAX; those in `empty` become NaN."""
         with np.errstate(over="ignore"):
             moved = (values - self.offset) * self.scale
         if self.empty:
@@ -91,10 +93,17 @@ NO_SHIFT = Shift(0.0)
 
 
 class Learned(NamedTuple):
-    """How a column is stored; None as it is. `lost` of `different` numbers are not.
+    """How a column is stored, and how many numbers are lost by it.
 
-    Each of those becomes the same float32 as another number of the column. 0 where they
-    are so few that it is by chance.
+    Attributes
+    ----------
+    shift
+        Offset and scale; None for a column that is stored as it is.
+    lost
+        Numbers that become the same float32 as another number of the column; 0 if they
+        are so few that it is chance.
+    different
+        Number of different numbers in the column.
     """
 
     shift: Shift | None
@@ -103,10 +112,10 @@ class Learned(NamedTuple):
 
 
 def learn_shift(values: NDArray[Any]) -> Learned:
-    """Find how a column (N,) is stored so that float32 tells its numbers apart.
+    """Find a shift of a column (N,) with which float32 tells its numbers apart.
 
-    And trees do, which take differences below 1e-7 for none. NaN, infinite numbers and
-    those beyond float32 do not count.
+    Trees must tell them apart, too: they ignore differences below 1e-7. NaN, infinity
+    and numbers beyond float32 do not count.
     """
     if values.dtype.itemsize < 3 or not len(values):
         return Learned(None)  # whole numbers of 16 bits are float32 too
@@ -135,19 +144,19 @@ def _loss(found: tuple[int, Shift]) -> int:
 
 
 def _is_chance(numbers: Numbers, lost: int) -> bool:
-    """Say whether so few of many fractions become another number that it is chance."""
+    """Say whether it is chance that `lost` fractions become another number."""
     is_few = lost < CHANCE and lost < CHANCE_SHARE * len(numbers)
     return is_few and not (np.trunc(numbers) == numbers).all()
 
 
 def _centers(numbers: Numbers) -> list[float]:
-    """Say what may lie near zero: the middle number, or that of their range."""
+    """List offsets to try: the median, and the number in the middle of the range."""
     middle = np.searchsorted(numbers, numbers[0] / 2 + numbers[-1] / 2)
     return [float(numbers[len(numbers) // 2]), float(numbers[middle])]
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
-    """Find how each of some columns is stored; those without numbers are left out."""
+    """Find how columns are stored; columns that need no shift are left out."""
     learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)
@@ -176,13 +185,13 @@ def _values(items: Sequence[Item], column: str) -> NDArray[Any]:
 
 
 def count_lost(numbers: Numbers, shift: Shift = NO_SHIFT) -> int:
-    """Count those of different numbers, ascending, that become another one."""
+    """Count the numbers, ascending and different, that become the same as another."""
     stored = shift.moved(numbers).astype(np.float32)
     return int((stored[1:] == stored[:-1]).sum())
 
 
 def _around(numbers: Numbers, offset: float) -> Shift:
-    """Put an offset at zero, and bring the others to where float32 is exact."""
+    """Make a shift that moves `offset` to zero, with a scale if float32 needs one."""
     spread = float(np.abs(numbers / 2 - offset / 2).max())  # half, as it may overflow
     exponent = math.frexp(spread)[1]
     if SMALLEST <= exponent <= LARGEST:

@@ -1,6 +1,7 @@
-"""Records of a table: its columns in Arrow, read by NumPy, and rows made into items.
+"""Records of a table: columns in memory, and rows made into items.
 
-Nothing here imports Arrow, which servers do without.
+Columns hold Arrow arrays, and NumPy reads them. This file does not import Arrow, since
+servers do without it.
 """
 
 import hashlib
@@ -17,14 +18,14 @@ from .dates import DAY_US, NO_DATE, DateOrder, Micros, show_date
 ColumnKind = Literal["number", "word", "date", "text"]
 Decimal = Literal[".", ","]
 Rows = NDArray[np.int64]
-MISSING = -1  # the code of no word
-# White space, and what takes no room, as byte order marks: no part of a cell.
+MISSING = -1  # code of an empty cell
+# Characters that nobody sees: white space, and those of no width, as byte order marks.
 BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
 BLANKS += "\0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
 
 def trim(text: str) -> str:
-    """Leave out what cannot be seen at both ends of a cell or a name."""
+    """Remove invisible characters at both ends of a cell or a name."""
     return text.strip(BLANKS)
 
 
@@ -35,7 +36,7 @@ class WordCodes(NamedTuple):
     words: list[str]
 
     def used(self) -> Rows:
-        """Codes of the words that come, the most frequent first, then by alphabet."""
+        """Return the codes that occur, most frequent words first, then by alphabet."""
         counts = np.bincount(self.codes + 1, minlength=len(self.words) + 1)[1:].tolist()
         used = [code for code, count in enumerate(counts) if count]
         used.sort(key=lambda code: (-counts[code], self.words[code]))
@@ -53,17 +54,17 @@ class Column:
         Dates: date32, or timestamp[us] in UTC where one has a time of day. Free text:
         large_string. Null is an empty cell.
     kind
-        Which of these.
+        Kind of all cells.
     empty_words
-        What stood for an empty cell in the file, beside nothing at all.
+        Words that stood for an empty cell in the file.
     date_order
-        Of dates that are not as in ISO 8601; else None.
+        Order of day and month in dates that are not as in ISO 8601; None otherwise.
     decimal
-        Of numbers that only people write; else None.
+        Decimal mark of numbers as people write them; None otherwise.
     unclear
-        What else the cells may be, where a guess was made; else "".
+        Sentence on another way to read the cells, where a guess was made; else "".
     empty_numbers
-        Numbers that stand for an empty cell, of which there are none among the cells.
+        Numbers that stand for an empty cell; the cells hold none of them.
     """
 
     cells: Any
@@ -79,29 +80,29 @@ class Column:
 
     @property
     def whole_days(self) -> bool:
-        """Whether no date has a time of day."""
+        """Say whether no date has a time of day."""
         return str(self.cells.type).startswith("date")
 
     def numbers(self) -> NDArray[Any]:
-        """(N,) numbers, NaN where empty."""
+        """Return the numbers (N,), NaN for empty cells."""
         numbers: NDArray[Any] = self.cells.to_numpy(zero_copy_only=False)
         return numbers
 
     def words(self) -> WordCodes:
-        """Words, or free texts, each different one with a code."""
+        """Return words or free texts, with a code for each different one."""
         coded = self.cells if self.kind == "word" else self.cells.dictionary_encode()
         codes = coded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
         return WordCodes(codes.astype(np.int64), coded.dictionary.to_pylist())
 
     def micros(self) -> Micros:
-        """(N,) dates, `NO_DATE` where empty."""
+        """Return the dates (N,) in microseconds, `NO_DATE` for empty cells."""
         counted = self.cells.cast("int32") if self.whole_days else self.cells
         numbers = counted.cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
         micros: Micros = numbers * DAY_US if self.whole_days else numbers
         return np.where(self.missing(), NO_DATE, micros)
 
     def missing(self) -> NDArray[np.bool_]:
-        """(N,) whether each cell is empty."""
+        """Mark the empty cells (N,)."""
         if self.kind == "number":
             numbers = self.numbers()
             return np.asarray(numbers != numbers)
@@ -109,9 +110,9 @@ class Column:
         return missing
 
     def told_apart(self) -> tuple[Rows, Sequence[Value]]:
-        """Give different cells different numbers (N,), and of each one cell.
+        """Give each cell the code of its value (N,), and each code its value.
 
-        The number of an empty cell is `MISSING`.
+        The code of an empty cell is `MISSING`.
         """
         if self.kind in ("word", "text"):
             return self.words()
@@ -123,7 +124,7 @@ class Column:
         return codes, self.values(known[first])
 
     def values(self, rows: Rows) -> list[Value]:
-        """Give some cells as records hold them; None where empty."""
+        """Return some cells as records hold them; None for empty cells."""
         if self.kind == "number":
             numbers: list[Any] = self.numbers()[rows].tolist()
             return [None if number != number else number for number in numbers]
@@ -137,9 +138,10 @@ class Column:
         return found
 
     def digest(self, rows: Rows) -> bytes:
-        """Identify some cells, in whatever type they are and whatever others there are.
+        """Hash some cells; the type of the array and other cells do not count.
 
-        Words and texts are told by which of them are the same.
+        Of words and texts, the hash takes the words that occur and the codes of the
+        cells.
         """
         digest = hashlib.sha256(self.kind.encode())
         if self.kind == "number":
@@ -164,9 +166,9 @@ class Records(Sequence[Item]):
     Parameters
     ----------
     columns
-        Of all rows of the table, by name, as long as each other.
+        Columns of the whole table by name, all of the same length.
     rows : (N,) int64
-        Which of them these are, and in which order.
+        Positions in the table of these rows, in their order.
     """
 
     def __init__(self, columns: Mapping[str, Column], rows: Rows) -> None:
@@ -181,7 +183,7 @@ class Records(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Item]: ...
     def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
-        """Make the item of a row; of a slice, items that need no table."""
+        """Make the item of a row, or a tuple of the items of a slice."""
         if isinstance(place, slice):
             return tuple(self._items(self.rows[place]))
         (item,) = self._items(self.rows[[place]])
@@ -194,12 +196,12 @@ class Records(Sequence[Item]):
             yield Item("record", dict(zip(self.columns, values, strict=True)), 1.0)
 
     def take(self, places: Rows) -> "Records":
-        """Keep these rows, in this order; the table is shared."""
+        """Keep rows, in the order of `places`; the table is shared."""
         return Records(self.columns, self.rows[places])
 
     @property
     def digest(self) -> str:
-        """Identify the names and cells of these rows."""
+        """Hash of the names and cells of these rows."""
         digest = hashlib.sha256()
         for name, column in self.columns.items():
             digest.update(repr(name).encode())
@@ -208,7 +210,7 @@ class Records(Sequence[Item]):
 
 
 def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
-    """Keep some of a sequence, in this order, as it keeps them best."""
+    """Keep some items of a sequence, by its own method `take` if there is one."""
     own = getattr(items, "take", None)
     if own is not None:
         kept: Sequence[Any] = own(places)
@@ -217,7 +219,7 @@ def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
 
 
 def column_names(items: Iterable[Item]) -> list[str]:
-    """Names of all columns that any of some records has, in the order they come."""
+    """List the columns that any of the records has, in the order of occurrence."""
     if isinstance(items, Records):
         return [*items.columns]
     names: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""Columns of free text in records: features of texts, each on one such column.
+"""Features of texts on a column of free text in records.
 
-A feature of texts begins with a string. On a column it begins with a step that takes
-the string out of the record; all else is as it is for texts. Steps are shared by the
-features of one column, and apart for each column.
+A feature of texts begins with a string. On a column, it begins with a step that takes
+the string out of the record; the other steps are the same as for texts. The features of
+one column share their steps; those of different columns do not.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,24 @@ from ..feature import Feature, Step
 from ..items import Value
 from .records import trim
 
-BETWEEN = ": "  # a column and a feature in the name of both
+BETWEEN = ": "  # between column and feature, as in `note: learned_words`
 
 
 @dataclass(frozen=True)
 class TextOf:
-    """Gives the text in a column of a record: what features of it begin with.
+    """Step that takes the text out of a column of a record.
 
-    A cell that is missing or empty is the empty text, of which every feature of texts
-    is finite and whose length tells it from all others. White space at the ends does
-    not count, as in the cells of tables.
+    A missing or empty cell gives the empty text: every feature of texts is finite for
+    it, and its length tells it apart. White space at the ends is removed, as in tables.
 
     Attributes
     ----------
     column
-        Its name.
+        Name of the column.
     most
-        Characters that are read: as many as the longest text of the build has. The time
-        of a record is foreseen without regard to its texts, so none may take longer
-        than those that were measured.
+        Most characters that are read: the length of the longest text of the build. The
+        predicted time of a record does not depend on its texts, so no text may take
+        longer than the measured ones.
     """
 
     column: str
@@ -43,7 +42,7 @@ class TextOf:
         Raises
         ------
         BadItem
-            If there is a number or a boolean.
+            If the column holds a number or a boolean.
         """
         value = record.get(self.column)
         if isinstance(value, str):
@@ -56,14 +55,14 @@ class TextOf:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepOfColumn(Step):
-    """A step of texts, carried out on a column; equal where both are the same.
+    """A step of texts on a column. Steps with the same `text` and `of` are equal.
 
     Attributes
     ----------
     text
-        Where the text comes from.
+        Step function that takes the text out of the record.
     of
-        The step of texts; None for the one that takes the text.
+        Step of texts; None for the step that takes the text.
     """
 
     text: TextOf
@@ -86,10 +85,10 @@ def name_on(column: str, feature: str) -> str:
 def feature_on(
     text: TextOf, feature: Feature, declared: Mapping[str, float] | None = None
 ) -> Feature:
-    """Make a feature of texts one of records, on a column.
+    """Make a feature of records, which computes a feature of texts on a column.
 
-    `declared` are the costs of having the text, by unit, which all features of the
-    column share.
+    `declared` has the costs of obtaining the text, by unit. All features of the column
+    share them.
     """
     begin = StepOfColumn(
         f"text of {text.column}",
@@ -112,10 +111,7 @@ def feature_on(
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:
-    """Make a step of texts one of a column, once each: a fingerprint minds that.
-
-    That of None takes the text.
-    """
+    """Make a step on a column of a step of texts, or find it in `made`."""
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(

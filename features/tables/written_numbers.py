@@ -1,11 +1,11 @@
-"""Numbers as programs and people write them, and words for cells that hold none."""
+"""Numbers as programs and people write them, and words for an empty cell."""
 
 import re
 from collections.abc import Collection, Sequence
 
 from .records import Decimal, trim
 
-# What stands for an empty cell beside numbers and dates: in pandas, R, SQL, Excel.
+# Words for an empty cell in columns of numbers and dates: in pandas, R, SQL, Excel.
 _EMPTY = (
     "NA|N/A|n/a|<NA>|#N/A|#N/A N/A|#NA|NaN|nan|-nan|-NaN|NULL|null|(null)|None|"
     "none|NIL|nil|\\N|?|-|--|\u2014|\u2013|.|..|...|#VALUE!|#DIV/0!|#REF!|#NAME?|"
@@ -41,9 +41,9 @@ _PLAIN = {".": re.compile(r"\d*\.?\d*"), ",": re.compile(r"\d*,?\d*")}
 
 
 def plain_number(word: str) -> float | None:
-    """Read a number as programs write it; None if it is none.
+    """Read a number as programs write it; None for any other word.
 
-    Python's digits with underscores are none: `2024_01` is a name.
+    Underscores between digits, which Python allows, are refused: `2024_01` is a name.
     """
     try:
         return None if "_" in word else float(word)
@@ -52,7 +52,7 @@ def plain_number(word: str) -> float | None:
 
 
 def read_number(cell: str, decimal: Decimal = ".") -> float:
-    """Read a number as people write it; ValueError if it is none.
+    """Read a number as people write it; ValueError for any other text.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def read_number(cell: str, decimal: Decimal = ".") -> float:
 
 
 def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
-    """Read a number and the sign of its currency, which may be empty."""
+    """Read a number, and the sign of its currency or ""."""
     found = _SIGNED.fullmatch(cell) if len(cell) <= LONGEST_NUMBER else None
     if found is None or bool(found["open"]) != bool(found["close"]):
         raise ValueError(f"{cell!r} is no number")
@@ -81,13 +81,13 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Say whether a cell of numbers or dates holds nothing, or a word for it."""
+    """Say whether a cell of a column of numbers or dates is empty, or says so."""
     text = trim(cell)
     return not text or text in missing or text in EMPTY
 
 
 def read_numbers(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Read words as numbers of one currency; None if they are none."""
+    """Read words as numbers of one currency; None if a word is no such number."""
     money: set[str] = set()
     numbers = []
     try:
