@@ -46,7 +46,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     price
-        Smallest quality per unit of cost for which an item takes the step to a dearer
+        Smallest quality per unit of cost for which an item takes the step to a costlier
         plan; None if the total only pays for the cheapest plans.
     share
         Share in [0, 1] of the items with a step of exactly this price that take the

@@ -140,12 +140,12 @@ def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
     assert package is not None
     if not (exact and package.early_exits):
         return PlanCosts(mean_costs(package, most), most)
-    dearer = most.copy()
-    dearer[:, 0] += package.checked_s - package.model_s
+    whole_model = most.copy()
+    whole_model[:, 0] += package.checked_s - package.model_s
     if not package.ends:
-        return PlanCosts(dearer, dearer)
+        return PlanCosts(whole_model, whole_model)
     whole = replace(package, mean_s=package.checked_s)
-    return PlanCosts(mean_costs(whole, most), dearer)
+    return PlanCosts(mean_costs(whole, most), whole_model)
 
 
 class Hulls:

@@ -1,1 +1,1 @@
-"""Asks a server; imports nothing that computes."""
+"""Clients of a server; they import nothing that computes."""

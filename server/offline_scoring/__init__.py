@@ -1,1 +1,1 @@
-"""Many items classified without a server: by this process, or by several."""
+"""Many items scored without a server, by one process or by many."""

@@ -1,4 +1,4 @@
-"""A run of `polydom score` into one file."""
+"""A run of `polydom score`: items scored into one file under one budget."""
 
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A run of `polydom score` into a folder: workers score parts under one total."""
+"""A run of `polydom score-parts`: workers score parts into a folder under one total."""
 
 import logging
 import random
@@ -30,7 +30,7 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 
 @dataclass
 class FolderRun:
-    """Items that are scored in parts, with the options of `polydom score`.
+    """Items that are scored in parts, with the options of `polydom score-parts`.
 
     Attributes
     ----------
