@@ -161,14 +161,14 @@ def read_rows(
     reader = _Reader(package, label, whole)
     if ending in JSON_LINES:
         count = count_json_lines(path, encoding)
-        lines = _lines(read_json_lines(path, encoding), reader)
-        return Rows(lines, count, reader.remarks, lambda: reader.names)
+        rows = reader.rows(line.row for line in read_json_lines(path, encoding))
+        return Rows(rows, count, reader.remarks, lambda: reader.names)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
         columns = reader.columns(path, table.names)
         cells = TextCells(reader, table).read
-        found = _rows(table.rows(columns, cells), reader)
-        return Rows(found, table.count, reader.remarks, lambda: reader.names)
+        rows = reader.rows(table.rows(columns, cells))
+        return Rows(rows, table.count, reader.remarks, lambda: reader.names)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
 
 
@@ -268,24 +268,7 @@ def image_in(cell: object) -> ScorableItem:
 
 def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
     """Read one row of each of some JSON Lines."""
-    return _lines(lines, _Reader(package, None, whole=False))
-
-
-def _lines(lines: Iterable[Line], reader: "_Reader") -> Iterator[Row]:
-    for number, line in enumerate(lines):
-        if isinstance(line.row, BadItem):
-            yield Row(str(number), line.row)
-            continue
-        reader.names = reader.names or tuple(line.row)
-        yield reader.row(number, line.row)
-
-
-def _rows(rows: Iterable[Any], reader: "_Reader") -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        if isinstance(row, BadItem):
-            yield Row(str(number), row)
-        else:
-            yield reader.row(number, row)
+    return _Reader(package, None, whole=False).rows(line.row for line in lines)
 
 
 class _Reader:
@@ -383,14 +366,19 @@ class _Reader:
             if name not in self._known and len(self._left_out) < SHOWN:
                 self._left_out[name[:80]] = None
 
-    def row(self, number: int, row: dict[str, Any]) -> Row:
-        """Split a row into its item and its label."""
-        label = None if self._label is None else row.pop(self._label, None)
-        whole: Mapping[str, Any] | None = None
-        if self._whole:
-            own = row.get("record")
-            whole = own if isinstance(own, Mapping) else row
-        return Row(str(number), self._item(row), label, whole)
+    def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
+        """Split rows into items and labels; a row may be an error."""
+        for number, row in enumerate(rows):
+            if isinstance(row, BadItem):
+                yield Row(str(number), row)
+                continue
+            self.names = self.names or tuple(row)
+            label = None if self._label is None else row.pop(self._label, None)
+            whole: Mapping[str, Any] | None = None
+            if self._whole:
+                own = row.get("record")
+                whole = own if isinstance(own, Mapping) else row
+            yield Row(str(number), self._item(row), label, whole)
 
     def _item(self, row: Mapping[str, Any]) -> ScorableItem:
         """Make the item of a row."""
