@@ -41,10 +41,10 @@ class PolyDomSearch:
     expanded : Expanded
         Accuracy of every trained set, by mask.
     alpha : float
-        Proven factor: every untrained set is at most this factor more accurate than one
-        of its trained subsets. The proof needs accuracy to be monotone up to
-        `tolerance`, and to have diminishing returns with `covering`. Infinite if the
-        search was stopped before it proved any factor.
+        Proven factor, infinite if the search was stopped before it proved any. The
+        accuracy of an untrained set is at most alpha times the accuracy of one of its
+        trained subsets. The proof needs accuracy to be monotone up to `tolerance`, and
+        with `covering` to have diminishing returns.
     tolerance : float
         Allowed loss of accuracy of a larger set.
     complete : bool

@@ -95,7 +95,7 @@ class FitScores:
         Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for
         more.
     row_bytes
-        Most memory that `base_scores` needs for one row.
+        Upper bound on the bytes that `base_scores` needs for one row.
     blocks
         Blocks of base models; None to score each base model by itself.
     """

@@ -51,7 +51,7 @@ class ActiveExamples:
         return np.arange(len(self.rows)) < self.positives
 
     def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
-        """Return rows, running sums and whole sums of at most `most` rows, spread."""
+        """Return at most `most` rows, evenly spread, with running and whole sums."""
         places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
         return self.rows[places], self.sums[places], self.final[places]
 

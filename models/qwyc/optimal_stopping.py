@@ -138,7 +138,11 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return penalties (count,), from one that no stop is worth to one model."""
+        """Return penalties (count,) in a geometric series, descending.
+
+        With the largest, no wrong stop is worth its penalty. The smallest is the cost
+        of the cheapest base model.
+        """
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)

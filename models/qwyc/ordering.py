@@ -133,7 +133,7 @@ def purest(
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:
-    """Return the place of the largest fall per cost, from the largest impurity."""
+    """Return the place with the largest gap below the maximum impurity, per cost."""
     return int(np.argmax((impurity.max() - impurity) / costs))
 
 

@@ -70,7 +70,7 @@ class ScoreSums:
         self._scores, self._order, self._positive = scores, order, positive
 
     def walk(self) -> Walk:
-        """Start as in `RunningSums`."""
+        """Start a walk of all rows, before the first position."""
         sums = np.zeros(len(self._scores))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -98,7 +98,7 @@ class MarginSums:
         self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
-        """Start as in `RunningSums`."""
+        """Start a walk of all rows, before the first position."""
         sums = np.tile(self._bias, (len(self._scores), 1))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:

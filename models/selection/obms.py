@@ -141,10 +141,10 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Pick the fewest positions so that [v, (1 + slack) v] has a pick for each value v.
+    """Pick the fewest positions, with a pick in [v, (1 + slack) v] for each value v.
 
-    Going up from the least uncovered value, the largest value within its interval
-    covers the most.
+    From the least uncovered value v on, the largest value up to (1 + slack) v covers
+    the most values.
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
