@@ -55,10 +55,8 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     name = _find(last)
     _check_fitted(last, "n_features_in_" if name in REGRESSORS else "classes_")
     places = _columns(estimator, columns)
-    linear = name in from_sklearn_linear.CLASSIFIERS or name.startswith(
-        ("sklearn.linear_model", "sklearn.svm")
-    )
-    rounded = columns is None and not linear
+    # The last bit of an input may decide in a tree, but not in a linear sum.
+    rounded = columns is None and name not in LINEAR
     preparation = compile_preparation(transformers, places, rounded=rounded)
     model = {**CLASSIFIERS, **REGRESSORS}[name](last, preparation)
     if isinstance(model, Classifier | Regressor):
