@@ -85,7 +85,7 @@ def _mnist(folder: Path) -> Table:
             images = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
         with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz") as file:
             labels = np.frombuffer(file.read(), np.uint8, offset=8)
-        parts.append(np.column_stack([images[:, 2::4], labels]))
+        parts.append(np.column_stack([images[:, 2::8], labels]))
     return np.concatenate(parts).astype(np.float64)
 
 
