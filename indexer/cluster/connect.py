@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput, BadWorker
 
 from .check import WorkerCheck, describe
 from .local import LocalExecutor
-from .workers import Countable, Workers
+from .workers import WAIT_S, Countable, Workers
 
 NEEDED = "local, local:8, dask://HOST:PORT, ray://auto or ray://HOST:PORT is needed"
 
@@ -86,8 +86,8 @@ def _lacking(engine: str, address: str) -> BadInput:
     )
 
 
-def workers_of(executor: Executor | None, **terms: Any) -> Workers:
-    """Make the workers of an executor; `terms` are arguments of `Workers`.
+def workers_of(executor: Executor | None) -> Workers:
+    """Make the workers of an executor.
 
     An executor of a Dask client is replaced by one that notices lost workers.
 
@@ -100,21 +100,19 @@ def workers_of(executor: Executor | None, **terms: Any) -> Workers:
         from .dask import DaskExecutor
 
         executor = DaskExecutor(executor._client)  # type: ignore[union-attr]
-    workers = Workers(executor, **terms)
-    return replace(workers, count=_count(workers))
+    return Workers(executor, _count(executor))
 
 
-def _count(workers: Workers) -> int:
-    executor = workers.executor
+def _count(executor: Executor | None) -> int:
     if executor is None:
         return 1
     if not isinstance(executor, Countable):
         count = getattr(executor, "_max_workers", None)
         return count if isinstance(count, int) else os.cpu_count() or 1
-    ends_s = time.monotonic() + workers.wait_s
+    ends_s = time.monotonic() + WAIT_S
     while not (count := executor.cores()):
         if time.monotonic() > ends_s:
-            raise BadWorker(f"no worker came for {workers.wait_s:.0f} s")
+            raise BadWorker(f"no worker came for {WAIT_S:.0f} s")
         time.sleep(0.1)
     return count
 

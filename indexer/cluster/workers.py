@@ -16,7 +16,9 @@ from .local import LocalExecutor
 log = logging.getLogger("polydom")
 
 IN_FLIGHT = 2  # calls per process: one running, one waiting
-RETRIES = 2  # of a call whose worker was lost
+# Retries of a call whose worker was lost. During the last one no other call runs: so no
+# call is blamed for another call's death, and the call has all the memory.
+RETRIES = 2
 LOOK_S = 1.0  # between two counts of the workers
 WAIT_S = 10.0  # for workers, where a cluster has none
 CALL_S = 1.0  # duration of a call that can be as long or as short as its caller likes
@@ -89,26 +91,12 @@ class Workers:
         Executor of `concurrent.futures`; None to run calls in this process.
     count
         Number of calls that the executor runs at a time.
-    retries
-        Retries of a call whose worker was lost. During the last retry no other call
-        runs: so no call is blamed for another call's death, and the call has all the
-        memory.
-    in_flight
-        Calls that the executor has at a time, for each call that it runs.
-    wait_s
-        Seconds to wait for workers where a cluster has none.
-    call_s
-        Seconds that a call should take where its caller can choose.
     check
         Requirements that each worker is checked for; None for no check.
     """
 
     executor: Executor | None
     count: int = 1
-    retries: int = RETRIES
-    in_flight: int = IN_FLIGHT
-    wait_s: float = WAIT_S
-    call_s: float = CALL_S
     check: WorkerCheck | None = None
 
     @classmethod
@@ -212,7 +200,7 @@ class _Run:
 
     def _fill(self) -> bool:
         """Start as many calls as allowed; return true if any call runs."""
-        limit = self.workers.count * self.workers.in_flight
+        limit = self.workers.count * IN_FLIGHT
         while len(self.running) < limit and not self._one_is_alone():
             call = self._take()
             if call is None:
@@ -264,7 +252,7 @@ class _Run:
                 executor, now_s = self.executor, time.monotonic()
                 if not isinstance(executor, Countable) or executor.cores():
                     seen_s = now_s
-                elif now_s - seen_s >= self.workers.wait_s:
+                elif now_s - seen_s >= WAIT_S:
                     raise WorkerLost(
                         self.stage,
                         CURE_OF_NONE,
@@ -273,15 +261,13 @@ class _Run:
 
     def _lose(self, call: Call, error: BaseException) -> None:
         """Repeat a call whose worker was lost; raise `WorkerLost` after all retries."""
-        retries = self.workers.retries
         doing = self.doing(*call.arguments)
         call.losses += 1
-        if call.alone or not retries:
-            times = f" {call.losses} times" if call.losses > 1 else ""
+        if call.alone:
             raise WorkerLost(
                 self.stage,
                 self.cure,
-                f"a worker process was killed or crashed{times}"
+                f"a worker process was killed or crashed {call.losses} times"
                 f"{f' while {doing}' if doing else ''}, most likely because memory ran "
                 "out",
             ) from error
@@ -290,9 +276,9 @@ class _Run:
             self.stage,
             f" while {doing}" if doing else "",
             call.losses,
-            retries,
+            RETRIES,
         )
-        call.alone = call.losses >= retries
+        call.alone = call.losses >= RETRIES
         self.again.append(call)
 
     def _stop(self) -> None:

@@ -148,8 +148,13 @@ def test_a_build_goes_on_where_a_worker_is_killed_and_does_nothing_twice(
 
 
 def test_a_build_whose_workers_are_all_killed_says_so_and_goes_on_later(
-    made: Made, dask_cluster: DaskCluster, tmp_path: Path
+    made: Made,
+    dask_cluster: DaskCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("polydom.indexer.cluster.workers.WAIT_S", 2.0)  # instead of 10
+
     def kill_all_at_the_fifth(name: str, count: int) -> None:
         if (name, count) == ("_train", 5):
             killed_s.append(time.monotonic())

@@ -16,7 +16,7 @@ from polydom.features.tables.column_features import Columns
 from polydom.features.tables.records import Records
 from polydom.features.threads import one_thread
 
-from ...cluster.workers import Workers
+from ...cluster.workers import CALL_S, Workers
 from ...progress import OnProgress, Progress
 from ..cache import Cache, digest
 from ..cache_keys import feature_keys
@@ -282,7 +282,7 @@ def _compute(
         for start, stop, lacking in [*kept.missing()]:
             while start < stop:
                 fair = max(left // (2 * workers.count), 1)
-                quick = FIRST if not item_s else int(workers.call_s / item_s) + 1
+                quick = FIRST if not item_s else int(CALL_S / item_s) + 1
                 end = min(start + min(quick, MOST, fair), stop)
                 items, names = dataset.items[start:end], dataset.names[start:end]
                 yield start, items, names, shared, lacking

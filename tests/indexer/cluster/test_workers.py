@@ -14,6 +14,8 @@ from polydom.features.errors import BadInput, WorkerLost
 from polydom.indexer.cluster.workers import Workers
 from tests.support.deadly_calls import die_at_two, die_once
 
+WORKERS = "polydom.indexer.cluster.workers"
+
 
 def double(number: int) -> int:
     if number < 0:
@@ -63,19 +65,16 @@ def test_workers_name_the_call_that_kills_each_that_has_it(ordered: bool) -> Non
     assert list(again) == [2, 2, 2]
 
 
-def test_workers_that_are_not_to_try_again_say_so_at_once() -> None:
-    workers = Workers(Workers.here(2).executor, 2, retries=0)
-    with pytest.raises(WorkerLost, match="a worker process was killed or crashed whi"):
-        list(workers.run(die_at_two, numbers(6), stage="s", doing=name_of))
-
-
 @pytest.mark.parametrize("ordered", [True, False])
 def test_workers_carry_out_each_call_though_some_are_killed(
-    ordered: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ordered: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(f"{WORKERS}.RETRIES", 8)
     calls = ((number, tmp_path) for number in range(7))
-    workers = Workers(Workers.here(2).executor, 2, retries=8)
-    found = list(workers.run(die_once, calls, stage="s", ordered=ordered))
+    found = list(Workers.here(2).run(die_once, calls, stage="s", ordered=ordered))
     assert (found if ordered else sorted(found)) == [*range(7)]
     assert "s: a worker was lost; tried again (1 of 8)" in caplog.text
 
@@ -112,11 +111,11 @@ def test_workers_take_calls_as_they_become_free() -> None:
             yield (number,)
 
     watched = Watched()
-    results = Workers(watched, 2, in_flight=3).run(double, calls(), stage="s")
+    results = Workers(watched, 2).run(double, calls(), stage="s")
     assert next(results) == 0
     assert len(taken) < 12
     assert len(list(results)) == 99
-    assert watched.most <= 6
+    assert watched.most <= 4
 
 
 def test_workers_give_no_more_calls_once_one_raises() -> None:
@@ -153,9 +152,12 @@ class Emptied(Watched):
         return 0
 
 
-def test_workers_that_are_all_gone_are_not_waited_for_for_ever() -> None:
+def test_workers_that_are_all_gone_are_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{WORKERS}.WAIT_S", 1.0)
     began_s = time.monotonic()
-    workers = Workers(Emptied(), 2, wait_s=1.0)
+    workers = Workers(Emptied(), 2)
     with pytest.raises(WorkerLost, match="doubling: no worker came for 1 s; start"):
         run(workers, numbers(3))
     assert time.monotonic() - began_s < 30

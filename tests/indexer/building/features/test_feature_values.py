@@ -129,8 +129,9 @@ class EndsAtCall(Executor):
 
 
 def test_what_was_computed_before_a_failure_is_not_computed_again(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("polydom.indexer.building.features.feature_values.CALL_S", 1e-9)
     count, log = 300, tmp_path / "log"
     rows = [{"text": f"text {n}", "label": "ab"[n % 2]} for n in range(count)]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
@@ -146,7 +147,7 @@ def test_what_was_computed_before_a_failure_is_not_computed_again(
             dataset,
             features,
             on_bad_item="stop",
-            workers=Workers(executor, call_s=1e-9),
+            workers=Workers(executor),
             cache=Cache(tmp_path / "cache"),
             progress=Stages(),
         )
