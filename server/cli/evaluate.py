@@ -1,4 +1,4 @@
-"""How good an index is on labelled items, beside others: `polydom evaluate`."""
+"""The command that evaluates an index on labelled items: `polydom evaluate`."""
 
 import json
 import math
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..evaluation.results import Evaluation
     from ..evaluation.run import EvaluationRun, Server
 
-UNBROKEN = 500  # columns of a file or pipe, where no line need be broken
+UNBROKEN = 500  # columns of a file or pipe, in which no line is broken
 
 
-# What is asked for,
+# Options for the items,
 TestItems = Annotated[
     Path,
     typer.Argument(
@@ -37,7 +37,7 @@ LabelName = Annotated[
 Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
 Repeat = Annotated[int, typer.Option(min=1, help="Ask for each item so often.")]
-# who is asked,
+# for the predictors,
 Budgets = Annotated[
     str,
     typer.Option(
@@ -68,7 +68,7 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
 ]
-# and what is shown.
+# and for the output.
 Chosen = Annotated[
     float | None,
     typer.Option(
@@ -103,9 +103,9 @@ def evaluate(
 ) -> None:
     """Say how good an index is on labelled items, within each budget.
 
-    Beside it stand the prior, the cheapest and the largest plan that it has, whatever
-    time they take, and estimators of your own. All are asked item by item in turn.
-    Interrupt with Ctrl-C at any time: what is done until then is shown.
+    Baselines are the prior, and the index's cheapest and largest plan whatever time
+    they take; estimators of your own can join. All predict item by item in turn.
+    Interrupt with Ctrl-C at any time: the results until then are shown.
     """
     from polydom.indexer.progress_bars import ProgressBars
 
@@ -169,12 +169,12 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Read who is asked over HTTP; None where nobody is.
+    """Read the server to ask; None without --url.
 
     Raises
     ------
     BadInput
-        If there is no token in the file, or what is for a server comes without one.
+        If the file has no token, or an option for a server comes without --url.
     """
     from ..evaluation.run import Server
 
@@ -188,12 +188,12 @@ def read_server(
 
 
 def read_budgets(text: str) -> list[float]:
-    """Read budgets such as `1,2,5,20`; ascending, each once.
+    """Read budgets such as `1,2,5,20`, sorted and without duplicates.
 
     Raises
     ------
     BadParameter
-        If one is no finite number above 0.
+        If a budget is not a finite number above 0.
     """
     try:
         amounts = [float(part) for part in text.split(",")]

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from polydom.indexer.index.index import Index
 
-TABLED = 3  # sizes: a small, a middling and a large item
-SHOWN = 5  # items left out, or remarks of learners
+TABLED = 3  # sizes in the table of budgets: a small, a middling and a large item
+SHOWN = 5  # left-out items, and remarks of learners, that the summary names
 
 
 def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> None:

@@ -1,4 +1,4 @@
-"""What an index holds, printed or as a page of one file: `polydom inspect`."""
+"""The command that shows an index, printed or as an HTML file: `polydom inspect`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +53,7 @@ def inspect(
 
 
 def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None:
-    """Write what the page shows of an index, and what its summary says."""
+    """Write a page with the index's pictures and the lines of its summary."""
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_index import describe_curves, describe_index

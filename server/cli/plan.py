@@ -1,4 +1,4 @@
-"""What a budget buys at some size, and what is cheaper and dearer: `polydom plan`."""
+"""The command that says which feature set a budget buys: `polydom plan`."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +41,7 @@ def plan(
 
 
 def _size_for(index: "Index", text: str | None) -> Size:
-    """Read the size of an item; a record's is 1, and need not be said."""
+    """Read the size of an item; without one, the size of a record is 1."""
     if text is not None:
         return _read_size(text)
     package = index.package
@@ -65,21 +65,21 @@ def _read_size(text: str) -> Size:
 def explain(
     index: "Index", size: Size, budget_ms: float | None, budget: float | None
 ) -> dict[str, Any]:
-    """Describe the choice as plain data.
+    """Describe the choice for a size and a budget.
 
     Returns
     -------
     `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, and `cheaper`, `bought` and
     `dearer`: each a feature set with `features` in computing order, `predicted_us`,
     `expected_quality` and `expected_accuracy` (None where answers are numbers), or None
-    where there is no such set. A budget that buys nothing gets the prior all the same,
-    as from `predict` and `serve`, and `fits` is false. In an index that counts another
-    unit than time, `budget` and `predicted` instead.
+    where there is no such set. For a budget that buys nothing, `fits` is false, and the
+    prior is what `predict` and `serve` would answer with. An index with another unit
+    than time has `budget` and `predicted` in place of the fields in microseconds.
 
     Raises
     ------
     BadInput
-        If size or budget are out of range, or the budget is missing.
+        If the size or the budget is out of range, or the budget is missing.
     BadIndexFile
         If the index holds bare candidates.
     """
@@ -94,7 +94,7 @@ def explain(
         raise BadInput(f"say how much the item may cost: {needed}")
     row, fits = _buy(index, package, size, amount)
     skyline = [int(other) for other in index.skyline(size)]
-    if row not in skyline:  # a prior that something as cheap excels
+    if row not in skyline:  # an equally cheap set is better than the prior
         skyline.insert(0, row)
     place = skyline.index(row)
 
@@ -125,7 +125,7 @@ def explain(
 def _buy(
     index: "Index", package: "Package", size: Size, amount: float
 ) -> tuple[int, bool]:
-    """Row that answers, and whether it fits; the prior's where nothing does."""
+    """Return the row that answers and True, or the prior's row and False."""
     try:
         return index.best(size, amount).row, True
     except NothingFits:
@@ -133,7 +133,7 @@ def _buy(
 
 
 def table_of(facts: dict[str, Any]) -> str:
-    """Lay the facts out for people."""
+    """Write the choice as a table."""
     nothing = f"no feature: {WITHOUT_FEATURES[facts['task']]} answers"
     columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
     if facts["task"] == "classes" and facts["measure"] != "accuracy":

@@ -1,4 +1,4 @@
-"""Answers in this process, without a server: `polydom predict`."""
+"""The command that classifies files without a server: `polydom predict`."""
 
 import json
 import sys
@@ -90,15 +90,15 @@ def predict(
 def answer_files(
     translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Classify files one after the other; each budget starts once its file is read.
+    """Classify files one after the other; each budget starts after its file is read.
 
-    A file that cannot be read as an item of the index's kind, or of which a feature
-    cannot be computed, has an error for an answer, and the next one's turn comes.
+    A file that is no item of the index's kind, or whose features cannot be computed,
+    gets an error in place of an answer, and the next file is read.
 
     Raises
     ------
     BadInput
-        As `Translator.request`.
+        If `Translator.request` refuses the terms.
     """
     from ..runtime.translator import AtOnce
 
@@ -112,7 +112,7 @@ def answer_files(
 
 
 def read_payload(path: Path, kind: Kind) -> Any:
-    """Read a file, or standard input where it is called -, as an item of a kind."""
+    """Read a file, or standard input for the path "-", as an item of a kind."""
     from ..offline_scoring.item_rows import decode_content
 
     try:
@@ -132,7 +132,7 @@ def read_payload(path: Path, kind: Kind) -> Any:
 
 
 def _words_of(answer: Answer, package: "Package") -> str:
-    """Write what was answered, and how sure that is."""
+    """Write the class with its score, or the number with its interval."""
     if answer.value is not UNSET and answer.interval is not UNSET:
         low, high = map(show_number, answer.interval)
         share = f"{100 * (package.coverage or 0):.3g}"
@@ -144,7 +144,7 @@ def _words_of(answer: Answer, package: "Package") -> str:
 
 
 def _score_of(answer: Answer) -> str:
-    """Score of the label, or what it can come to where the model stopped early."""
+    """Write the label's score, or the score's bounds where the model stopped early."""
     label = answer.label or ""
     if answer.scores is not None:
         return f"{answer.scores[label]:.3f}"
@@ -154,7 +154,7 @@ def _score_of(answer: Answer) -> str:
 
 
 def _expected(answer: Answer, package: "Package") -> str:
-    """Write the expected quality, and the accuracy where that is something else."""
+    """Write the expected quality and, for another measure, the expected accuracy."""
     name = name_quality(package.measure)
     words = f"expected {name} {show_accuracy(answer.expected_quality)}"
     accuracy = answer.expected_accuracy
@@ -164,7 +164,7 @@ def _expected(answer: Answer, package: "Package") -> str:
 
 
 def line_of(path: Path, answer: Answer, package: "Package") -> str:
-    """One line for people: the answer, and what it took."""
+    """Write an answer on one line: class, features, expected quality, time, reasons."""
     nothing = WITHOUT_FEATURES[package.task]
     features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
     took = show_ms(answer.actual_us / 1e3)

@@ -1,4 +1,4 @@
-"""What commands do to their own process: its output, Ctrl-C, garbage, compiling."""
+"""The process of a command: its output, Ctrl-C, garbage, news of compiling."""
 
 import ctypes
 import gc

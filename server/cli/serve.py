@@ -1,4 +1,4 @@
-"""The command that answers over HTTP: `polydom serve`."""
+"""The command that serves indexes over HTTP: `polydom serve`."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ from .settings import FILE_VARIABLE, read_settings
 DEFAULTS = Settings()
 
 
-# What it serves, where,
+# Options for the indexes and the address,
 SettingsFile = Annotated[
     Path | None,
     typer.Option(
@@ -44,7 +44,7 @@ Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.")]
 GrpcPort = Annotated[
     int | None, typer.Option(help="Answer gRPC too, at this port; 0 takes a free one.")
 ]
-# within which budgets and at whose costs,
+# for budgets and costs,
 DefaultMs = Annotated[float, typer.Option(help="Budget of a request that names none.")]
 LargestMs = Annotated[float, typer.Option(help="Largest budget that a request gets.")]
 Rescale = Annotated[
@@ -59,7 +59,7 @@ Audit = Annotated[
         min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
     ),
 ]
-# how much it takes at a time,
+# for limits,
 BodyLimit = Annotated[
     int, typer.Option(min=1, help="Bytes of the largest body that is read.")
 ]
@@ -72,7 +72,7 @@ ImageLimit = Annotated[
 QueueLimit = Annotated[
     int, typer.Option(min=1, help="Requests that may wait for the computing thread.")
 ]
-# by which processes and files,
+# for processes and files,
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes that answer; each uses one core.")
 ]
@@ -96,7 +96,7 @@ Samples = Annotated[
     ),
 ]
 LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
-# and to whom.
+# and for access.
 TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),

@@ -1,4 +1,4 @@
-"""The command that compiles before anybody waits for it: `polydom warm`."""
+"""The command that compiles kernels ahead of time: `polydom warm`."""
 
 import pkgutil
 import sys
@@ -21,8 +21,8 @@ def warm(
 ) -> None:
     """Compile what indexes need on this processor, or everything where none is named.
 
-    Every command does so when it needs to, once. This is for images and machines that
-    are to answer at once when they start.
+    Every command compiles what it needs, once. Use this to make an image or a machine
+    whose server answers as soon as it starts.
     """
     began_s = time.monotonic()
     if indexes:
