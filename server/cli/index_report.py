@@ -110,7 +110,7 @@ def summary_lines(facts: Facts) -> list[str]:
 
 
 def built_of(facts: Facts) -> MetaFacts:
-    """Read what a build wrote of itself; nothing for an index without a package."""
+    """Read the facts of the build; none for an index without a package."""
     return MetaFacts.read({} if facts.build is UNSET else facts.build)
 
 
@@ -164,7 +164,7 @@ def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write what quality a large budget reaches, and how sure that is."""
+    """Write the quality that a large budget reaches, with its standard error."""
     best = max(
         (one for at in facts.skylines for one in at.skyline),
         key=lambda one: one.quality,
@@ -208,7 +208,7 @@ def _sure_words(best: SetFacts, measure: str, built: MetaFacts) -> tuple[str, st
 
 
 def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write how to read the table, and what went less well than it might."""
+    """Write how to read the table of budgets, and warnings about the build."""
     if not facts.build or built.learner is UNSET:
         return
     timed = built.unit == "s"
@@ -230,7 +230,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
-    """Write how many feature sets were tried, and what that means for the others."""
+    """Write how many feature sets were tried, and a bound on the others' quality."""
     good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
     line = (
@@ -292,7 +292,7 @@ def _where_words(measured: BuiltLoad | None) -> str:
 
 
 def _busy_words(measured: BuiltLoad) -> str:
-    """Say how busy others kept the machine while costs were measured, and the cure."""
+    """Write the load by other programs while costs were measured, and the cure."""
     used = ""
     if measured.others is not None:
         used = f" and {measured.others:.1f} of {measured.processors} processors"
@@ -307,7 +307,7 @@ def _busy_words(measured: BuiltLoad) -> str:
 
 
 def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write what a build searched, raced and measured."""
+    """Write the details of a build: its search, its races, its machines, its exits."""
     parts = f"{facts.breakpoints} breakpoints"
     if facts.cells is not UNSET:
         parts = f"{facts.cells} cells"
@@ -344,7 +344,7 @@ def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
-    """Write which sets were trained, by which search, and what became of the others."""
+    """Write the number of sets trained and kept, and the bounds of the search."""
     if search.sequences is not UNSET:
         noun = "sequence" if search.sequences == 1 else "sequences"
         terms, left = f"{search.sequences} {noun}", "never reached"
@@ -371,7 +371,7 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
 
 
 def _race_lines(race: BuiltRace) -> Iterator[str]:
-    """Write who won a race between learners, and the winner's learning curve."""
+    """Write the winner of a race between learners, and the winner's curve."""
     sets = ""
     if race.high:
         many = f"{race.low} to {race.high}" if race.low != race.high else f"{race.low}"
@@ -387,7 +387,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
-    """Write what exits promise, and what they save of features and base models."""
+    """Write the promise of exits, and the shares of work that they save."""
     told = (facts.build or {}).get("exits") or {}
     if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
@@ -426,7 +426,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print how soon each model stops that does, and what that saves."""
+    """Print base models and times of each model that stops early."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:
@@ -478,7 +478,7 @@ def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 def show_skyline(at: SkylineFacts, console: "Console") -> None:
     """Print the skyline at one size."""
-    # early exits make plans cheaper than what is set aside for them
+    # a budget has to cover `cost`, though early exits make the mean smaller
     exits = any(one.mean_cost < one.cost for one in at.skyline)
     columns = quality_columns(at.measure)
     numbers = task_of(at.measure) == "regression"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..batch.batch_plan import BatchPlan
     from ..offline_scoring.folder_run import FolderRun
 
-# The multiples of the total for which --dry-run says what they buy.
+# Multiples of the total whose effect --dry-run foretells.
 MULTIPLES = (0.5, 1.0, 2.0)
 
 
@@ -129,7 +129,7 @@ def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> f
 
 
 def _foretell(batch: "FolderRun", total: float) -> str:
-    """Say what a total buys, and half of it and twice as much."""
+    """Write the effect of the total, of half of it and of twice as much."""
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
         plan = batch.foresee(multiple * total)
@@ -157,7 +157,7 @@ def _show_sum(amount: float, unit: str) -> str:
 
 
 def _summarize(batch: "FolderRun", folder: Path, total: float) -> str:
-    """Say how many rows were written, what they cost, and how good they should be."""
+    """Write the number of rows, their cost and their expected quality."""
     scored, unit = batch.scored, batch.unit
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)
     spent = sum(one.spent for one in scored)

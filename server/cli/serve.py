@@ -194,17 +194,18 @@ def serve(
 
 
 def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
-    """Say who may see single training items: by default, callers who safely may.
+    """Return the callers that may see single training items.
 
-    Those are callers with a token or, where no token is asked for, callers of this
-    machine if only this machine can connect.
+    An option for samples decides. By default, if tokens are asked for, every caller
+    with a token may; else callers of this machine may, if the server listens there
+    alone.
     """
     from ..http.headers import is_this_machine
 
     if wanted is not None:
         return "everybody" if wanted else "nobody"
     if token_file is not None:
-        return "everybody"  # who has a token
+        return "everybody"  # every caller has a token
     return "here" if is_this_machine(host) else "nobody"
 
 

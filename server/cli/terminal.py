@@ -35,7 +35,7 @@ def print_table(
     names
         Number of columns, from the left, that hold names; the others hold numbers.
     lists
-        Whether the last column holds lists of names, which may be broken.
+        True if the last column holds lists of names, in which lines may be broken.
     """
     from rich.table import Table
 

@@ -57,7 +57,7 @@ class LabelledItem(NamedTuple):
 
 
 class LabelledItems(NamedTuple):
-    """The items of a file or folder that can be used, and those that cannot.
+    """The usable items of a file or folder, and a count of the others.
 
     Attributes
     ----------

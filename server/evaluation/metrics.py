@@ -364,7 +364,7 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Compute the quality where the prior answers for those that are late."""
+        """Compute the quality where the prior answers in place of late answers."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 

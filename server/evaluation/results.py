@@ -80,8 +80,8 @@ class BudgetResult(Result, kw_only=True):
     right_inside
         Share of answers that are right and inside the budget.
     quality_inside
-        For numbers, the quality where the prior answers for all items whose answer is
-        not inside the budget.
+        For numbers, the quality where the prior's number replaces every answer outside
+        the budget.
     early
         Share of answers that came before everything was computed.
     plans

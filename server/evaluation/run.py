@@ -215,7 +215,7 @@ class EvaluationRun:
         return ClassMetrics(*common, package.labels, package.measure, costs)
 
     def remarks(self) -> list[str]:
-        """Name the items that are left out, and those whose answers must be wrong."""
+        """Write which items are left out, and which labels no answer can match."""
         labelled = self.labelled
         remarks = list(labelled.remarks)
         if labelled.unreadable:

@@ -82,17 +82,17 @@ class SignalSocket:
 
 
 class _GiveUp(BaseException):
-    """Somebody wants the process to stop."""
+    """Raised inside work that a signal interrupts."""
 
 
 def survive_strays() -> None:
-    """Do nothing where a signal comes that means nothing here, instead of ending.
+    """Install handlers that do nothing for signals that would end the process.
 
-    What somebody has set stays. Programs that are started have the usual again, as they
-    would not where signals were ignored.
+    Handlers that are already set stay. A handler, unlike SIG_IGN, is not inherited: a
+    program that this process starts has the default action again.
     """
     named = {number for number in signal.Signals if _STRAYS.fullmatch(number.name)}
-    if hasattr(signal, "SIGRTMIN"):  # those between have no names
+    if hasattr(signal, "SIGRTMIN"):  # signals between these two have no names
         named |= {*range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
     for number in named:
         if signal.getsignal(number) is signal.SIG_DFL:
