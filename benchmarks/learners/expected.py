@@ -33,7 +33,7 @@ from polydom.indexer.building.data.dataset import Dataset, NumberedFile, RowName
 from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.resources import Resources, open_resources
-from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.building.training.trainers import make_full_trainer, make_trainer
 from polydom.indexer.index.index import Index
@@ -91,7 +91,7 @@ NUMERIC = {"millionsong", "drawn"}
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Build, judge on fresh rows, and tell."""
+    """Build, metric on fresh rows, and tell."""
     parser = report.options(__name__, data=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=[*SETS])
     parser.add_argument("--measures", nargs="+", default=None)
@@ -141,7 +141,7 @@ def _measures(name: str, asked: list[str] | None) -> list[str]:
 def _judge(
     name: str, table: Table, measure: str, count: int, seed: int, search_s: float
 ) -> dict[str, float]:
-    """Build an index of some rows, and judge it on others: errors, in points."""
+    """Build an index of some rows, and metric it on others: errors, in points."""
     X, y = table
     order = np.random.default_rng(seed).permutation(len(y))
     own, fresh = order[:count], order[count : count + FRESH]
@@ -163,20 +163,20 @@ def _judge(
         (full_quality,) = trainer.qualities([full])
         whole = _whole_model(data, trainer, resources, full)
         *_, refitted = built(True)
-    package, judge = index.package, data.judge
+    package, metric = index.package, data.metric
     assert package is not None
     assert refitted.package is not None
     values = X[known][:, np.concatenate(_dealt(X.shape[1]))].astype(np.float32)
     targets = y[known] if numeric else np.searchsorted(labels, y[known])
     plans = index.skyline(1.0)
     shown = np.array(
-        [_quality(judge, package.models[r], values, targets) for r in plans]
+        [_quality(metric, package.models[r], values, targets) for r in plans]
     )
-    chance = full_quality - _quality(judge, whole, values, targets)
+    chance = full_quality - _quality(metric, whole, values, targets)
     tested = np.array(package.meta["observed"])[plans] - shown - chance
     expected = index.qualities[plans] - shown - chance
     best = int(refitted.best(1.0, np.inf).row)
-    served = _quality(judge, refitted.package.models[best], values, targets)
+    served = _quality(metric, refitted.package.models[best], values, targets)
     return {
         "best: tested": 100 * tested[-1],
         "best: expected": 100 * expected[-1],
@@ -197,10 +197,10 @@ def _whole_model(data: Prepared, trainer: Trainer, own: Resources, full: int) ->
 
 
 def _quality(
-    judge: Judge, model: Model, values: NDArray[np.float32], targets: NDArray[Any]
+    metric: Metric, model: Model, values: NDArray[np.float32], targets: NDArray[Any]
 ) -> float:
-    answers = judge.answers(model, values)
-    return judge.judge(answers, targets, np.ones(len(targets))).quality
+    answers = metric.answers(model, values)
+    return metric.evaluate(answers, targets, np.ones(len(targets))).quality
 
 
 def _dealt(columns: int) -> list[range]:

@@ -1,1 +1,1 @@
-"""From PROJECT.toml to an index, hop by hop."""
+"""From PROJECT.toml to an index, stage by stage."""

@@ -38,8 +38,8 @@ def build(
 ) -> Index:
     """Build the index that a project describes.
 
-    What is finished is kept in `cache`: an interrupted build goes on where it stopped,
-    and the same project with the same measured times gives the same bytes.
+    Finished work is kept in `cache`, so that an interrupted build continues where it
+    stopped. The same project with the same measured times gives the same bytes.
 
     Parameters
     ----------
@@ -48,38 +48,39 @@ def build(
     dataset
         The labelled items, if the project does not say where they are.
     output
-        Where to save the index; it appears there whole or not at all, and replaces
-        nothing but an index.
+        File to save the index to. The file appears whole or not at all, and replaces
+        no other file than an index.
     cache
-        Folder for finished work, made if it is not there; None for `.polydom-cache`
-        in the project's folder, or the shared folder of its cluster. What is kept is
-        named by items, settings, code and versions of libraries, and found again only
-        where all are the same.
+        Folder of finished work, created if it does not exist; None for the shared
+        folder of the project's cluster, or for `.polydom-cache` in the project's
+        folder. Work is found again only for the same items, settings, code and versions
+        of libraries.
     executor
-        Carries out what can be spread, whatever the project says: any of
-        `concurrent.futures`, such as a Dask client's `get_executor()`, or
+        Executor of calls in other processes, instead of the project's workers: any
+        executor of `concurrent.futures`, such as a Dask client's `get_executor()`, or
         `polydom.indexer.cluster.ray.RayExecutor()`.
     shared
-        Folder that its workers see under the same path, in place of `cache`; None for
+        Folder that all workers see under the same path, instead of `cache`; None for
         `[cluster] shared`.
     progress
-        Told of each stage.
+        Receiver of each stage's progress.
     watch
-        Called with the race of `learner = "auto"` after each of its trainings:
-        `race.log[-1]` is the newest, `race.left_s` an estimate of the seconds to go.
+        Function called with the race of `learner = "auto"` after each training:
+        `race.log[-1]` is the newest training, `race.left_s` an estimate of the seconds
+        left.
 
     Raises
     ------
     BadInput
-        If something else is at `output`, or nothing can be written there.
+        If `output` is a file other than an index, or cannot be written.
     BadProject
         If the project or its data cannot be used.
     BadFeature
-        If a feature breaks its promise on some item, which is named.
+        If a feature breaks its promise on an item; the message names both.
     BadWorker, WorkerLost
-        If a cluster's workers are not as this process, or are lost too often.
+        If a worker of a cluster differs from this process, or workers die too often.
     LacksTimes
-        If costs are to be measured later, and have not been yet; what is done is kept.
+        If another machine has yet to measure times; finished work is kept.
     """
     if output is not None:
         refuse_index(Path(output))
@@ -101,16 +102,16 @@ def build(
 def make_index(
     data: Prepared, own: Resources, watch: Watch | None = None, *, ahead: bool = False
 ) -> Index:
-    """Carry out all stages of a build behind the first: train, measure, choose.
+    """Make an index of prepared items: choose a learner, measure, search, package.
 
     Parameters
     ----------
     data
         Items with their features.
     watch
-        As `build` has it.
+        Function called after each training of a race, as in `build`.
     ahead
-        Train on all items before models are timed, since their times may be missing.
+        True to train on all items before models are timed: their times may be missing.
 
     Raises
     ------
@@ -128,7 +129,7 @@ def make_index(
         trainer,
         own.progress,
         no_costs if costs is None else costs.of_set,
-        grows=data.judge.measure == "accuracy",
+        grows=data.metric.name == "accuracy",
     )
     if ahead:
         train_ahead(searched, data, trainer, own)

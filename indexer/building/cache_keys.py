@@ -1,8 +1,8 @@
-"""Names under which a build keeps what it has finished: all that it depends on.
+"""Names of a build's entries in the cache, made of all that each entry depends on.
 
-What is kept is named by the versions of the libraries that compute it, too: after an
-upgrade it is made again, never mixed with what another version made. What else is
-installed does not count: machines that share a folder may differ in that.
+A name includes the versions of the libraries that computed the entry. After an upgrade
+of a library the entry is computed again, never mixed with results of another version.
+Other installed libraries do not count, so machines that share a folder may have others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,16 +21,16 @@ from .project import Project
 
 
 def library_versions(files: Iterable[Path] = ()) -> str:
-    """Identify Python and the libraries that features, also those of files, use."""
+    """Identify Python and the libraries that ready-made features and `files` use."""
     return digest(versions(files))
 
 
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Identify each feature's code, and the libraries that it computes with.
+    """Identify each feature's code, and the libraries that the feature uses.
 
-    Those that `files` of the user's own import are for the features they define.
+    Libraries that the user's `files` import count for the features of these files only.
     """
     ready_made, own = library_versions(), library_versions(files)
     return tuple(
@@ -45,8 +45,10 @@ class Keys:
 
     Attributes
     ----------
-    data, features
-        Digests: of the items with labels and groups; of each feature.
+    data
+        Digest of the items with their labels and groups.
+    features
+        Digests of the features, one per feature.
     """
 
     project: Project
@@ -63,24 +65,24 @@ class Keys:
 
     @property
     def times(self) -> str:
-        """Entry of the measured times of features and steps."""
+        """Name the entry of measured times of features and steps."""
         costs = self.project.costs
         terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
         return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
-    def race(self, strategy: str, task: Task, *judging: object) -> str:
-        """Entry of a race's log."""
-        limit_s = self.project.training_limit_s  # the log says who overran it
+    def race(self, strategy: str, task: Task, *scoring: object) -> str:
+        """Name the entry of a race's log."""
+        limit_s = self.project.training_limit_s  # the log has trainings that overran it
         settings = installed(task)
-        return f"races/{digest(self._split, strategy, settings, limit_s, *judging)}"
+        return f"races/{digest(self._split, strategy, settings, limit_s, *scoring)}"
 
-    def sets(self, learner: Mapping[str, Any], *judging: object) -> str:
-        """Identify what any set's model is, trained by a learner, and its quality."""
-        return digest(self._split, [learner], *judging)
+    def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
+        """Identify all that the model of a feature set and its quality depend on."""
+        return digest(self._split, [learner], *scoring)
 
     @property
     def _split(self) -> str:
-        """Items, features and how they are divided: all that any training needs."""
+        """Identify items, features and division: the inputs of any training."""
         search = self.project.search
         terms = [self.project.seed, search.parts, search.folds]
         return digest(self.data, self.features, terms)

@@ -170,7 +170,7 @@ def expected_of(
         trainer.task.weights_of(tested),
         data.project.seed,
     )
-    if data.judge.measure == "accuracy" or data.task == "regression":
+    if data.metric.name == "accuracy" or data.task == "regression":
         return expected(), np.empty(0)
     return expected(), expected(trainer.right(sets))
 

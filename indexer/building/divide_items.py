@@ -18,7 +18,7 @@ from .data.split import (
 )
 from .project import parts_of
 from .terms import Terms
-from .training.class_weights import class_weights, judge_of
+from .training.class_weights import class_weights, metric_of
 
 VALIDATION = 0.3  # share of the training items that a race of learners is scored on
 
@@ -66,7 +66,7 @@ def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedIte
     if fresh.items:
         parts = _parts_beside(parts)
     rest, _ = without_rare(rest, parts, terms)
-    class_weights(terms.project.quality, judge_of(terms, rest.labels), rest)
+    class_weights(terms.project.quality, metric_of(terms, rest.labels), rest)
     with progress.stage("dividing items", None) as on_progress:
         splits = splits_of(rest, parts, terms)
         if terms.strategy is not None:

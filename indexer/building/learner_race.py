@@ -22,26 +22,25 @@ from .prepare import Prepared
 from .resources import Resources
 from .terms import STRATEGY
 from .training.class_weights import Weighed
-from .training.quality import Answers, Judge
+from .training.quality import Answers, Metric
 from .training.train_sets import takes_weights
 
-LEAST_VALID = 2000  # rows that a race's smallest trainings are validated on
+LEAST_VALID = 2000  # validation rows of the smallest trainings
 
 Watch = Callable[[Race], object]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerChoice:
-    """The learner that won, and how.
+    """The learner of a build.
 
     Attributes
     ----------
     setting
-        What `[learner]` would hold to name it.
+        Name and parameters of the learner, as the table `[learner]` holds them.
     facts
-        Plain data: the winner, its score, what the race cost and what training all
-        would have, learning curves, failures and what learners warned of, such as not
-        to have converged. Empty where there was no race.
+        Plain data of the race: winner, score, seconds of the race and of training all
+        learners fully, learning curves, failures, warnings. Empty without a race.
     """
 
     setting: Setting
@@ -67,10 +66,10 @@ def choose_learner(
         table.values,
         table.dataset.targets,
         race_division(table.dataset, data.splits, data.terms),
-        judge=data.judge,
+        metric=data.metric,
         seed=project.seed,
         cache=own.cache,
-        name=data.keys.race(strategy, data.task, data.judge.facts(), weighed),
+        name=data.keys.race(strategy, data.task, data.metric.facts(), weighed),
         progress=own.progress,
         strategy=strategy,
         watch=watch,
@@ -84,7 +83,7 @@ def race_learners(
     targets: NDArray[Any],
     division: Division,
     *,
-    judge: Judge,
+    metric: Metric,
     seed: int,
     cache: Cache,
     name: str,
@@ -95,37 +94,37 @@ def race_learners(
     limit_s: float | None = None,
     class_weights: NDArray[np.float64] | None = None,
 ) -> LearnerChoice:
-    """Race learners; what an earlier run trained is taken from its log.
+    """Race learners; trainings of an earlier run are taken from its log.
 
     Parameters
     ----------
     values, targets
         (N, width) feature values and (N,) codes, or numbers, of the items.
     division
-        (training rows, validation rows), none of them held out for the search, so
-        that the accuracies reported later are not those the choice was made by.
-    judge
-        What learners are to be good at.
+        Training rows and validation rows. The search holds out other rows, so that the
+        qualities it reports are not the scores that the learner was chosen by.
+    metric
+        Metric of the validation score.
     cache, name
-        Where the race's log is kept: a race that was cut short continues.
+        Cache and entry of the race's log; an interrupted race continues from its log.
     strategy
         One of `models.selection.select.STRATEGIES`.
     settings
-        The learners, by name; all that are installed by default.
+        Learners by name; all installed learners by default.
     watch
-        Called with the race after each of its trainings.
+        Function called with the race after each training.
     limit_s
-        Seconds that a single training may take; trainings then run in a process of
-        their own, which may crash, too, at the cost of that learner alone.
-    class_weights
-        (K,) for learners that take any; None where none are wanted.
+        Seconds that a single training may take. Each training then has a process of its
+        own; a crash or an overrun loses that learner only.
+    class_weights : (K,)
+        Weights of the classes, for learners that accept weights; None for equal ones.
 
     Raises
     ------
     BadInput
         If the strategy is unknown or every learner fails.
     """
-    task: Task = "classes" if judge.classes else "regression"
+    task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings
     learners = make_portfolio(settings, seed, task)
     if class_weights is not None:
@@ -150,7 +149,7 @@ def race_learners(
             values[train].astype(np.float64),
             targets[train],
             strategy=strategy,
-            measure=_score_of(judge),
+            measure=_score_of(metric),
             validation=(values[test].astype(np.float64), targets[test]),
             least_valid=LEAST_VALID,
             refit=False,
@@ -167,7 +166,7 @@ def race_learners(
 def _read_log(
     learners: Container[str], meta: Mapping[str, Any], _: object
 ) -> list[dict[str, Any]]:
-    """Read the lines of a race between learners."""
+    """Read the log of a race; a BadInput if a learner is not in this race."""
     lines = [Allocation.from_dict(line) for line in meta["log"]]
     for line in lines:
         if line.learner not in learners:
@@ -175,20 +174,20 @@ def _read_log(
     return [line.to_dict() for line in lines]
 
 
-def _score_of(judge: Judge) -> str | Score:
-    """Give the score that a race is decided by."""
-    if judge.measure != "cost":
-        return judge.measure
-    return Score(partial(_saved, judge), 1.0)
+def _score_of(metric: Metric) -> str | Score:
+    """Give the validation score that decides a race."""
+    if metric.name != "cost":
+        return metric.name
+    return Score(partial(_saved, metric), 1.0)
 
 
-def _saved(judge: Judge, model: Any, X: Any, y: Any) -> float:
-    """1 - mean cost / largest cost of what a fitted learner answers."""
-    return judge.judge(Answers(model.predict(X)), y, np.ones(len(y))).quality
+def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
+    """1 - mean cost / largest cost of a fitted learner's answers."""
+    return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:
-    """Tell of a race in plain data: `LearnerChoice.facts`."""
+    """Make the plain data of a race: `LearnerChoice.facts`."""
     warned: dict[str, dict[str, None]] = {learner: {} for learner in learners}
     for line in chosen.log:
         warned[line.learner] |= dict.fromkeys(line.warnings)  # each text once

@@ -77,7 +77,7 @@ def package_index(
         mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
         ends=exits.ends,
         learned=data.final.features.learned,
-        measure=data.judge.measure,
+        measure=data.metric.name,
         accuracies=accuracies,
         intervals=intervals_of(masks, data, trainer),
     )
@@ -136,8 +136,8 @@ def _facts_of_kept(
         facts["gaps"] = msgspec.to_builtins(count_gaps(data.table))
     if data.table.dataset.numbers is not None:
         facts |= _facts_of_numbers(masks, data, trainer)
-    if data.judge.costs is not None:
-        facts["confusion_costs"] = data.judge.costs.tolist()
+    if data.metric.costs is not None:
+        facts["confusion_costs"] = data.metric.costs.tolist()
     samples = _samples(data.table.dataset)
     if costs.weight and samples:
         pair = data.project.costs.pair

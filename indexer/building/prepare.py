@@ -26,9 +26,9 @@ from .features.learn_features import FeatureLearner, learn_features, lesson_of
 from .project import Project
 from .resources import Resources
 from .terms import Terms, check_learner, resolve_terms, strategy_of
-from .training.class_weights import class_weights, judge_of
+from .training.class_weights import class_weights, metric_of
 from .training.dull_columns import say_dull_columns
-from .training.quality import Judge
+from .training.quality import Metric
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class Prepared:
         where none are.
     splits
         Training rows and testing rows of `table`, one pair, or one pair a fold.
-    judge
+    metric
         Scorer of answers, by the project's measure.
     class_weights : (K,)
         Weights of the classes for fitting; None where all count alike.
@@ -69,7 +69,7 @@ class Prepared:
     final: FeatureTable
     fresh: FeatureTable | None
     splits: list[Division]
-    judge: Judge
+    metric: Metric
     class_weights: NDArray[np.float64] | None
     keys: Keys
     lacking: str
@@ -158,7 +158,7 @@ def _compute_features(
     lacking, goal = terms.lacking or divided.lacking, project.exit_goal
     if not lacking and goal is not None and fresh is not None:
         lacking = goal.lacking(fresh.dataset.groups)  # some may have been unusable
-    judge = judge_of(terms, table.dataset.labels)
+    metric = metric_of(terms, table.dataset.labels)
     return Prepared(
         terms,
         facts,
@@ -166,8 +166,8 @@ def _compute_features(
         final,
         fresh,
         splits,
-        judge,
-        class_weights(project.quality, judge, table.dataset),
+        metric,
+        class_weights(project.quality, metric, table.dataset),
         Keys.of(project, table.dataset, table.features.stored),
         lacking,
     )

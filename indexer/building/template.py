@@ -17,14 +17,14 @@ TABLE_FEATURES = """\
 # Every column is a feature unless some are named. Of one of free text, here `note`,
 # there are features of texts: use = ["note: learned_words", "note: text_length"]
 """
-# what does well on items of a kind without a setting
+# learners that do well on a kind of items without any parameter
 LEARNERS = {"images": "lda", "texts": "logistic", "table": "hist_boosting"}
-# scores of learned features say much alike, which a stronger pull to 0 puts up with
+# scores of learned features are highly correlated: a stronger penalty suits them
 TEXT_C = "C = 0.1                  # any parameter of the learner\n"
 
 
 def default_features(kind: Kind) -> list[str]:
-    """Features that a new project names for items of a kind; of records all columns."""
+    """List the features that a new project names for a kind; for records none."""
     sources = {"image": "images", "text": "texts", "record": "table"}
     found: list[str] = tomllib.loads(template(sources[kind]))["features"].get("use", [])
     return found

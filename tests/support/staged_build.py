@@ -73,7 +73,7 @@ class StagedBuild:
             self.trainer,
             self.own.progress,
             measure_costs(self.data, self.own).of_set,
-            grows=self.data.judge.measure == "accuracy",
+            grows=self.data.metric.name == "accuracy",
         )
 
     def index(self) -> Index:

@@ -23,8 +23,10 @@ class Curve:
 
     Attributes
     ----------
-    sizes, seconds
-        What was measured: (M * repeats,), sizes (M * repeats, 2) if of two numbers.
+    sizes : (M * repeats,) or (M * repeats, 2)
+        Sizes of the items of all measurements.
+    seconds : (M * repeats,)
+        Measured times.
     """
 
     name: str
@@ -35,7 +37,7 @@ class Curve:
 
     @property
     def typical(self) -> float:
-        """Median time as a share of what the curve says, above 0 and at most 1."""
+        """Median ratio of measured time to the curve, in (0, 1]."""
         fitted_s = np.asarray(self.fitted(self.sizes))
         tells = (fitted_s > 0) & (self.seconds > 0)
         if not tells.any():
@@ -43,10 +45,7 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Plain data: coefficients, share covered, measured against fitted by size.
-
-        And all that was measured: of sizes one list for each number that they are of.
-        """
+        """Plain data: coefficients, share covered, fit at some sizes, measurements."""
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
         volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
@@ -71,14 +70,18 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """Cost curves of all that plans are made of but models.
+    """Cost curves of features, steps and overhead.
 
     Attributes
     ----------
-    features, steps
-        One each, in the extractor's order.
+    features
+        Curves of the features, in the extractor's order.
+    steps
+        Curves of the steps, in the extractor's order.
+    overhead
+        Curve of reading an item and starting its extraction.
     measured
-        How busy the machine was that they were measured on, and which it was.
+        Machine of the measurement, and how busy it was.
     """
 
     features: list[Curve]
@@ -88,16 +91,16 @@ class Curves:
 
     @property
     def all(self) -> list[Curve]:
-        """Of features, then of steps."""
+        """Curves of features, then of steps."""
         return [*self.features, *self.steps]
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """The `Curve.typical` of all."""
+        """Ratios of median time to curve, one per curve of `all`."""
         return np.array([curve.typical for curve in self.all])
 
     def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
-        """Plain data of all; nothing was measured of what declares its seconds."""
+        """Plain data of all curves; without times for features that declare seconds."""
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
             if "s" in (feature.declared or {}):
@@ -107,8 +110,8 @@ class Curves:
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.
 
-        A feature that declares seconds is charged those instead of the measured ones;
-        what a step declares is charged beside.
+        A feature that declares seconds is charged these instead of the measured
+        seconds. Costs that a step declares are added to its measured seconds.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))

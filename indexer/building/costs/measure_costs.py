@@ -1,4 +1,4 @@
-"""What plans cost: curves fitted to measured times, models and overhead timed."""
+"""Timing of features, steps, models and overhead, and the cost curves they give."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,11 +43,11 @@ Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
 Answering = Callable[[NDArray[np.float32]], object]  # a full row
 
-# Enough to place a 0.99 quantile; rows differ so that branches cannot be learnt.
+# Enough for a 0.99 quantile; rows differ so that the branch predictor learns none.
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
-LIMIT_S = 10.0  # of timing samples; and as much for models
-COMPARED = 500  # rows that a model answers whole and by its schedule
+LIMIT_S = 10.0  # seconds for timing samples, and as many for models
+COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,14 +134,14 @@ def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """Measures what plans are made of, or recalls what was measured.
+    """Times features, steps and models, or recalls the times of an earlier run.
 
     Attributes
     ----------
     quantile
-        Share of the times that curves and the costs of models lie above.
+        Share of the measured times, in (0, 1), that a cost must not be below.
     cache
-        Where times are kept; None to measure anew whatever was measured before.
+        Cache of measured times; None to measure again each time.
     """
 
     extractor: Extractor
@@ -157,7 +157,10 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Read the times of that name, or take them and keep them, if it has any."""
+        """Recall the times of a name; measure and keep them if there are none.
+
+        Times without a name are not kept.
+        """
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
@@ -178,7 +181,7 @@ class Measurer:
     def curves(
         self, items: Sequence[Item], repeats: int, seed: int, *, name: str = ""
     ) -> Curves:
-        """Measure features, steps and overhead on some items; fit their curves."""
+        """Time features, steps and overhead on some items, and fit cost curves."""
         planned = len(items) * repeats
 
         def take(on_progress: OnProgress) -> Times:
@@ -223,7 +226,7 @@ class Measurer:
         arrays: Mapping[str, NDArray[Any]],
         seed: int,
     ) -> list[Curve]:
-        """Fit a curve to each column of times, where it has any."""
+        """Fit a curve to each column of times; NaN is a time that was not taken."""
         curves = []
         for name, column in zip(names, times.T, strict=True):
             own = ~np.isnan(column)
@@ -235,19 +238,19 @@ class Measurer:
         return curves
 
     def _overhead(self, items: Sequence[Item], times: Seconds) -> CostCurve:
-        """Fit what reading an item and beginning on it costs."""
+        """Fit the cost of reading an item and starting its extraction."""
         if not items[0].pair:
             return CostCurve([steady_quantile(times, self.quantile)])
-        # what is counted takes longer where there is more
+        # counting words and sentences takes longer for longer texts
         called = np.resize([item.size for item in items], (len(times), 2))
         return CostCurve.fit(called, times, quantile=self.quantile, max_degree=1)
 
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Seconds of models by name, under which each is kept; see `time_answer`.
+        """Seconds of one answer of each model, by the name of its cache entry.
 
-        They are called for one at a time: all of them may not fit into memory.
+        Models are made one at a time, since all of them may not fit into memory.
         """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
@@ -274,10 +277,14 @@ class Measurer:
         *,
         name: str,
     ) -> tuple[float, float, float]:
-        """Mean seconds of a whole model's answers, and of those of its schedule.
+        """Time a whole model and its schedule on the same rows, in turn.
 
-        And a high quantile of the latter. Both answer the same rows, spread evenly over
-        the values (N, width), in turn.
+        Rows are spread evenly over the values (N, width).
+
+        Returns
+        -------
+        Mean seconds of the whole model, mean seconds of the schedule, and a high
+        quantile of the schedule's seconds.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
@@ -298,9 +305,9 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time an index's samples, and a few of its models, as a server will.
+        """Time an index's samples and a few of its models, as a starting server does.
 
-        When it starts, to tell its machine from this one.
+        The server compares its own times with these, to rescale costs to its machine.
         """
 
         def take(on_progress: OnProgress) -> Times:
@@ -324,27 +331,27 @@ class Measurer:
 
 
 def conditions(watch: Stopwatch) -> dict[str, Any]:
-    """Plain data of how busy this machine was meanwhile, and of which it is."""
+    """Plain data of this machine, and of how busy it was during the measurement."""
     return {"load": list(watch.load), "machines": [list(Machine.here())]}
 
 
 def _read_seconds(
     meta: dict[str, Any], _: Mapping[str, NDArray[Any]]
 ) -> tuple[float, Measured]:
-    """Read what a model takes, and how busy the machine was."""
+    """Read the seconds of a model, and the conditions of the measurement."""
     return float(meta["seconds"]), read_conditions(meta)
 
 
 def _read_compared(
     _: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[float, float, float]:
-    """Read what `Measurer.compare_answers` gives."""
+    """Read an entry of `Measurer.compare_answers`."""
     mean_s, early_s, high_s = arrays["seconds"].tolist()
     return mean_s, early_s, high_s
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Take what `conditions` gave out of plain data; older ones name no machine."""
+    """Read the plain data of `conditions`; older entries name no machine."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
 
@@ -355,7 +362,7 @@ def time_answer(
     quantile: float,
     watch: Stopwatch,
 ) -> float:
-    """Seconds that a model takes to answer, at a quantile over different rows."""
+    """Time a model's answers to different rows; the quantile of the seconds."""
 
     def time_one(call: int) -> float:
         return watch.time(model.answer, rows[call % len(rows)])
@@ -368,10 +375,10 @@ def time_answer(
 def time_calls(
     time_one: Callable[[int], float], count: int, quantile: float
 ) -> Seconds:
-    """Time calls 0, 1, ... `count`, and more while the tail of their times is in doubt.
+    """Time calls 0, 1, ... `count` - 1, and more while outliers are in doubt.
 
-    As `measure` does: until it is clear whether times far above the others are fewer
-    than the quantile leaves above it.
+    As in `measure`, the doubt is whether more than a share 1 - quantile of the times is
+    far above the others: then slow calls are usual, and not disturbances.
     """
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
@@ -387,7 +394,7 @@ def time_calls(
 def time_overhead(
     extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
 ) -> Seconds:
-    """Seconds to read an item's header and begin on it, once per call."""
+    """Time reading an item's header and starting its extraction, once per call."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
 

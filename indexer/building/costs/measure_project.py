@@ -1,4 +1,4 @@
-"""Measuring what a build elsewhere left open, and making its index if that is all."""
+"""`polydom measure PROJECT.toml`: the times that a build on another machine lacks."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -31,28 +31,28 @@ def measure_project(
     anew: bool = False,
     progress: Progress | None = None,
 ) -> Index:
-    """Take the times that a build lacks, and make its index if then all is there.
+    """Measure the times that a build lacks, and make its index if nothing else is.
 
-    Nothing is trained, and no item's features are computed but to time them.
+    Nothing is trained. Features are computed only to time them.
 
     Parameters
     ----------
     project, dataset, output, progress
         As `build` has them.
     cache
-        Where the build keeps its work; None for as the project says.
+        Folder of the build's finished work; None for the project's own.
     anew
-        Take all times again, in place of those that are kept.
+        True to measure again the times that are kept.
 
     Raises
     ------
     BadInput
-        If something else is at `output`, or nothing can be written there.
+        If `output` is a file other than an index, or cannot be written.
     BadProject
-        If it does not say `[costs] measured = "later"`: then a build measures itself.
-        Or if the build had other libraries than there are here.
+        If the project does not say `[costs] measured = "later"`, or the build had other
+        libraries than this process.
     LacksWork
-        If a build is to go on first. Times that could be taken are kept.
+        If the build has to continue first. Times that could be measured are kept.
     """
     if output is not None:
         refuse_index(Path(output))
@@ -86,12 +86,12 @@ def measure_project(
 
 @dataclass(frozen=True)
 class NoWorkers(Workers):
-    """Stands for the workers of a build elsewhere, whose work is not done here.
+    """Workers of a build on another machine: here they refuse all work.
 
     Attributes
     ----------
     lacks
-        Raised where there is any to do.
+        Error to raise for any call.
     """
 
     lacks: Unfinished = field(kw_only=True)
@@ -102,7 +102,7 @@ class NoWorkers(Workers):
 
 
 class TimesAnew(Cache):
-    """Times of which only those count that this process took."""
+    """A cache of times that finds only entries of this process."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -111,12 +111,12 @@ class TimesAnew(Cache):
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Return what this process stored under `name`, as `Cache.recall`."""
+        """Read an entry as `Cache.recall` does, if this process wrote it."""
         return super().recall(name, read) if name in self._taken else None
 
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Replace what was there."""
+        """Write an entry, replacing an older one."""
         super().store(name, meta, arrays)
         self._taken.add(name)

@@ -10,10 +10,10 @@ from ..features.text_features import text_lengths
 
 
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
-    """Positions of up to `count` items, evenly spread over the data's sizes.
+    """Choose up to `count` items, evenly spread over the sizes: their positions.
 
-    Records have one size, whatever their free texts. Of these each item stands for as
-    many that are about as long, so that a quantile of times is one of texts.
+    Records all have one size, so records with free text are spread over the length of
+    their text: each chosen record stands for equally many of about its length.
     """
     if dataset.kind == "record":
         lengths = text_lengths(dataset.items)
@@ -26,5 +26,5 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
 
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
-    """Return the items that `spread_over_sizes` names."""
+    """Return up to `count` items, spread over the sizes."""
     return [dataset.items[position] for position in spread_over_sizes(dataset, count)]

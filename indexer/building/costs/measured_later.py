@@ -1,4 +1,4 @@
-"""A build whose costs another machine measures: what each leaves for the other."""
+"""Builds whose costs another machine measures: notes and times in a shared folder."""
 
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -11,22 +11,22 @@ from polydom.features.libraries import differences, versions
 from ..cache import FOLDER, AwaitedCache, Cache, ReadOnlyCache, digest
 from ..project import Project
 
-# Apart from what builds keep, so that no times of a machine that builds are found.
+# A folder of its own, so that no times of the machine that builds are found there.
 TIMES = "measured"
-PLACES = frozenset(("folder", "workers", "cluster"))  # of a project: where it is built
-SHOWN = 5  # differences between machines that a message lists
+PLACES = frozenset(("folder", "workers", "cluster"))  # keys that differ by machine
+SHOWN = 5  # differences of libraries that a message lists
 
 
 class BuildNote(NamedTuple):
-    """What who measures must know of the build, to find what it has finished.
+    """A note of the build for the machine that measures, which needs the same names.
 
     Attributes
     ----------
     versions
-        Of the libraries that it computes with.
+        Versions of the build's libraries, by name.
     workers
-        Calls that it has carried out at a time: how much time a search has spent
-        depends on it, and so do the sets that it comes to.
+        Number of calls that the build carries out at a time. The time that a search
+        has spent depends on this number, and so do the sets that it trains.
     """
 
     versions: dict[str, str]
@@ -39,9 +39,10 @@ class BuildNote(NamedTuple):
         Raises
         ------
         LacksWork
-            If none has begun there.
+            If no build has begun in this folder.
         BadProject
-            If it had other versions of libraries, and so nothing of it would be found.
+            If the build has other versions of libraries, so that no entry of it would
+            be found.
         """
         note = cache.recall(_name(project), lambda meta, _: cls(**meta))
         if note is None:
@@ -57,7 +58,7 @@ class BuildNote(NamedTuple):
 
 
 def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
-    """Leave a note for who measures; give the cache that has the times, once taken."""
+    """Write the note of a build; open the cache of times from another machine."""
     note = BuildNote(versions(project.feature_files), workers)
     cache.store(_name(project), note._asdict(), {})
     option = "--cache" if project.cluster.shared is None else "--shared"
@@ -71,7 +72,7 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
 
 
 def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
-    """Give the cache that has all that a build is to finish before times are taken."""
+    """Open the cache of a build on another machine, which is only read here."""
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
     lacks = LacksWork(

@@ -1,4 +1,4 @@
-"""Measuring an index anew: the same candidates with what they cost here and now."""
+"""Measuring an index again: the same candidates with their costs on this machine."""
 
 import math
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from .cost_curves import cost_curves
 from .measure_costs import Measurer
 from .measured_items import measuring_items
 
-TIMES = 240  # of each feature at least, of which a high quantile is to be told
+TIMES = 240  # measurements of each feature at least, enough for a high quantile
 LEAST_REPEATS = 5
 SEED = 0
 
 
 def carried_items(index: Index) -> list[Item]:
-    """Items that an index carries along; a BadInput if it carries none."""
+    """Return the sample items inside an index; a BadInput if it has none."""
     package = _package(index)
     samples = [
         make_item(one, pair=index.pairs) for one in package.meta.get("samples", [])
@@ -43,12 +43,12 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Items of a project to measure an index on: as many as a build would take.
+    """Read items of a project to measure an index on, as many as a build measures.
 
     Raises
     ------
     BadProject
-        If they are of another kind than the index's, or sized otherwise.
+        If the items differ from the index's in kind, or in what their size counts.
     """
     dataset = load_data(project)
     kind = _package(index).kind
@@ -70,19 +70,19 @@ def remeasure(
     files: Sequence[Path] = (),
     repeats: int | None = None,
 ) -> Index:
-    """Measure what an index's features, steps and models cost on this machine.
+    """Measure the costs of an index's features, steps and models on this machine.
 
-    Candidates, their models, orders and exits stay as they were built. Sets that the
-    build dropped, since others were as good and cheaper there, stay dropped.
+    Candidates, models, orders and exits remain as they were built. Sets that the build
+    dropped, since others were as good and cheaper on its machine, remain dropped.
 
     Parameters
     ----------
     items
-        At least one; curves are fitted to their sizes.
+        Items to time features on, at least one; curves are fitted to their sizes.
     files
-        Where features of the user's own are defined.
+        Files that define the user's own features.
     repeats
-        Times that each item is measured; by default as many as make `TIMES` of all.
+        Measurements of each item; by default so many that all items have `TIMES`.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def remeasure(
     named = {str(row): partial(models.__getitem__, row) for row in range(len(models))}
     seconds, measured = measurer.models(named, rows)
     model_costs = seconds * weights["s"]
-    # how soon a schedule stops, so few rows do not tell
+    # so few rows cannot show how soon a schedule stops: its share remains as it was
     high, mean = (
         _shares(part, package.checked_s) for part in (package.model_s, package.mean_s)
     )
@@ -140,7 +140,7 @@ def remeasure(
 def _shares(
     part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Shares (C,) of what whole models take; 1 where these take nothing."""
+    """Ratios (C,) of costs to those of whole models; 1 where these are 0."""
     ones = np.ones(len(whole_s))
     if not len(part_s):
         return ones

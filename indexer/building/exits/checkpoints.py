@@ -1,9 +1,10 @@
-"""When the first features of a plan are enough: exits at its checkpoints.
+"""Exits at the checkpoints of a plan, where its first features are enough.
 
-After each feature a plan has a model whose features are all complete. Where that model
-is sure, it decides as the plan's own model would have. This is QWYC with feature sets
-as base models: the margin of a checkpoint's model, of the best class over the second,
-takes the running sum's place, and a position costs what its features do.
+After each feature of a plan some candidate has all its features: its model can answer
+there. If the model's margin, of the best class over the second, exceeds a threshold,
+the plan answers at this checkpoint and computes no further feature. This is QWYC with
+feature sets in place of base models: the margin takes the place of the running sum, and
+the cost of features that of evaluating base models.
 """
 
 from collections.abc import Sequence
@@ -28,10 +29,13 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of K + 1 checkpoints for N items; the last is what counts."""
+    """Answers of the K + 1 checkpoints of a plan for N items.
 
-    margins: Floats  # (N, K + 1) of the best class's score over the second best's
-    choices: Rows  # (N, K + 1) positions of the classes chosen
+    The last checkpoint has all features; earlier ones should answer as it does.
+    """
+
+    margins: Floats  # (N, K + 1) score of the best class minus that of the second
+    choices: Rows  # (N, K + 1) positions of the best classes
 
     def __post_init__(self) -> None:
         shape = self.margins.shape
@@ -50,40 +54,46 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointExits:
-    """Margins beyond which the checkpoints of a plan answer."""
+    """Thresholds of margins beyond which the checkpoints of a plan answer."""
 
-    thresholds: Floats  # (K + 1,), infinite where work always goes on, as at the last
-    promise: Promise | None = None  # what calibration items guarantee, if there were
+    thresholds: Floats  # (K + 1,), infinite where a checkpoint is no exit
+    promise: Promise | None = (
+        None  # guarantee for fresh items; None without calibration
+    )
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
-        """Choices (N,) and checkpoints (N,) at which they are made."""
+        """Return the classes (N,) that a plan answers, and the checkpoints (N,)."""
         stops = answers.margins > self.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
         return answers.choices[np.arange(len(at)), at], at
 
     def changed(self, answers: Answers) -> int:
-        """Count the items decided otherwise than by the last checkpoint."""
+        """Count the items whose answer differs from that of the last checkpoint."""
         choices, _ = self.evaluate(answers)
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 
     def without_stops(self) -> Self:
-        """Give the exits of a plan that is always computed whole."""
+        """Return exits that are never taken."""
         return replace(self, thresholds=np.full(len(self.thresholds), np.inf))
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Margins (N,), 0 where there is one class, and choices (N,) of full rows."""
+    """Compute a model's margins (N,) and choices (N,) of full rows.
+
+    Margins are 0 if the model has a single class.
+    """
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return margins, np.asarray(model.predict(values), np.int64)
 
 
 class CheckpointMargins:
-    """Items on their way past the checkpoints, as `Stopping` follows them.
+    """Items passing the checkpoints, in the form that `Stopping` needs.
 
-    The number of an item is minus its margin, in about the standard deviation of that
-    checkpoint's margins: low is sure, wrongly where the last one answers otherwise.
+    The number of an item at a checkpoint is minus its margin, divided by about the
+    standard deviation of the checkpoint's margins. Items with low numbers stop; a stop
+    is wrong if the last checkpoint answers otherwise.
     """
 
     border: float | None = None
@@ -91,12 +101,12 @@ class CheckpointMargins:
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
         spread = answers.margins.std(axis=0)
-        # powers of two, by which margins are divided without rounding
+        # dividing by powers of two rounds nothing
         self.scale = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))
         self.final = -answers.margins[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
-        """Start as in `RunningSums`."""
+        """Start a pass over the checkpoints, as `RunningSums.walk` does."""
         margins, choices = self.answers.margins, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -115,37 +125,41 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the margins at which a plan's checkpoints answer, at the least mean cost.
+    """Find the thresholds of a plan's checkpoints with the least mean cost.
 
     Parameters
     ----------
     answers
-        Of items that no model was trained on; labels are not needed.
-    costs
-        (K + 1,) what it takes to come to each checkpoint from the one before and to
-        answer there, >= 0.
+        Answers for items that no model was trained on; labels are not needed.
+    costs : (K + 1,)
+        Costs, at least 0, of the features since the previous checkpoint and of the
+        checkpoint's model.
     alpha
-        Share of decisions that may be other than the last checkpoint's, in [0, 1): on
-        these items, or with `confidence` on fresh ones.
-    confidence, calibration, groups
-        As for `fit_schedule`: with answers for items used for nothing else.
+        Share of answers, in [0, 1), that may differ from the last checkpoint's: on
+        these items, or with `confidence` on fresh items.
+    confidence
+        Probability, in (0, 1), that `alpha` holds for fresh items; None for no promise.
+    calibration
+        Answers for items that are used for nothing else; None without a confidence.
+    groups
+        Numbers of the groups of these items.
 
     Raises
     ------
     BadInput
-        If an argument is outside its range or there are too few calibration items.
+        If an argument is outside its range, or calibration items are too few.
     """
     check_rate(alpha, confidence, calibration, groups)
-    prices = np.ascontiguousarray(costs, np.float64)
+    costs = np.ascontiguousarray(costs, np.float64)
     count = answers.margins.shape[1]
-    if prices.shape != (count,) or not (np.isfinite(prices) & (prices >= 0)).all():
+    if costs.shape != (count,) or not (np.isfinite(costs) & (costs >= 0)).all():
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
-    if not prices[1:].any():
+    if not costs[1:].any():
         return CheckpointExits(np.full(count, np.inf))
     margins = CheckpointMargins(answers)
-    # free steps still have to end somewhere when prices are compared
-    floor = prices.max() * 1e-9
-    stopping = Stopping(margins, costs=np.maximum(prices, floor), both=False)
+    # without a floor, a checkpoint that costs nothing would never be worth an exit
+    floor = costs.max() * 1e-9
+    stopping = Stopping(margins, costs=np.maximum(costs, floor), both=False)
 
     def exits(lower: Floats, _: Floats) -> CheckpointExits:
         return CheckpointExits(-lower * margins.scale)

@@ -1,7 +1,7 @@
 """Exits for every plan of an index: after some features, or some base models.
 
-They are fitted on the items that measured its accuracy. Where a confidence is asked
-for, they are calibrated on items that nothing else saw.
+Exits are fitted on the items that measured the plan's quality. If the project asks for
+a confidence, they are calibrated on items that no other stage of the build uses.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]
 
-PAYS = 0.05  # share of a plan's mean cost that exits must save to be worth having
+PAYS = 0.05  # share of a plan's mean cost that its exits must save at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,16 @@ class PlanExits:
     Attributes
     ----------
     margins
-        `margins[r][k]`: the margin beyond which plan r answers after its first k
-        features; infinite where it goes on. Empty if no plan does.
+        `margins[r][k]`: threshold of the margin beyond which plan r answers after its
+        first k features; infinite where it never does. Empty if no plan has exits.
     evaluators
-        What follows the schedule of each plan's model; None where it has none. Empty
-        if none has.
-    model_costs, mean_costs : (C,) float64
-        Of each plan's model, which stops early if it may, in units of the budget: a
-        high quantile, and the mean.
+        Evaluators that follow the schedules of the plans' models; None for a model
+        without a schedule. Empty if no model has one.
+    model_costs : (C,) float64
+        High quantiles of the costs of the plans' models, which stop early if they have
+        a schedule, in units of the budget.
+    mean_costs : (C,) float64
+        Mean costs of the plans' models.
     ends
         `ends[r][k]`: share of items that plan r answers after k features.
     facts
@@ -72,11 +74,11 @@ class ItemAnswers:
     Attributes
     ----------
     margins : (N, C) float64
-        Each candidate's, of the best class over the second.
+        Scores of the best classes minus those of the second best.
     choices : (N, C) int64
-        Class that each candidate chooses.
+        Classes that the candidates choose.
     groups : (N,)
-        Number of each item's group.
+        Numbers of the items' groups.
     values : (N, width) float32
         Full rows of the items.
     """
@@ -93,9 +95,16 @@ class ItemAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerTimes:
-    """Seconds that a model takes to answer, whole and stopped early.
+    """Seconds of a model's answers.
 
-    `whole_s` and `mean_s` are means over the same items, `high_s` is a high quantile.
+    Attributes
+    ----------
+    whole_s
+        Mean seconds of the whole model.
+    mean_s
+        Mean seconds of the model stopped early, on the same items.
+    high_s
+        High quantile of the seconds of the model stopped early.
     """
 
     whole_s: float
@@ -103,13 +112,13 @@ class AnswerTimes:
     high_s: float
 
 
-# Of a plan's model, and what follows the schedule that is fitted for a goal.
+# Times the model of a candidate, whole and by a schedule that was fitted for a goal.
 Timer = Callable[[int, ExitGoal, Evaluator], AnswerTimes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """One way to let a plan answer early, and what that saves of its mean cost."""
+    """One way to let a plan answer early, and the mean cost that it saves."""
 
     checkpoints: CheckpointExits
     saved: float = 0.0
@@ -119,16 +128,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanCosts:
-    """What a plan costs by checkpoint, k = 0 ... K, in units of the budget.
+    """Costs of a plan at its checkpoints k = 0 ... K, in units of the budget.
 
     Attributes
     ----------
     candidates : (K + 1,)
-        Which of the index's candidates answers at each; the last is the plan's own.
+        Candidates that answer at the checkpoints; the last is the plan itself.
     steps : (K + 1,)
-        What the features take that lead there from the one before.
+        Costs of the features between the previous checkpoint and this one.
     checks : (K + 1,)
-        What that candidate's whole model takes.
+        Costs of the candidates' whole models.
     """
 
     candidates: Rows
@@ -141,7 +150,7 @@ class PlanCosts:
         return float(self.steps.sum() + self.checks[-1])
 
     def paid(self, margins: Floats, at: Rows) -> Floats:
-        """(N,) costs where plans end `at` these checkpoints, whole models included."""
+        """Costs (N,) of items that end `at` these checkpoints, models included."""
         asked = np.where(np.isfinite(margins), self.checks, 0.0)
         asked[-1] = self.checks[-1]
         paid: Floats = np.cumsum(self.steps + asked)[at]
@@ -152,26 +161,26 @@ class PlanCosts:
 class PlanExitFitter:
     """Fits the exits of one index's plans.
 
-    A plan's checkpoint k is where its first k features are there, k = 0 ... K; one of
-    the index's C candidates answers at each. Where the last is passed, the plan's own
-    model answers, and may stop early by a schedule. Both kinds of exits together keep
-    to the goal: where a plan has both, each is fitted for half of it.
+    Checkpoint k of a plan is the moment when its first k features are computed, k = 0
+    ... K. One of the index's C candidates can answer there. At the last checkpoint the
+    plan's own model answers, and may stop early by a schedule. Both kinds of exits
+    together keep to the goal: a plan with both has each fitted for half of the goal.
 
     Attributes
     ----------
     goal
-        What the project asks for.
+        Share of answers that may change, and the confidence.
     fitted
-        Answers for the items to fit on, by the models that were judged.
+        Answers for the items to fit on, by the models whose quality was measured.
     fresh
-        Answers for the items to calibrate on, by the models that are kept; None without
-        a confidence.
+        Answers for the items to calibrate on, by the models that the index keeps; None
+        without a confidence.
     schedules
-        Fits schedules; None where nothing is left to fit them on.
+        Fitter of schedules; None if no items are left to fit them on.
     weight
         Units of the budget that a second costs.
     refitted
-        Whether the models that are kept are others than those judged.
+        True if the index keeps other models than those whose quality was measured.
     """
 
     goal: ExitGoal
@@ -183,7 +192,7 @@ class PlanExitFitter:
 
     @property
     def _known(self) -> list[ItemAnswers]:
-        """What the models that are kept answer for items that they never saw."""
+        """Answers of the kept models for items that they were not trained on."""
         if self.fresh is None:
             return [self.fitted]
         return [self.fresh] if self.refitted else [self.fitted, self.fresh]
@@ -199,9 +208,10 @@ class PlanExitFitter:
         timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit every plan's exits; the arguments are a package's, by candidate.
+        """Fit every plan's exits.
 
-        `model_costs` are those of whole models.
+        Arguments are in the order of the index's candidates; `model_costs` are costs of
+        whole models.
         """
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
@@ -231,7 +241,7 @@ class PlanExitFitter:
         )
 
     def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
-        """Try checkpoints, a schedule and both; take what saves most, if it pays."""
+        """Try checkpoints, a schedule, and both; keep the best, if it pays."""
         least = PAYS * costs.whole
         trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
         at_checkpoints = self._try(costs, self.goal)
@@ -258,7 +268,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Say whether there are items enough to promise half of the goal twice."""
+        """Whether items are enough to promise half of the goal twice."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True
@@ -269,9 +279,9 @@ class PlanExitFitter:
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
         """Fit the exits of one plan at its checkpoints.
 
-        Only a checkpoint where another candidate answers than before can be an exit;
-        what the others cost is paid on the way to the next of these. The first is none:
-        the prior knows nothing of the item, so it is never sure.
+        A checkpoint can be an exit only if another candidate answers there than at the
+        previous checkpoint. Costs of the other checkpoints count for the next exit.
+        Checkpoint 0 is no exit: the prior knows nothing of the item.
         """
         margins = np.full(len(costs.steps), np.inf)
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
@@ -298,7 +308,7 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Mean cost that exits save, with what asking at checkpoints costs."""
+        """Mean cost that exits save, less the costs of models at checkpoints."""
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -307,7 +317,7 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Answers of some candidates for all items that their models never saw."""
+        """Answers of candidates for all items that kept models were not trained on."""
         parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
@@ -315,7 +325,7 @@ class PlanExitFitter:
         )
 
     def _facts(self, costs: PlanCosts, best: Trial, model: Model) -> dict[str, Any]:
-        """Count how often a plan exits, what that saves, and how often it changes."""
+        """Plain data: shares of early answers, of cost saved, of answers changed."""
         answers = self._answers(costs.candidates)
         choices, at = best.checkpoints.evaluate(answers)
         last = len(costs.steps) - 1
@@ -324,9 +334,9 @@ class PlanExitFitter:
             ends, used = self._follow(best.evaluator)
             choices = np.where(at == last, ends, choices)
             facts["schedule"] = _schedule_facts(best.evaluator, used, best.times)
-        reached = np.cumsum(costs.steps)
-        whole = float(reached[-1])
-        left = reached[-1] - reached[at]  # 0 at the last: no rounding below it
+        paid = np.cumsum(costs.steps)
+        whole = float(paid[-1])
+        left = paid[-1] - paid[at]  # exactly 0 at the last checkpoint
         return {
             "early": float(np.mean(at < last)),
             "saved": float(left.mean()) / whole if whole else 0.0,
@@ -335,7 +345,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Classes (N,) that a schedule gives all items, and base models used."""
+        """Answer all items by a schedule: classes (N,), and base models used (N,)."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used
@@ -353,7 +363,7 @@ class PlanExitFitter:
 def _schedule_facts(
     evaluator: Evaluator, used: Rows, times: AnswerTimes
 ) -> dict[str, Any]:
-    """Plain data of a schedule: shares of base models used, and what answers take."""
+    """Plain data of a schedule: shares of base models used, and seconds of answers."""
     return {
         "base_models": evaluator.size,
         "mean": float(used.mean()) / evaluator.size,
@@ -426,7 +436,7 @@ def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
 def _schedule_fitter(
     goal: ExitGoal, data: Prepared, trainer: Trainer, own: Resources
 ) -> ScheduleFitter | None:
-    """Give what fits schedules; None where no items are left that models never saw."""
+    """Make the fitter of schedules; None if no items are left to fit them on."""
     project, fresh = data.project, data.fresh
     if project.search.folds is not None:
         return None

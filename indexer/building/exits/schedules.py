@@ -1,7 +1,7 @@
-"""Schedules for the models of an index: each stops early where that is sure.
+"""Schedules for the models of an index: a sum of base models that may stop early.
 
-They are fitted on items that no kept model was trained on, and calibrated on others
-that nothing else of a build saw.
+A schedule is fitted on items that the kept model was not trained on. It is calibrated
+on other items, which no other stage of the build uses.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from ..project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
 
-FEWEST_FITTED = 100  # rows that an order of base models can be learnt from
+FEWEST_FITTED = 100  # rows at least to learn an order of base models from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduleFitter:
-    """Fits the schedule of any one model.
+    """Fits the schedules of an index's models.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class ScheduleFitter:
     fresh : (M, width) float32
         Full rows to calibrate on, used for nothing else; None without a confidence.
     groups : (M,)
-        Group of each of these.
+        Numbers of the groups of the rows to calibrate on.
     cache
-        Where schedules are kept.
+        Cache of fitted schedules.
     key
-        Names the rows and all that models depend on.
+        Name of the rows, and of all that models depend on.
     """
 
     values: NDArray[np.float32]
@@ -55,10 +55,10 @@ class ScheduleFitter:
     key: str
 
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
-        """Give what follows a schedule of the model of a set; None if it has none.
+        """Fit the schedule of a set's model, and return its evaluator.
 
-        A model has none that is no sum of base models, or decides all rows alike, or
-        whose base models have no compiled form that stops.
+        Returns None for a model that is not a sum of base models, decides all rows
+        alike, or has base models without a compiled form that stops.
         """
         if not can_stop(model):
             return None
@@ -90,17 +90,17 @@ class ScheduleFitter:
 def _read(
     model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Evaluator | None]:
-    """Read what follows a model's schedule; None where it was found to have none."""
+    """Read an evaluator; an entry without arrays says that the model has none."""
     return (load_early_exit(model, arrays) if arrays else None,)
 
 
 def divide_aside(
     groups: Groups, fewest: int, seed: int
 ) -> tuple[Groups, Groups] | None:
-    """Divide items set aside into those to fit schedules on and those to calibrate on.
+    """Divide items set aside: positions to fit on, and positions to calibrate on.
 
-    They are halves, but at least `fewest` calibrate. None where too few are left to fit
-    on. `groups` (N,) stay whole; positions come back.
+    Each part is half of the items, unless `fewest` to calibrate on are more. Groups
+    (N,) remain whole. Returns None if too few items are left to fit on.
     """
     share = max(0.5, fewest / len(groups))
     calibrates = draw_groups(groups, min(share, 1.0), seed)
@@ -109,7 +109,7 @@ def divide_aside(
 
 
 def can_stop(model: Model) -> bool:
-    """Say whether a model is a sum of base models that decides something."""
+    """Whether a model is a sum of base models with more than one class."""
     return (
         isinstance(model, Classifier)
         and isinstance(model.scorer, SumOfTerms)

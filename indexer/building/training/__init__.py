@@ -1,1 +1,1 @@
-"""Which feature sets are trained, on which items, and how good they are."""
+"""Feature sets searched, trained, evaluated, and trained again on all items."""

@@ -1,4 +1,4 @@
-"""How much classes count where learners are fitted, and what wrong answers cost."""
+"""Weights of classes for fitting learners, and costs of wrong answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -14,7 +14,7 @@ from polydom.features.wording import hint
 from ..data.dataset import Dataset
 from ..project import Quality
 from ..terms import Terms
-from .quality import Judge
+from .quality import Metric
 from .train_sets import weighing
 
 Floats = NDArray[np.float64]
@@ -30,10 +30,10 @@ def _has(name: str) -> Callable[[Any], bool]:
 def costs_by_code(
     costs: Mapping[str, Mapping[str, float]], labels: Sequence[str]
 ) -> Floats:
-    """Give what it costs to answer class j for an item of class i: (K, K).
+    """Make the matrix (K, K) of costs of answering class j for an item of class i.
 
-    `costs` are by right class and answer; what is not named costs 1, and what is right
-    nothing.
+    `costs` are by right class and by answer. Wrong answers that it does not name cost
+    1, right answers nothing.
 
     Raises
     ------
@@ -52,8 +52,8 @@ def costs_by_code(
     return matrix
 
 
-def judge_of(terms: Terms, labels: Sequence[str]) -> Judge:
-    """Make the scorer of answers by a project's measure, for K classes or numbers.
+def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
+    """Make the metric of a project for items with these classes, or with numbers.
 
     Raises
     ------
@@ -62,13 +62,13 @@ def judge_of(terms: Terms, labels: Sequence[str]) -> Judge:
     """
     quality = terms.project.quality
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
-    return Judge(quality.measure_of(terms.task), len(labels), costs)
+    return Metric(quality.measure_of(terms.task), len(labels), costs)
 
 
-def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | None:
-    """Give weights (K,) of classes, of mean 1 over items; None where all are equal.
+def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
+    """Compute weights (K,) of classes, with mean 1 over the items.
 
-    Labels that are numbers have none.
+    Returns None if all classes have equal weights, or labels are numbers.
 
     Raises
     ------
@@ -80,9 +80,9 @@ def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | No
         return None
     wanted: Any = terms.class_weights
     if wanted is None:
-        wanted = "balanced" if judge.measure == "balanced_accuracy" else "equal"
-    if judge.costs is not None and terms.class_weights is None:
-        by_class = judge.costs.sum(axis=1) / (len(labels) - 1)
+        wanted = "balanced" if metric.name == "balanced_accuracy" else "equal"
+    if metric.costs is not None and terms.class_weights is None:
+        by_class = metric.costs.sum(axis=1) / (len(labels) - 1)
     elif isinstance(wanted, Mapping):
         places = {label: code for code, label in enumerate(labels)}
         for label in wanted:
@@ -92,7 +92,7 @@ def class_weights(terms: Quality, judge: Judge, dataset: Dataset) -> Floats | No
         by_class = 1 / np.bincount(codes, weights, len(labels))
     else:
         return None
-    # a class whose mistakes are free still has items
+    # learners refuse weights of 0, which a class has whose mistakes cost nothing
     by_class = np.maximum(by_class, 1e-6 * by_class.max())
     shares: Floats = by_class / np.average(by_class[codes], weights=weights)
     return shares
@@ -104,9 +104,9 @@ class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator
-        One that takes weights.
+        Classifier whose `fit` takes weights.
     class_weights : (K,)
-        By class; classes are numbered from 0.
+        Weights by class; classes are numbered from 0.
     """
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:
@@ -122,19 +122,19 @@ class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Answer as the estimator does."""
+        """Return the estimator's answers."""
         answers: NDArray[Any] = self.estimator_.predict(X)
         return answers
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
-        """Give the estimator's probabilities, if it has any."""
+        """Return the estimator's probabilities, if it has any."""
         shares: Floats = self.estimator_.predict_proba(X)
         return shares
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
-        """Give the estimator's margins, if it has any."""
+        """Return the estimator's margins, if it has any."""
         margins: Floats = self.estimator_.decision_function(X)
         return margins
 

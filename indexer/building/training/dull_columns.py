@@ -1,4 +1,4 @@
-"""Columns of records that tell no rows apart: said by name before any training."""
+"""Columns with a single value, or none: named in a warning, left out of trainings."""
 
 import logging
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ Floats = NDArray[np.float32]
 def say_dull_columns(
     extractor: Extractor, values: Floats, trained: Sequence[Rows], *, everywhere: bool
 ) -> None:
-    """Say which columns hold one value, or none, in the rows of some trainings.
+    """Name the columns with one value, or none, in the rows of some trainings.
 
     Parameters
     ----------
     extractor
-        Of records; of other items nothing is said.
+        Extractor of records; items without columns give no warning.
     values : (N, width) float32
         Full rows.
     trained
-        Which of them each training is on.
+        Rows of each training.
     everywhere
-        Name those, too, that are so in all rows.
+        True to name columns with a single value in all rows, too.
     """
     names = {
         place: name
@@ -62,7 +62,7 @@ def say_dull_columns(
 
 
 def _dull(values: Floats) -> NDArray[np.bool_]:
-    """Say of which columns all values (N, width) are the same, or missing."""
+    """Flags (width,): True for a column whose values (N, width) are all the same."""
     low, high = np.fmin.reduce(values), np.fmax.reduce(values)
     has_gaps = np.isnan(values).any(axis=0)
     dull: NDArray[np.bool_] = np.where(
@@ -72,12 +72,12 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 
 
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say in which columns of the rows X (N, d) any two differ for an estimator.
+    """Flags (d,): True for a column of the rows X (N, d) with different values.
 
-    A value that is missing is one of its own, unless a pipeline fills it.
+    A missing value differs from all others, unless a pipeline fills it.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
-    differ: NDArray[np.bool_] = low < high  # not of NaN: those of an empty column
+    differ: NDArray[np.bool_] = low < high  # False for NaN: an empty column
     if not hasattr(estimator, "steps"):
         differ |= np.isnan(X).any(axis=0) & ~np.isnan(low)
     return differ

@@ -1,8 +1,9 @@
-"""A search that has good sets soon, and goes on to a proof as far as there is time.
+"""A search that finds good sets soon, and then proves them as far as time allows.
 
-Orders of features are found on some of the rows (`order_by_gain`), and their beginnings
-trained on all. Poly-Dom goes on from what is known then, to smaller and smaller alphas,
-until the one that was asked for is proven or the time is up.
+First `order_by_gain` orders the features, training on some of the rows. Then sets that
+are beginnings of these orders are trained on all rows. From the trained sets Poly-Dom
+continues with smaller and smaller alphas, until the project's alpha is proven or the
+time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -20,31 +21,31 @@ from ...set_search.monotonicity import measure_violations
 from ..project import Search
 from .train_sets import Spent
 
-TRYING = 0.25  # share of the time for finding orders
-TRAINING = 0.6  # share of it that is over when their beginnings are trained
-TRIALS = 4  # trainings that orders take for each feature, about
-FEWEST = 1000  # rows that tell features apart
-COVERED = 0.95  # of the violations, by a tolerance that is measured
+TRYING = 0.25  # share of the time for ordering features
+TRAINING = 0.6  # share of the time after which no more beginnings are trained
+TRIALS = 4  # trainings per feature that ordering takes, about
+FEWEST = 1000  # rows at least for ordering features
+COVERED = 0.95  # share of the violations within a measured tolerance
 
 
 class SetTrainer(Protocol):
-    """What the search needs of a `Trainer`."""
+    """The part of `Trainer` that the search uses."""
 
     workers: int
     spent: Spent
 
     @property
     def rows(self) -> int:
-        """How many rows a set is trained on."""
+        """Number of training rows."""
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the quality of each set, training those that have not been yet."""
+        """Yield the quality of each set; train the sets that have none yet."""
 
     def seconds(self, mask: int) -> float:
-        """Seconds that the training of a set took that was asked for."""
+        """Seconds of a set's training, which `qualities` has yielded."""
 
     def on_sample(self, count: int) -> Self:
-        """Give what trains sets on so many rows."""
+        """Make a trainer on so many of the rows."""
 
 
 CostOf = Callable[[int], float]
@@ -53,14 +54,16 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ProgressiveSearch:
-    """What a progressive search found.
+    """The result of a progressive search.
 
     Attributes
     ----------
     search
-        All that was trained on all rows, and the alpha that this proves.
-    sample, tried
-        Rows on which orders of features were found, and sets trained on them.
+        Sets trained on all rows, and the alpha that they prove.
+    sample
+        Number of rows that features were ordered on.
+    tried
+        Number of sets trained on these rows.
     """
 
     search: poly_dom.PolyDomSearch
@@ -78,11 +81,14 @@ def search_progressively(
 ) -> ProgressiveSearch:
     """Search sets until the alpha of the project is proven or its time is up.
 
-    The time is what trainings took, not what a clock says: a search that is repeated
-    with what was kept of it ends where it ended before.
+    The time is the sum of the trainings' seconds, which are kept with the trained sets.
+    So a repeated search ends at the same set.
 
-    `tolerance` is the loss of quality that a larger set may show; with None it is what
-    `COVERED` of the violations show among the sets trained before Poly-Dom goes on.
+    Parameters
+    ----------
+    tolerance
+        Loss of quality that a larger set may show. None for the loss that a share
+        `COVERED` of the violations do not exceed, among sets trained before Poly-Dom.
     """
     full = (1 << m) - 1
     ends = [0, full]
@@ -120,14 +126,14 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Loss of quality that `COVERED` of the larger sets that lose some lose at most."""
+    """Loss of quality that a share `COVERED` of all violations do not exceed."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)
 
 
 def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
-    """Give what trains on as many rows as there is time for when orders are found."""
+    """Make a trainer on as many rows as time allows for ordering features."""
     trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
     share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
     count = max(FEWEST, round(share * trainer.rows))
@@ -142,9 +148,9 @@ def _find_orders(
     limit_s: float,
     progress: Progress,
 ) -> list[Order]:
-    """Order features by what they gain for their cost, and by what they gain.
+    """Order features by gain per cost, and by gain; each order has half of the time.
 
-    `known` takes in what is trained. Each order has half of the time.
+    Qualities of the trained sets are added to `known`.
     """
 
     def is_over(until_s: float) -> bool:
@@ -172,7 +178,7 @@ def _find_orders(
 def _beginnings(
     orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
-    """List the sets that orders pass: those on the skyline first, far apart ones."""
+    """List the beginnings of orders; first sets on the skyline, far from each other."""
     passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
     best, on_skyline, others = -1.0, list[int](), list[int]()
     for mask in passed:

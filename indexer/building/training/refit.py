@@ -26,7 +26,7 @@ from .trainers import make_full_trainer
 
 Floats = NDArray[np.float64]
 
-REFITTING = 0.5  # of the seconds of a progressive search, for training on all items
+REFITTING = 0.5  # seconds of training on all items, per second of the search
 
 
 class KeptModels(NamedTuple):

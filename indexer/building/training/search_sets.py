@@ -1,4 +1,4 @@
-"""The search that a project asks for, and what it leaves to be indexed."""
+"""The search among feature sets that a project asks for."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +31,14 @@ CostOf = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class SearchedSets:
-    """What a search trained, and which of it may serve.
+    """The sets that a search trained.
 
     Attributes
     ----------
     qualities
-        Of every set trained, by mask.
+        Quality of every trained set, by mask.
     sets
-        Those that may be indexed, ascending; the empty one among them.
+        Sets that an index may keep, ascending; the empty set is the first.
     sequences
         Orders in which Greedy adds features; empty for Poly-Dom.
     facts
@@ -57,30 +57,40 @@ class SearchedSets:
         budgets: tuple[float, float] | None = None,
         may_lack: Sequence[int] = (),
     ) -> NDArray[np.int64]:
-        """Choose what to index: rows of `sets`, ascending.
+        """Choose the candidates of an index: rows of `sets`, ascending.
 
-        Those that no other dominates, the empty set, and of Greedy every beginning of
-        a sequence that is better than the shorter ones: it answers when time is out.
-        Some more where items `may_lack` features, each a mask of those that they lack
-        together, which `best_without` finds.
-        `coefficients` (C, T) are the cost polynomials of `sets`; see `prune`.
+        They are the empty set and the sets that no other set dominates. Of a sequence
+        of Greedy, every beginning that is better than all shorter beginnings is kept,
+        too, since it answers when time runs out. If items may lack features,
+        `best_without` adds the sets that are best without these.
+
+        Parameters
+        ----------
+        coefficients : (C, T)
+            Cost polynomials of `sets`.
+        sizes
+            The smallest and the largest size to choose for.
+        budgets
+            The smallest and the largest budget to choose for; None for all.
+        may_lack
+            Masks of features that an item may lack together.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
         row = {mask: at for at, mask in enumerate(self.sets)}
         for sequence in self.sequences:
             passed = np.array([row[mask] for mask in prefixes(sequence)])
-            reached = np.maximum.accumulate(qualities[passed])
-            kept.update(passed[np.diff(reached, prepend=-1.0) > 0].tolist())
+            best = np.maximum.accumulate(qualities[passed])
+            kept.update(passed[np.diff(best, prepend=-1.0) > 0].tolist())
         known = self.sets, coefficients, qualities, sizes, budgets
         kept.update(best_without(may_lack, *known, [*kept]).tolist())
         return np.array(sorted(kept))
 
     def likely_kept(self) -> list[int]:
-        """Tell what `keep` will choose from, before it is known what models cost.
+        """List the sets that `keep` may choose, while costs of models are unknown.
 
-        Of Greedy all. Else those of which no part is better: it costs less, unless its
-        model takes much longer.
+        Of Poly-Dom's sets, a set is left out if one of its subsets is better: features
+        of the subset cost less. All of Greedy's sets are listed.
         """
         if self.sequences:
             return [*self.sets]
@@ -93,10 +103,10 @@ class SearchedSets:
         ]
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
-        """Order each set's features, and say what answers after each of them.
+        """Order each set's features; find the candidate that answers after each one.
 
-        Greedy's are in the order of the first sequence that passes the set; see
-        `order_features` for Poly-Dom's.
+        Sets of Greedy have the order of the first sequence that contains the set, sets
+        of Poly-Dom the order of `order_features`.
         """
         qualities = np.array([self.qualities[mask] for mask in masks])
         if not self.sequences:
@@ -110,7 +120,7 @@ class SearchedSets:
 
 
 def no_costs(_: int) -> float:
-    """Stand for costs where they are not known yet: only Poly-Dom needs none."""
+    """Refuse to tell a cost: an argument for Poly-Dom, which needs none."""
     raise NotImplementedError
 
 
@@ -123,16 +133,19 @@ def search_sets(
     *,
     grows: bool = True,
 ) -> SearchedSets:
-    """Train the feature sets that the search named in the project needs.
+    """Train the feature sets that the project's search method needs.
 
     Parameters
     ----------
+    m
+        Number of features.
     grows
-        Whether quality grows with the feature set, as accuracy does but for noise.
-        Where it need not, and the project names no tolerance, the search takes the
-        loss that 95 of 100 violations among the sets it has trained do not exceed.
+        True if more features never lower the quality, apart from noise, as with
+        accuracy. Otherwise, and without a tolerance in the project, the tolerance is
+        the loss of quality that 95 of 100 violations among the trained sets do not
+        exceed.
     cost_of
-        What a set's features cost at the size to optimise for; Poly-Dom needs none.
+        Cost of a set's features at the size to optimise for; Poly-Dom never calls it.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":
@@ -160,7 +173,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search, and search on with what was measured as long as that needs more sets."""
+    """Search; repeat with the measured tolerance while that needs more sets."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s

@@ -1,16 +1,17 @@
-"""How much better the best of many sets looks than it is.
+"""Selection bias: how much better the best of many sets looks than it is.
 
-A set that is the best of many on some items is so partly by luck with these items, and
-the more so the more sets and the fewer items there are. Drawing the items again shows
-how much: the best on drawn items is looked at on all (Efron's bootstrap of optimism).
+The best of many sets on some items is the best partly by luck with these items; the
+more sets and the fewer items, the more luck. Efron's bootstrap of optimism measures
+this: draw the items again, find the best set on the drawn items, and compare its
+quality there with its quality on all items.
 
-Drawn items have luck of their own beside that of the items themselves, which are chosen
-by, too. Let qualities spread by t and the items' luck by s. Then the best owes
-s^2 / sqrt(s^2 + t^2) to luck, times what the best of so many draws is off; the best on
-as many drawn items owes them s^2 / sqrt(2 s^2 + t^2), and on half as many
-2 s^2 / sqrt(3 s^2 + t^2). The ratio of the last two says what t is to s, and so by how
-much the first is more than the second: by nothing where sets differ much, by sqrt(2)
-where all are alike.
+The bootstrap alone measures too little luck, because drawn items have luck of their own
+beside that of the items. Let the true qualities of sets have the standard deviation t,
+and the luck of items s. The best set on the items has the luck s^2 / sqrt(s^2 + t^2),
+times the expected maximum of so many standard normal draws. The best set on as many
+drawn items has s^2 / sqrt(2 s^2 + t^2) of the drawn items' luck, and on half as many
+2 s^2 / sqrt(3 s^2 + t^2). The ratio of the last two tells t / s, and so the factor from
+the second to the first: 1 if sets differ much, sqrt(2) if all are alike.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ Rows = NDArray[np.int64]
 
 DRAWS = 200
 FEWEST_DRAWS = 20
-CELLS = 1 << 23  # drawn counts, or decisions, in memory at a time
+CELLS = 1 << 23  # numbers of one array in memory at a time
 
 
 def expected_qualities(
@@ -33,46 +34,46 @@ def expected_qualities(
     groups: Rows,
     weights: Floats,
     seed: int,
-    judged: NDArray[Any] | None = None,
+    corrected: NDArray[Any] | None = None,
 ) -> Floats:
     """Correct the qualities of sets for having been chosen as the best.
 
-    Each is taken for the best of all sets that cost no more. No set is expected to be
-    better than a chosen one that was better on the items.
+    Each chosen set counts as the best of all sets that cost no more. Expected qualities
+    keep the order of the qualities on the items.
 
     Parameters
     ----------
     parts : (E, N)
-        What each of N items, that no set was trained on, adds to the quality of each of
-        E sets: the quality is the mean. Of accuracy, which of them it decides right.
+        Parts of the qualities of E sets, whose weighted mean is the quality, for N
+        items that no set was trained on. For accuracy they are True or False.
     costs : (E,)
-        What each set costs at one size.
+        Costs of the sets at one size.
     chosen : (K,)
-        Positions of those to correct.
+        Positions of the sets to correct.
     groups : (N,)
-        Number of each item's group; groups are drawn whole.
+        Numbers of the items' groups; groups are drawn whole.
     weights : (N,)
-        How much each item counts, above 0.
+        Weights of the items, above 0.
     seed
-        Of the draws.
-    judged : (E, N)
-        The same of another quality than the one that sets are chosen by, where that
-        one is to be corrected.
+        Seed of the draws.
+    corrected : (E, N)
+        Parts of another quality to correct, while sets are chosen by `parts`; None to
+        correct the quality that sets are chosen by.
 
     Returns
     -------
-    Expected qualities (K,), none above what the set showed on the items.
+    Expected qualities (K,), at most the qualities on the items.
     """
-    judged = parts if judged is None else judged
-    observed = np.average(judged, axis=1, weights=weights)
+    corrected = parts if corrected is None else corrected
+    observed = np.average(corrected, axis=1, weights=weights)
     order = np.argsort(costs, kind="stable")
     # of sets of one cost, each competes with all of them
     last = np.searchsorted(costs[order], costs[chosen], side="right") - 1
     ordered = parts[order]
-    also = ordered if judged is parts else judged[order]
+    also = ordered if corrected is parts else corrected[order]
     luck = _luck(ordered, also, groups, weights, seed)
     expected: Floats = observed[chosen] - luck[last]
-    if judged is not parts:
+    if corrected is not parts:
         return np.maximum(expected, 0.0)
     _, level = np.unique(observed[chosen], return_inverse=True)
     worst = np.full(level.max() + 1, np.inf)
@@ -83,16 +84,16 @@ def expected_qualities(
 
 def _luck(
     parts: NDArray[Any],
-    judged: NDArray[Any],
+    corrected: NDArray[Any],
     groups: Rows,
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Mean luck (E,), in what is judged, of the best among the first 1 ... E sets."""
+    """Mean luck (E,), in corrected quality, of the best of the first 1 ... E sets."""
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
-    whole = _drawn_luck(parts, judged, own, weights, len(names), rng)
-    half = _drawn_luck(parts, judged, own, weights, max(1, len(names) // 2), rng)
+    whole = _drawn_luck(parts, corrected, own, weights, len(names), rng)
+    half = _drawn_luck(parts, corrected, own, weights, max(1, len(names) // 2), rng)
     quarter = np.divide(half, 2 * whole, out=np.ones_like(half), where=whole > 0) ** 2
     quarter = np.clip(quarter, 2 / 3, 1.0)
     luck: Floats = np.maximum(whole, 0.0) * np.sqrt(quarter / (2 * quarter - 1))
@@ -101,13 +102,13 @@ def _luck(
 
 def _drawn_luck(
     parts: NDArray[Any],
-    judged: NDArray[Any],
+    corrected: NDArray[Any],
     groups: Rows,
     weights: Floats,
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Mean luck (E,), with so many drawn groups, of the best on them.
+    """Mean luck (E,) of the best sets on so many drawn groups.
 
     `groups` (N,) are numbered from 0.
     """
@@ -120,9 +121,9 @@ def _drawn_luck(
     best = np.maximum.accumulate(drawn, axis=1)
     places = np.arange(len(parts))
     winner = np.maximum.accumulate(np.where(drawn == best, places, 0), axis=1)
-    if judged is not parts:
-        best = np.take_along_axis(_averages(judged, counted), winner, axis=1)
-    observed = np.average(judged, axis=1, weights=weights)
+    if corrected is not parts:
+        best = np.take_along_axis(_averages(corrected, counted), winner, axis=1)
+    observed = np.average(corrected, axis=1, weights=weights)
     lucky: Floats = (best - observed[winner]).mean(axis=0)
     return lucky
 
@@ -130,7 +131,7 @@ def _drawn_luck(
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
     """Mean of each set's parts (E, N) in each of D draws: (D, E).
 
-    `counted` (D, N) says how much each item counts in each draw.
+    `counted` (D, N) are the weights of the items in each draw.
     """
     sets, items = parts.shape
     means = np.empty((len(counted), sets))

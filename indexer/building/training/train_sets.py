@@ -1,4 +1,4 @@
-"""Training a learner on feature sets: in parallel, each once, kept between runs."""
+"""Training on feature sets: in parallel, each set once, kept between runs."""
 
 import math
 import time
@@ -27,7 +27,7 @@ from ...index.quality import Task
 from ..cache import Cache, SharedArrays, digest
 from ..exits.checkpoints import answers_of
 from .dull_columns import varying_columns
-from .quality import Answers, Judge
+from .quality import Answers, Metric
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -39,29 +39,30 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """What training on any feature set needs; small, for it is sent with each call.
+    """The inputs of training on any feature set; small, as each call carries them.
 
     Attributes
     ----------
     items
-        `values` (N, width) float32 of features, and `codes` (N,) int64, the class of
-        each item, 0 where labels are numbers. Where there are any, `weights` (N,)
-        float64, how much each item counts; `class_weights` (K,) float64, how much more
-        items of each class count where a learner is fitted, and not where it is judged;
-        and `numbers` (N,) float64, the labels.
+        Arrays of N items: `values` (N, width) float32 of features and `codes` (N,)
+        int64 of classes, 0 where labels are numbers. Optional are `weights` (N,)
+        float64 of the items, `class_weights` (K,) float64 for fitting alone, and
+        `numbers` (N,) float64, the labels.
     division
         Rows of each part, by `division_of`.
-    judge
-        What tells how good answers are.
+    metric
+        Metric of quality.
+    learner
+        Name and parameters of the learner.
     starts
-        First column of each feature, and after the last the width.
+        First column of each feature, and at the end the width.
     key
-        Names what is kept of trained sets: entries `sets/{key}/{mask}`.
+        Name of the trained sets in the cache: entries `sets/{key}/{mask}`.
     """
 
     items: SharedArrays
     division: SharedArrays
-    judge: Judge
+    metric: Metric
     learner: dict[str, Any]
     seed: int
     starts: tuple[int, ...]
@@ -74,19 +75,19 @@ class TrainingTask:
 
     @property
     def codes(self) -> Rows:
-        """(N,) class of each item; 0 where labels are numbers."""
+        """(N,) codes of the items' classes; 0 where labels are numbers."""
         return self.items["codes"]
 
     @property
     def numbers(self) -> Floats | None:
-        """(N,) the labels, where they are numbers."""
+        """(N,) labels that are numbers; None for classes."""
         return self.items.get("numbers")
 
     @property
     def splits(self) -> list[tuple[Rows, Rows]]:
-        """(training rows, testing rows), once, or once for each fold.
+        """Training rows and testing rows, one pair, or one pair a fold.
 
-        None to train on all rows and test on none.
+        Without any pair, training is on all rows and nothing is tested.
         """
         count = len(self.division) // 2
         names = [(f"train_{part}", f"test_{part}") for part in range(count)]
@@ -94,25 +95,25 @@ class TrainingTask:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """(N,) what is to be answered: codes, or numbers."""
+        """(N,) labels: codes of classes, or numbers."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Task:
-        """What labels are."""
+        """Kind of the labels."""
         return "classes" if self.numbers is None else "regression"
 
     @property
     def tested(self) -> Rows:
-        """Positions of the N items that quality is measured on, as they come there."""
+        """Positions of the items that quality is measured on, fold after fold."""
         return np.concatenate([test for _, test in self.splits])
 
     def estimator(self) -> Any:
-        """Make what is to be fitted."""
+        """Make the unfitted estimator."""
         return make_learner(self.learner, self.seed, self.kind)
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
-        """How much each of some items counts where a learner is fitted to them."""
+        """Weights of items and classes for fitting; None if all are equal."""
         by_class = self.items.get("class_weights")
         if by_class is None and "weights" not in self.items:
             return None
@@ -123,17 +124,17 @@ class TrainingTask:
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
-        """How much each of some items counts."""
+        """Weights of items for measuring quality."""
         weights: Floats | None = self.items.get("weights")
         return np.ones(len(rows)) if weights is None else weights[rows]
 
     def name(self, mask: int) -> str:
-        """Return the cache entry of a trained set."""
+        """Name the cache entry of a trained set."""
         return f"sets/{self.key}/{mask:x}"
 
 
 def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
-    """Name the rows of splits, for `TrainingTask.division`."""
+    """Name the arrays of splits, for `TrainingTask.division`."""
     arrays = dict[str, Rows]()
     for part, (train, test) in enumerate(splits):
         arrays |= {f"train_{part}": train, f"test_{part}": test}
@@ -142,13 +143,13 @@ def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
 
 @dataclass(slots=True)
 class Spent:
-    """Seconds that trainers spend together."""
+    """Seconds of the trainings of all trainers of one search."""
 
     seconds: float = 0.0
 
 
 class TrainedSet(NamedTuple):
-    """What is kept of a feature set that was trained."""
+    """A trained feature set, as the cache keeps it."""
 
     mask: int
     meta: dict[str, Any]
@@ -156,18 +157,18 @@ class TrainedSet(NamedTuple):
 
 
 class Trainer:
-    """Trains feature sets of one task and remembers their quality and model.
+    """Trains feature sets of one task, and keeps their qualities and models.
 
-    Quality is that of the compiled model, which is what will be served, on items it
-    was not trained on: those held out, or all of them fold by fold. The model kept is
-    the one measured; with folds that of the last.
+    Quality is measured with the compiled model, which will be served, on items that it
+    was not trained on: items held out, or all items fold by fold. The measured model is
+    kept; with folds it is the model of the last fold.
 
     Attributes
     ----------
     spent
-        What trainings took that were asked for so far, spread over the processes. Those
-        of earlier runs count as they did then, so that a search with a limit ends at
-        the same set whenever it is repeated.
+        Seconds of all trainings that were asked for, divided by the number of
+        processes. A training of an earlier run counts with its seconds of then, so a
+        repeated search with a time limit ends at the same set.
     """
 
     def __init__(
@@ -186,15 +187,15 @@ class Trainer:
 
     @property
     def rows(self) -> int:
-        """How many rows a set is trained on, in the first division."""
+        """Number of training rows, in the first division."""
         return len(self.task.splits[0][0])
 
     def seconds(self, mask: int) -> float:
-        """Seconds that the training of a set took that was asked for."""
+        """Seconds of a set's training, which `qualities` has yielded."""
         return self._seconds[mask]
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
-        """Yield the quality of each set, training those that have not been yet."""
+        """Yield the quality of each set; train the sets that have none yet."""
         known = [self._trained(mask) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
         found = self._train_many(missing)
@@ -206,9 +207,9 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Give what trains sets on so many rows of the first division's.
+        """Make a trainer on `count` of the training rows of the first division.
 
-        Classes keep about their shares, and none is left out that has a row in `count`.
+        Classes keep about their shares; see `draw_sample`.
         """
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
@@ -224,7 +225,7 @@ class Trainer:
     def _read(
         self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> tuple[float, float]:
-        """Read quality and seconds of a set, of which all else must be there, too."""
+        """Read quality and seconds of a set; check that the entry is complete."""
         self._read_model(meta, arrays)
         for name, shape in self._shapes().items():
             if arrays[name].shape != shape:
@@ -234,14 +235,14 @@ class Trainer:
         return float(meta["quality"]), float(meta["seconds"])
 
     def _shapes(self) -> dict[str, tuple[int]]:
-        """Say what is kept of a set beside its model."""
+        """Names and shapes of the arrays of an entry, beside the model's."""
         if not self.task.splits:
             return {}
         count = len(self.tested)
         if self.task.numbers is not None:
             return {"residuals": (count,)}
         shapes = {"right": (-(-count // 8),)}
-        if self.task.judge.measure != "accuracy":
+        if self.task.metric.name != "accuracy":
             shapes["parts"] = (count,)
         return shapes
 
@@ -272,23 +273,23 @@ class Trainer:
 
     @property
     def tested(self) -> Rows:
-        """Positions of the N items that quality is measured on, as they come there."""
+        """Positions of the N items that quality is measured on, fold after fold."""
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Say which of the N items tested each trained set decides right: (E, N)."""
+        """Flags (E, N): True where a trained set answers a tested item right."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Labels minus what a trained set answers, (N,), where labels are numbers."""
+        """Labels minus answers of a trained set, (N,), where labels are numbers."""
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
-        """Say what each of the N items tested adds to each set's quality: (E, N)."""
-        judge, tested = self.task.judge, self.tested
-        if judge.measure == "accuracy":
+        """Parts (E, N) of the sets' qualities, one per tested item; see `Metric`."""
+        metric, tested = self.task.metric, self.tested
+        if metric.name == "accuracy":
             return self.right(masks)
         if self.task.numbers is None:
             return np.vstack([self._entry(mask)[1]["parts"] for mask in masks])
@@ -296,14 +297,14 @@ class Trainer:
         parts = np.empty((len(masks), len(tested)), np.float32)
         for row, mask in enumerate(masks):
             answers = Answers(targets - self.residuals(mask))
-            parts[row] = judge.judge(answers, targets, weights).parts
+            parts[row] = metric.evaluate(answers, targets, weights).parts
         return parts
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
-        """Margins (N, C) and choices (N, C) of C trained sets for the N items tested.
+        """Margins (N, C) and choices (N, C) of C trained sets for the N tested items.
 
-        With held-out items by the model kept; with folds, where those are all items,
-        fold after fold by models of the other folds, which are trained once more.
+        Held-out items are answered by the kept model. With folds, the items of each
+        fold are answered by the model of the other folds, which is trained once more.
         """
         task = self.task
         if len(task.splits) == 1:
@@ -315,7 +316,7 @@ class Trainer:
         return np.column_stack(margins), np.column_stack(choices)
 
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
-        """Margins and choices of sets for each fold's items, which are kept."""
+        """Yield margins and choices of each set, fold after fold, or recall them."""
         names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
         known = {
             m: self.cache.recall(name, self._read_answers) for m, name in names.items()
@@ -340,7 +341,7 @@ class Trainer:
         return margins, choices
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
-        """Count what the learner warned of while training these sets."""
+        """Count the warnings of the learner while it was trained on these sets."""
         counts: dict[str, int] = {}
         for mask in masks:
             for remark in self._entry(mask)[0]["remarks"]:
@@ -355,9 +356,9 @@ class Trainer:
 
 
 def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
-    """Draw rows of which the classes keep their shares: positions (count,), ascending.
+    """Draw rows in which classes keep their shares: positions (count,), ascending.
 
-    Every class comes, if there are as many rows as classes.
+    Every class has a row, if `count` is at least the number of classes.
     """
     shuffled = np.random.default_rng(seed).permutation(len(codes))
     by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
@@ -376,7 +377,7 @@ def _describe(task: TrainingTask, mask: int) -> str:
 
 
 def _train(task: TrainingTask, mask: int) -> TrainedSet:
-    """Train one set: its model, quality, and the seconds it took."""
+    """Train one set, measure its quality, and time both."""
     _warm(msgspec.msgpack.encode(task.learner), task.kind)
     begun_s = time.perf_counter()
     columns = columns_of(task.starts, mask)
@@ -384,7 +385,7 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
     try:
         for train, test in task.splits:
             model = _fit(task, train, columns, remarks)
-            given.append(task.judge.answers(model, task.values[test]))
+            given.append(task.metric.answers(model, task.values[test]))
         if not task.splits:
             model = _fit(task, np.arange(len(task.codes)), columns, remarks)
     except PolydomError:
@@ -397,7 +398,7 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
             f"learner {name!r} failed when trained on feature {chosen} of the "
             f"project's {len(places)}: {type(error).__name__}: {error}"
         ) from error
-    quality, arrays = _judge(task, given)
+    quality, arrays = _evaluate(task, given)
     seconds = time.perf_counter() - begun_s
     meta = {
         "quality": quality,
@@ -409,10 +410,10 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
     return TrainedSet(mask, meta, arrays)
 
 
-def _judge(
+def _evaluate(
     task: TrainingTask, given: Sequence[Answers]
 ) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Judge what was answered for all items tested; with what is kept of it."""
+    """Compute the quality of all answers, and the arrays to keep of them."""
     if not given:
         return math.nan, {}
     tested = task.tested
@@ -420,21 +421,21 @@ def _judge(
     chosen = np.concatenate([one.chosen for one in given])
     scores = [one.scores for one in given if one.scores is not None]
     answers = Answers(chosen, np.concatenate(scores) if scores else None)
-    found = task.judge.judge(answers, targets, task.weights_of(tested))
+    found = task.metric.evaluate(answers, targets, task.weights_of(tested))
     if task.numbers is not None:
         residuals = np.clip(targets - chosen, -FLOAT32_MAX, FLOAT32_MAX)
         return found.quality, {"residuals": residuals.astype(np.float32)}
     arrays: dict[str, NDArray[Any]] = {"right": np.packbits(chosen == targets)}
-    if task.judge.measure != "accuracy":
+    if task.metric.name != "accuracy":
         arrays["parts"] = found.parts.astype(np.float32)
     return found.quality, arrays
 
 
 @lru_cache(maxsize=1)
 def _warm(learner: bytes, kind: Task) -> None:
-    """Import and compile what training needs, once a process: no training takes that.
+    """Import libraries and compile kernels once a process, before trainings are timed.
 
-    Some learners cannot do with so few rows and columns; they compile when they must.
+    A learner that refuses so few rows or columns compiles in its first training.
     """
     rows = np.random.default_rng(0).normal(size=(60, 3))
     with one_thread(), warnings.catch_warnings(), suppress(Exception):
@@ -445,7 +446,7 @@ def _warm(learner: bytes, kind: Task) -> None:
 
 
 def _answer_by_fold(task: TrainingTask, mask: int) -> TrainedSet:
-    """Margins and choices of one set for each fold's items, by models of the others."""
+    """Answer the items of each fold by a set's model of the other folds."""
     columns = columns_of(task.starts, mask)
     parts = [
         answers_of(_fit(task, train, columns, []), task.values[test])
@@ -465,7 +466,9 @@ def _fit(
     if not told.any():
         kind = Prior if task.numbers is None else Mean
         return kind.fit(targets, weights)
-    if hasattr(estimator, "steps"):  # others have parameters that count columns
+    if hasattr(
+        estimator, "steps"
+    ):  # a learner by itself may have parameters that count columns
         values, columns = values[:, told], columns[told]
     values = fill_empty(estimator, values)
     with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -476,12 +479,12 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Arguments with which an estimator, or a pipeline's last step, is fitted.
+    """Make the arguments that pass weights to `fit` of an estimator or a pipeline.
 
     Raises
     ------
     BadProject
-        If there are weights and it takes none.
+        If weights are given to an estimator that takes none.
     """
     if weights is None:
         return {}
@@ -495,16 +498,16 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Say whether an estimator, or a pipeline's last step, is fitted with any."""
+    """Whether `fit` of an estimator, or of a pipeline's last step, takes weights."""
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Positions in the full row of a set's columns, ascending.
+    """Positions of a set's columns in the full row, ascending.
 
-    `starts` holds each feature's first column and, at its end, the width.
+    `starts` holds the first column of each feature and, at the end, the width.
     """
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
@@ -517,7 +520,7 @@ def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
 def _take(
     values: NDArray[np.float32], rows: Rows, columns: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Take rows and columns as float64, without a copy of any other."""
+    """Copy some rows and columns as float64, part by part to save memory."""
     taken = np.empty((len(rows), len(columns)))
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)

@@ -21,7 +21,7 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
         estimator = make_learner(learner, project.seed, data.task)
         weights = weights if takes_weights(estimator) else None
     weighed = None if weights is None else weights.tolist()
-    key = data.keys.sets(learner, data.judge.facts(), weighed)
+    key = data.keys.sets(learner, data.metric.facts(), weighed)
     arrays: dict[str, NDArray[Any] | None] = {
         "values": table.values,
         "codes": table.dataset.codes,
@@ -33,7 +33,7 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
     task = TrainingTask(
         items=own.cache.share(f"sets/{key}/items", given),
         division=own.cache.share(f"sets/{key}/division", division_of(data.splits)),
-        judge=data.judge,
+        metric=data.metric,
         learner=learner,
         seed=project.seed,
         starts=table.features.starts,

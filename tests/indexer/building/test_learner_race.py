@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.learner_race import LearnerChoice, race_learners
-from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
 from polydom.models.selection.race import Race
@@ -40,7 +40,7 @@ def choose(
         cache=Cache(folder),
         name="races/one",
         progress=Silence(),
-        judge=Judge("accuracy", 2),
+        metric=Metric("accuracy", 2),
         settings=settings,
         watch=watch,
         limit_s=limit_s,
@@ -97,13 +97,13 @@ def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
     division = np.arange(400), np.arange(400, 600)
     settings = {"logistic": {"name": "logistic"}, "lda": {"name": "lda"}}
 
-    def raced(targets: NDArray[Any], judge: Judge, name: str, **more: Any) -> Any:
+    def raced(targets: NDArray[Any], metric: Metric, name: str, **more: Any) -> Any:
         own = {"settings": settings, **more}
         return race_learners(
             values,
             targets,
             division,
-            judge=judge,
+            metric=metric,
             seed=0,
             cache=Cache(tmp_path),
             name=f"races/{name}",
@@ -112,14 +112,14 @@ def test_a_race_is_for_what_is_judged(tmp_path: Path) -> None:
         )
 
     costs = np.array([[0.0, 1.0], [9.0, 0.0]])
-    judge, weights = Judge("cost", 2, costs), np.array([1.0, 9.0])
-    careful = raced(codes, judge, "cost", class_weights=weights)
+    metric, weights = Metric("cost", 2, costs), np.array([1.0, 9.0])
+    careful = raced(codes, metric, "cost", class_weights=weights)
     assert careful.setting["name"] == "logistic"  # lda takes no weights
-    plain = raced(codes, judge, "plain")
+    plain = raced(codes, metric, "plain")
     assert careful.facts["score"] > plain.facts["score"]
     numbers = values @ [1.0, 2.0, 3.0]
     told = {"ridge": {"name": "ridge"}, "mean": {"name": "mean"}}
     for measure in ("r2", "mae"):
-        choice = raced(numbers, Judge(measure, 0), measure, settings=told)
+        choice = raced(numbers, Metric(measure, 0), measure, settings=told)
         assert choice.setting["name"] == "ridge"
         assert choice.facts["score"] > 0.9

@@ -18,7 +18,7 @@ from polydom.indexer.building.training.class_weights import (
     class_weights,
     costs_by_code,
 )
-from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.train_sets import takes_weights
 from polydom.models.selection.learners import make_learner
 
@@ -56,7 +56,7 @@ def test_weights_follow_the_measure_or_what_is_asked_for(
     terms: Quality, measure: str, expected: list[float] | None
 ) -> None:
     costs = costs_by_code(terms.costs, LABELS) if terms.costs else None
-    found = class_weights(terms, Judge(measure, 3, costs), dataset())
+    found = class_weights(terms, Metric(measure, 3, costs), dataset())
     if expected is None:
         assert found is None
         return
@@ -71,7 +71,7 @@ def test_weights_of_two_classes_are_the_costs_of_the_other(  # Elkan, 2001
     labels = [*"aaab"]
     items = make_dataset([text_item(t) for t in labels], labels, labels, range(4))
     found = class_weights(
-        Quality(costs={"a": {"b": 10}}), Judge("cost", 2, costs), items
+        Quality(costs={"a": {"b": 10}}), Metric("cost", 2, costs), items
     )
     assert found is not None
     assert found[0] / found[1] == pytest.approx(10)

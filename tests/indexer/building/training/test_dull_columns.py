@@ -21,7 +21,7 @@ from polydom.indexer.building.training.dull_columns import (
     say_dull_columns,
     varying_columns,
 )
-from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.train_sets import (
     Trainer,
     TrainingTask,
@@ -75,7 +75,7 @@ def trainer_of(folder: Path, task: Task, learner: str) -> Trainer:
         TrainingTask(
             items=cache.share("items", given),
             division=cache.share("division", division_of(SPLITS)),
-            judge=Judge("accuracy", 2) if task == "classes" else Judge("r2", 0),
+            metric=Metric("accuracy", 2) if task == "classes" else Metric("r2", 0),
             learner={"name": learner, **few},
             seed=0,
             starts=tuple(range(VALUES.shape[1] + 1)),

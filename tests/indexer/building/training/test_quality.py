@@ -12,7 +12,7 @@ from polydom.indexer.building.project import Measure
 from polydom.indexer.building.training.quality import (
     MEASURES,
     Answers,
-    Judge,
+    Metric,
     residual_interval,
 )
 from polydom.indexer.index.quality import OF_CLASSES, OF_NUMBERS
@@ -26,14 +26,14 @@ COSTS = np.array([[0.0, 1.0, 5.0], [2.0, 0.0, 1.0], [0.5, 3.0, 0.0]])
 
 def drawn(
     measure: str, seed: int, classes: int = 3, count: int = 60
-) -> tuple[Judge, Answers, NDArray[np.int64] | Floats, Floats]:
+) -> tuple[Metric, Answers, NDArray[np.int64] | Floats, Floats]:
     """Draw answers that are right more often than not, with ties among scores."""
     rng = np.random.default_rng(seed)
     weights = rng.choice([0.5, 1.0, 2.5], count)
     if measure in OF_NUMBERS:
         numbers = rng.normal(size=count)
         return (
-            Judge(measure, 0),
+            Metric(measure, 0),
             Answers(numbers + rng.normal(size=count) / 2),
             numbers,
             weights,
@@ -43,7 +43,7 @@ def drawn(
     shares = np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True)
     costs = COSTS[:classes, :classes]
     return (
-        Judge(measure, classes, costs),
+        Metric(measure, classes, costs),
         Answers(raw.argmax(axis=1), shares),
         codes,
         weights,
@@ -81,8 +81,8 @@ def test_every_measure_that_a_project_may_name_is_judged_and_has_words() -> None
 def test_quality_is_the_measure_and_the_mean_of_its_parts(
     measure: str, classes: int, seed: int
 ) -> None:
-    judge, answers, targets, weights = drawn(measure, seed, classes)
-    found = judge.judge(answers, targets, weights)
+    metric, answers, targets, weights = drawn(measure, seed, classes)
+    found = metric.evaluate(answers, targets, weights)
     assert found.quality == pytest.approx(defined(measure, answers, targets, weights))
     assert np.average(found.parts, weights=weights) == pytest.approx(found.quality)
     assert 0 <= found.quality <= 1
@@ -93,12 +93,12 @@ def test_quality_is_the_measure_and_the_mean_of_its_parts(
 def test_an_item_that_counts_more_changes_quality_by_what_it_adds(
     measure: str, classes: int
 ) -> None:
-    judge, answers, targets, weights = drawn(measure, 7, classes, 30)
-    found = judge.judge(answers, targets, weights)
+    metric, answers, targets, weights = drawn(measure, 7, classes, 30)
+    found = metric.evaluate(answers, targets, weights)
     for item in range(30):
         step = 1e-6 * weights.sum()
         ends = [
-            judge.judge(answers, targets, weights + sign * step * np.eye(30)[item])
+            metric.evaluate(answers, targets, weights + sign * step * np.eye(30)[item])
             for sign in (-0.5, 0.5)
         ]
         slope = (ends[1].quality - ends[0].quality) / 1e-6
@@ -108,27 +108,27 @@ def test_an_item_that_counts_more_changes_quality_by_what_it_adds(
 
 @pytest.mark.parametrize("measure", sorted(MEASURES.keys() - {*OF_NUMBERS}))
 def test_edges_of_classes(measure: str) -> None:
-    judge = Judge(measure, 3, COSTS)
+    metric = Metric(measure, 3, COSTS)
     sure = Answers(np.array([1]), np.array([[0.0, 1.0, 0.0]]))
-    one = judge.judge(sure, np.array([1]), np.ones(1))
+    one = metric.evaluate(sure, np.array([1]), np.ones(1))
     assert one.quality == (0.5 if measure == "auc" else 1)  # nothing to tell apart
     assert one.parts.tolist() == [one.quality]
-    wrong = judge.judge(sure, np.array([2]), np.ones(1))
+    wrong = metric.evaluate(sure, np.array([2]), np.ones(1))
     assert 0 <= wrong.quality <= 1
     # a class without an item, and one that is only answered
     answers = Answers(np.array([0, 2]), np.array([[1.0, 0, 0], [0.25, 0, 0.75]]))
-    found = judge.judge(answers, np.array([0, 0]), np.ones(2))
+    found = metric.evaluate(answers, np.array([0, 0]), np.ones(2))
     assert np.isfinite(found.parts).all()
     assert 0 <= found.quality <= 1
 
 
 @pytest.mark.parametrize("measure", sorted(OF_NUMBERS))
 def test_edges_of_numbers(measure: str) -> None:
-    judge = Judge(measure, 0)
+    metric = Metric(measure, 0)
 
     def quality(chosen: list[float], targets: list[float]) -> float:
         given = Answers(np.array(chosen)), np.array(targets), np.ones(len(targets))
-        found = judge.judge(*given)
+        found = metric.evaluate(*given)
         assert np.average(found.parts) == pytest.approx(found.quality)
         return found.quality
 
@@ -141,7 +141,7 @@ def test_edges_of_numbers(measure: str) -> None:
 
 def test_answers_of_a_class_never_trained_get_the_least_score() -> None:
     model = Prior.fit(np.array([0, 0, 2]))
-    answers = Judge("auc", 3).answers(model, np.zeros((2, 1), np.float32))
+    answers = Metric("auc", 3).answers(model, np.zeros((2, 1), np.float32))
     assert answers.scores is not None
     np.testing.assert_allclose(answers.scores, [[2 / 3, 0, 1 / 3]] * 2)
     assert answers.chosen.tolist() == [0, 0]
@@ -154,7 +154,7 @@ def test_log_loss_needs_probabilities() -> None:
 
     model = Margins(np.array([0, 1]), np.array([0.5, 0.5]))
     with pytest.raises(BadProject, match="needs probabilities"):
-        Judge("log_loss", 2).answers(model, np.zeros((1, 1), np.float32))
+        Metric("log_loss", 2).answers(model, np.zeros((1, 1), np.float32))
 
 
 @pytest.mark.parametrize("count", [1, 5, 19, 200])

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.data.split import divide_groups
 from polydom.indexer.building.exits.schedules import FEWEST_FITTED, divide_aside
-from polydom.indexer.building.training.quality import Judge
+from polydom.indexer.building.training.quality import Metric
 from polydom.indexer.building.training.refit import train_again
 from polydom.indexer.building.training.train_sets import (
     Trainer,
@@ -39,7 +39,7 @@ def trainer_of(folder: Path, *, everything: bool = False) -> Trainer:
     task = TrainingTask(
         items=cache.share("items", {"values": values, "codes": codes}),
         division=cache.share("division", division_of([] if everything else [split])),
-        judge=Judge("accuracy", 2),
+        metric=Metric("accuracy", 2),
         learner={"name": "sklearn.linear_model:LogisticRegression", "C": 3.0},
         seed=0,
         starts=(0, 3, 6),
