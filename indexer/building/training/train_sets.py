@@ -277,7 +277,7 @@ class Trainer:
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Flags (E, N): True where a trained set answers a tested item right."""
+        """Return (E, N): True where a trained set answers a tested item right."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
