@@ -62,7 +62,7 @@ def say_dull_columns(
 
 
 def _dull(values: Floats) -> NDArray[np.bool_]:
-    """Flags (width,): True for a column whose values (N, width) are all the same."""
+    """Return (width,): True for a column whose values (N, width) are all the same."""
     low, high = np.fmin.reduce(values), np.fmax.reduce(values)
     has_gaps = np.isnan(values).any(axis=0)
     dull: NDArray[np.bool_] = np.where(
@@ -72,7 +72,7 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 
 
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Flags (d,): True for a column of the rows X (N, d) with different values.
+    """Return (d,): True for a column of the rows X (N, d) with different values.
 
     A missing value differs from all others, unless a pipeline fills it.
     """

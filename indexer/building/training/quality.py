@@ -214,7 +214,7 @@ def _mean(parts: Floats, weights: Floats) -> Evaluation:
 
 
 def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
-    """Sums of the weights of each class, (K,), divided by the number of items."""
+    """Sum the weights of each class, (K,), divided by the number of items."""
     return np.bincount(codes, weights, classes) / len(codes)
 
 
