@@ -24,8 +24,27 @@ _STARTS = (
     (b"%PDF", "PDF"),
     (b"PK\x03\x04", "ZIP"),
     (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\xd0\xcf\x11\xe0", "Office"),
+    (b"SQLite format 3", "SQLite"),
+    (b"\x89HDF", "HDF5"),
+    (b"ARROW1", "Arrow"),
+    (b"PAR1", "Parquet"),
+    (b"\x89PDX\r\n\x1a\n", "PDX"),
 )
+# Formats of files that are neither images nor texts, as nouns.
+_NOUNS = {
+    "PDF": "a PDF document",
+    "ZIP": "a spreadsheet (.xlsx, .ods) or a zip archive",
+    "Office": "a spreadsheet (.xls)",
+    "SQLite": "an SQLite database",
+    "HDF5": "an HDF5 file",
+    "Arrow": "a file of Arrow or Feather",
+    "Parquet": "a Parquet file",
+    "PDX": "an index",
+} | {name: f"compressed ({name})" for name in ("gzip", "bzip2", "xz", "zstd")}
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
     (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"
 )
@@ -46,6 +65,13 @@ def format_of(start: bytes) -> str | None:
     if start[4:8] == b"ftyp":
         return _BRANDS.get(start[8:12], "video")
     return None
+
+
+def noun_of(start: bytes) -> str:
+    """Describe a file by its first bytes, as `a PNG image`; "" for unknown formats."""
+    name = format_of(start)
+    image = f"a {name} image" if name in IMAGES | OTHER_IMAGES else ""
+    return _NOUNS.get(name or "", image)
 
 
 def is_text(start: bytes) -> bool:

@@ -11,8 +11,7 @@ import linecache
 import os
 import re
 import types
-from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -32,6 +31,9 @@ TELLING = frozenset(
     ("array", "builtins", "collections", "datetime", "decimal", "fractions", "uuid")
 )
 ADDRESS = " at 0x"
+# Where the attributes of an object are named: of dataclasses, structs of msgspec, named
+# tuples, and all others.
+FIELDS = ("__dataclass_fields__", "__struct_fields__", "_fields", "__dict__")
 LONG = 200  # characters of a text from which on its hash stands for it
 
 
@@ -105,8 +107,9 @@ class _Parts:
         except (_Untold, RecursionError) as error:
             if node.version:
                 return "told by its version"
+            what = error if isinstance(error, _Untold) else "values in very many others"
             raise BadFeature(
-                f"feature {feature!r} uses {error}, of which nothing tells whether it "
+                f"feature {feature!r} uses {what}, of which nothing tells whether it "
                 "is still the same when the index is served; give the feature, or the "
                 'step that uses it, a version, as in @feature(version="1"), and '
                 "another whenever it changes"
@@ -154,11 +157,8 @@ class _Parts:
         return text.replace(self._folder + os.sep, "").replace(self._folder, ".")
 
     def _array(self, array: np.ndarray) -> str:
-        if array.dtype.fields:  # bytes between fields may be anything
-            names = array.dtype.names or ()
-            return self._text_of([(name, array[name]) for name in names])
-        if array.dtype.hasobject:
-            return self._text_of(array.tolist())
+        if array.dtype.fields or array.dtype.hasobject:  # bytes may be anything there
+            return f"array({array.dtype.descr},{self._text_of(array.tolist())})"
         data = hashlib.sha256(array.tobytes()).hexdigest()
         return f"array({array.dtype.str},{array.shape},{data})"
 
@@ -178,11 +178,8 @@ class _Parts:
             return f"wrapper({type(value).__name__},{self._text_of(inner)})"
         name = getattr(value, "__name__", None)
         if callable(value) and isinstance(name, str):  # compiled, by C or Cython
-            owner = getattr(value, "__self__", None)
-            bound = (
-                "" if owner is None or isinstance(owner, types.ModuleType) else owner
-            )
-            return f"compiled({_first(value.__module__)},{name},{self._text_of(bound)})"
+            owner = self._text_of(getattr(value, "__self__", None))
+            return f"compiled({_first(value.__module__)},{name},{owner})"
         return ""
 
     def _plain_function(self, value: types.FunctionType) -> str:
@@ -212,17 +209,12 @@ class _Parts:
             if not text or ADDRESS in text:
                 raise _Untold(f"a {kind.__qualname__}")
             return self._without_folder(text)
-        if is_dataclass(value):
-            names = [field.name for field in fields(value)]
-        elif hasattr(kind, "__struct_fields__"):  # of msgspec
-            names = [*kind.__struct_fields__]
-        elif isinstance(value, tuple) and hasattr(kind, "_fields"):
-            names = [*kind._fields]
-        elif hasattr(value, "__dict__"):
-            names = sorted(vars(value))
+        for names in FIELDS:
+            if hasattr(value, names):
+                break
         else:
             raise _Untold(f"a {kind.__qualname__}")
-        state = [(name, getattr(value, name, None)) for name in names]
+        state = [(n, getattr(value, n, None)) for n in sorted(getattr(value, names))]
         return f"object({self._class(kind)},{self._text_of(state)})"
 
     def _needs(self, function: types.FunctionType) -> bool:
@@ -238,7 +230,7 @@ class _Parts:
         else:
             linecache.checkcache(code.co_filename)
             lines = linecache.getlines(code.co_filename, scope)
-            syntax = _parsed(lines, scope.get("__package__") or "")
+            syntax = parse("".join(lines), scope.get("__package__") or "")
         statement = syntax and syntax.at(code.co_firstlineno)
         if syntax is None or statement is None:
             return False
@@ -320,11 +312,4 @@ def _syntax_of_ours(module: str) -> Syntax | None:
         return None
     is_package = Path(file).stem == "__init__"
     package = module if is_package else module.rpartition(".")[0]
-    return _parsed(linecache.getlines(file), package)
-
-
-def _parsed(lines: Iterable[str], package: str) -> Syntax | None:
-    try:
-        return parse("".join(lines), package)
-    except (SyntaxError, ValueError):
-        return None
+    return parse("".join(linecache.getlines(file)), package)

@@ -5,21 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .errors import BadInput
+from .file_kinds import noun_of
 
 HEAD_BYTES = 64 << 10  # bytes at the beginning, which tell what a file holds
 SHOWN = 40  # characters of a text
-# First bytes of files that people keep beside an index, and what such files are.
-BEGINNINGS = {
-    b"\x89PDX\r\n\x1a\n": "an index",
-    b"PAR1": "a Parquet file",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
-    b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a zip archive",
-    b"SQLite format 3": "an SQLite database",
-    b"\x1f\x8b": "a gzip archive",
-}
 
 
 def refuse_output(
@@ -104,9 +93,8 @@ def head_of(path: Path) -> bytes:
 def describe_file(path: Path) -> str:
     """Say what a file is, judging by its first bytes."""
     head = head_of(path)
-    for beginning, what in BEGINNINGS.items():
-        if head.startswith(beginning):
-            return what
+    if noun := noun_of(head):
+        return noun
     text = head[: 4 * SHOWN].decode("utf-8-sig", "ignore")
     line = next(iter(text.splitlines()), "")[:SHOWN]
     if line and line.isprintable():

@@ -7,14 +7,9 @@ import ast
 import functools
 import hashlib
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import (
-    PackageNotFoundError,
-    distribution,
-    packages_distributions,
-)
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from .syntax import OURS, imports_in, tree_digest
@@ -133,23 +128,9 @@ def _find(name: str, path: object) -> ModuleSpec | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_installed(first: str, file: Path) -> bool:
-    """Say whether a top-level module came with Python or with a distribution."""
-    folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    """Say whether a top-level module came with a distribution."""
     if any(part in INSTALLED for part in file.parts):
-        return True
-    if any(folder in file.parents for folder in folders):
         return True
     # `pip install --target` puts distributions beside the user's own modules
     place = file.parents[1] if file.stem == "__init__" else file.parent
-    if not any(place.glob("*.dist-info")):
-        return False
-    return any(
-        _place_of(name) == place for name in packages_distributions().get(first, ())
-    )
-
-
-def _place_of(name: str) -> Path | None:
-    try:
-        return Path(str(distribution(name).locate_file("")))
-    except PackageNotFoundError:
-        return None
+    return any(place.glob("*.dist-info")) and first in packages_distributions()

@@ -64,8 +64,8 @@ class Syntax(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def parse(source: str, package: str) -> Syntax:
-    """Parse a file.
+def parse(source: str, package: str) -> Syntax | None:
+    """Parse a file; None if it is not Python.
 
     Parameters
     ----------
@@ -73,17 +73,12 @@ def parse(source: str, package: str) -> Syntax:
         Text of the file.
     package
         Package of its module, from which relative imports lead; "" without one.
-
-    Raises
-    ------
-    SyntaxError, ValueError
-        If the source is not Python.
     """
-    statements = tuple(
-        statement
-        for node in ast.parse(source).body
-        for statement in _statements(node, package)
-    )
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    statements = tuple(one for node in body for one in _statements(node, package))
     binding: dict[str, list[int]] = {}
     for position, statement in enumerate(statements):
         for name in statement.binds:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadInput
+from ..file_kinds import noun_of
 from ..tables.records import trim
 from .encodings import (
     CHUNK,
@@ -34,19 +35,6 @@ SEPARATORS = ",;\t|"
 BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes that Arrow reads at a time
 TOP = 32  # first rows, which show whether each cell has a name
 SHOWN = 60  # characters of a row in a message
-# First bytes of other files that people take for CSV files.
-OTHERS = {
-    b"PK\x03\x04": "a spreadsheet (.xlsx, .ods) or an archive",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet (.xls)",
-    b"\x1f\x8b": "compressed (gzip)",
-    b"BZh": "compressed (bzip2)",
-    b"\xfd7zXZ": "compressed (xz)",
-    b"\x28\xb5\x2f\xfd": "compressed (zstd)",
-    b"ARROW1": "a file of Arrow or Feather",
-    b"SQLite format 3": "a database of SQLite",
-    b"\x89HDF": "a file of HDF5",
-    b"%PDF": "a PDF document",
-}
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # Excel's line above the names
 
 # A quote within quotes, as Spark and MySQL write it. Other programs write two quotes.
@@ -454,10 +442,9 @@ def _refuse_spaces(path: Path, names: Sequence[str], separator: str) -> None:
 
 
 def _refuse_others(path: Path, start: bytes) -> None:
-    for begin, what in OTHERS.items():
-        if start.startswith(begin):
-            cure = "unpack it" if "compressed" in what else "save it as CSV or Parquet"
-            raise BadInput(f"{path}: this is {what}, no CSV file; {cure}")
+    if what := noun_of(start):
+        cure = "unpack it" if "compressed" in what else "save it as CSV or Parquet"
+        raise BadInput(f"{path}: this is {what}, no CSV file; {cure}")
 
 
 def check_form(separator: str | None, encoding: str | None) -> None:

@@ -99,11 +99,6 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
     return FoundFiles(sorted(files), left_out, sorted(folders))
 
 
-def files_of(folder: Path, kind: Kind) -> list[Path]:
-    """Find the files of a kind in a folder and all below it, sorted by name."""
-    return find_files(folder, kind).files
-
-
 def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
     """Go through a folder and all below: path, whether a folder, why it is left out.
 

@@ -39,21 +39,8 @@ SECOND_US = 1_000_000
 FIRST_US = (datetime.min - EPOCH) // MICROSECOND
 LAST_US = (datetime.max - EPOCH) // MICROSECOND
 
-_NAMES = [
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-]
-MONTHS: Mapping[str, int] = {name: k for k, name in enumerate(_NAMES, 1)}
+_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+MONTHS: Mapping[str, int] = {name: k for k, name in enumerate(_NAMES.split(), 1)}
 _MONTH = (
     "(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?"
     "|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"

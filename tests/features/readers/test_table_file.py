@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.readers.folders import files_of
+from polydom.features.readers.folders import find_files
 from polydom.features.readers.table_file import open_table
 
 
@@ -53,10 +53,12 @@ def test_folders_are_searched_by_endings(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.touch()
     (tmp_path / "folder.png").mkdir()
-    assert files_of(tmp_path, "image") == [tmp_path / name for name in names[:2]]
+    assert find_files(tmp_path, "image").files == [
+        tmp_path / name for name in names[:2]
+    ]
     texts = [tmp_path / name for name in ("5.txt", "a/3.md", "a/4.text")]
-    assert files_of(tmp_path, "text") == texts
-    assert files_of(tmp_path, "record") == [tmp_path / "6.json"]
+    assert find_files(tmp_path, "text").files == texts
+    assert find_files(tmp_path, "record").files == [tmp_path / "6.json"]
 
 
 def test_columns_that_nobody_named_are_left_out_and_said(
