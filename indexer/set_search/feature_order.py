@@ -43,6 +43,7 @@ def order_features(
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     costs = [cost_of(mask) for mask in masks]
     answers = {row: _answer(masks[row], masks, preferred) for row in rows}
+    # Dynamic programming: small sets first, so the areas of all subsets are known.
     area, before = {rows[0]: 0.0}, dict[int, int]()
     for place, row in enumerate(rows[1:], 1):
         below = [r for r in rows[:place] if masks[r] & ~masks[row] == 0]

@@ -99,6 +99,7 @@ def check_candidates(
     low, high = sizes
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
+    # A polynomial without a negative coefficient is nowhere negative at sizes >= 0.
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
     nothing = np.zeros(coefficients.shape[1])
     fine = np.ones(len(accuracies), bool)

@@ -39,6 +39,7 @@ def bound_sums(
         return None
     bias = np.abs(terms.base_bias())
     largest = np.maximum(np.abs(least), np.abs(most)).sum(axis=0) + bias
+    # The error of adding T floats is below T epsilon times the sum of magnitudes.
     slack = 4 * (len(order) + 4) * EPSILON * largest
     return sums_after(least, order) - slack, sums_after(most, order) + slack
 

@@ -229,5 +229,6 @@ def _swapped(scores: Floats, chosen: Codes) -> Floats:
     largest = scores[rows, best]
     scores[rows, best] = scores[rows, chosen]
     tied = (best != chosen) & (scores[rows, best] == largest)
+    # A tie would go to the first class, so the chosen class gets the next float.
     scores[rows, chosen] = np.where(tied, np.nextafter(largest, np.inf), largest)
     return scores

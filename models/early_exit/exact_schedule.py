@@ -48,7 +48,7 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
     bounds = bound_sums(ensemble.terms, order)
     assert bounds is not None  # as each base model has bounds
     margin = _widest(*bounds)
-    margin[-1] = np.inf
+    margin[-1] = np.inf  # after the last base model nothing is left to skip
     return MarginSchedule(order, margin, ensemble.bias)
 
 

@@ -129,6 +129,7 @@ def fit_schedule(
         )
         if confidence is None:
             return Schedule(kept, lower, upper, float(threshold))
+        # For a promise, Algorithm 2 fits a ladder of thresholds to this order, below.
     elif order is None:
         kept = order_by_impurity(
             scores, positive, threshold, costs=model_costs, both=both, threads=threads

@@ -116,7 +116,7 @@ def spread_of(sums: RunningSums) -> Floats:
 
 def parted(values: Floats) -> NDArray[np.bool_]:
     """Mark the cuts (n + 1,) of ascending values (n,) that a threshold can make."""
-    middle = values[:-1] / 2 + values[1:] / 2
+    middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
     return valid

@@ -63,6 +63,7 @@ def daub(
         race.train_all([(name, amount) for name in race.active], bound)
     while not (done := [name for name in race.active if race.had(name) == limit]):
         name = max(race.active, key=lambda name: race.bound(name))
+        # At least one example more: a ratio near 1 would never end.
         race.train(name, max(whole(ratio * race.had(name)), race.had(name) + 1), bound)
     return race.leader(done)
 

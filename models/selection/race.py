@@ -163,6 +163,7 @@ class Race:
             raise BadInput("there are no learners to choose from; at least 1 is needed")
         self.curves = {name: [] for name in self.arms}
         self._done: dict[tuple[str, int], Allocation] = {}
+        # Lines of the past log are taken when the strategy asks for the same training.
         self._past = {(line.learner, line.amount): line for line in self.past}
         for name, _ in self._past:
             if name not in self.arms:

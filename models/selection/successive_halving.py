@@ -48,7 +48,7 @@ def successive_halving(race: Race, *, budget: int) -> str:
     arms = race.active
     rounds = halvings(len(arms))
     need_pulls(budget // (len(arms) * rounds), budget, len(arms) * rounds)
-    pulls = 0
+    pulls = 0  # in total: an arm that carries on keeps its earlier pulls
     for _ in range(rounds):
         pulls += budget // (len(arms) * rounds)
         race.train_all([(name, pulls) for name in arms])

@@ -46,6 +46,7 @@ def _auc(model: Any, X: Any, y: Any) -> float:
     if hasattr(model, "predict_proba"):
         scores = model.predict_proba(X)
     else:
+        # Two classes have one decision function; `auc` takes a column per class.
         margin = model.decision_function(X)
         scores = margin if margin.ndim == 2 else np.column_stack([-margin, margin])
     return auc(np.searchsorted(model.classes_, y), scores)
