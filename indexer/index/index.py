@@ -195,7 +195,8 @@ class Index:
 
     def covers(self, size: Size) -> bool:
         """Return true for a size at which the choice is optimal."""
-        return self.lookup.covers(self.sizes, size)
+        (low, high), numbers = map(_numbers, self.sizes), _numbers(size)
+        return all(a <= n <= b for a, n, b in zip(low, numbers, high, strict=True))
 
     def cost_s(self, row: int, size: Size) -> float:
         """Return the seconds that candidate `row` costs on an item of `size`."""
@@ -314,3 +315,7 @@ class Index:
 def _kind_of(size: Size) -> type[Lookup[Any]]:
     """Return the look-up for sizes like this one."""
     return SizePairLookup if isinstance(size, tuple) else SizeLookup
+
+
+def _numbers(size: Size) -> tuple[float, ...]:
+    return size if isinstance(size, tuple) else (size,)

@@ -81,11 +81,6 @@ class Lookup(ABC, Generic[OneSize]):
     def skyline(self, size: OneSize) -> Ints:
         """Find the rows on the skyline of a size, by ascending cost and quality."""
 
-    @staticmethod
-    @abstractmethod
-    def covers(sizes: tuple[OneSize, OneSize], size: OneSize) -> bool:
-        """Return true for a size within a range."""
-
     @abstractmethod
     def facts(self) -> dict[str, int]:
         """Return the number of parts that sizes are divided into, by name."""

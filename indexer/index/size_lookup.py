@@ -118,11 +118,6 @@ class SizeLookup(Lookup[float]):
         ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.spans, position)
         return self.rows[ranks]
 
-    @staticmethod
-    def covers(sizes: tuple[float, float], size: float) -> bool:
-        """Return true for a size within a range."""
-        return sizes[0] <= size <= sizes[1]
-
     def facts(self) -> dict[str, int]:
         """Return the number of breakpoints."""
         return {"breakpoints": len(self.breakpoints)}

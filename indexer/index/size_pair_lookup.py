@@ -122,12 +122,6 @@ class SizePairLookup(Lookup[Pair]):
         best = np.maximum.accumulate(self.levels[ranks[by_cost]])
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
 
-    @staticmethod
-    def covers(sizes: tuple[Pair, Pair], size: Pair) -> bool:
-        """Return true for a size within a rectangle."""
-        (low_a, low_b), (high_a, high_b) = sizes
-        return low_a <= size[0] <= high_a and low_b <= size[1] <= high_b
-
     def facts(self) -> dict[str, int]:
         """Return the number of cells."""
         return {"cells": len(self.cells)}
