@@ -169,14 +169,13 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
         (one for at in facts.skylines for one in at.skyline),
         key=lambda one: one.quality,
     )
-    how = "that were not trained on"
+    how = " that were not trained on"
     if built.testing is not UNSET and built.testing.folds:
-        how = "each by a model that was not trained on it"
-    comma = "," if how.startswith("each") else ""
+        how = ", each by a model that was not trained on it"
     words, after = _sure_words(best, facts.measure, built)
     yield (
         f"{name_quality(facts.measure)} with a large budget: {words}, measured on "
-        f"{built.tested:,} items{comma} {how}{after}"
+        f"{built.tested:,} items{how}{after}"
     )
     observed = best.quality if built.observed is UNSET else max(built.observed)
     if show_accuracy(observed) != show_accuracy(best.quality):
@@ -190,7 +189,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SetFacts, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Write how good the best set is and how sure that is, and an afterthought."""
+    """Write the best set's quality with its error, and a remark for its sentence."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
