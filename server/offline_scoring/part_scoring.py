@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -14,10 +13,10 @@ from polydom.features.readers.table_file import import_parquet
 from polydom.features.threads import one_thread
 from polydom.indexer.index.safe_write import naming
 
-from ..batch.batch_budget import Assignment, Numbered, Result
+from ..batch.batch_budget import Assignment
 from ..batch.batch_plan import BatchPlan, answer_by_plan
 from ..engine.outcome import Outcome
-from .output_row import OF_PLAN, Scored, arrow_batch, as_item, columns_of, row_of
+from .output_row import OF_PLAN, arrow_batch, as_item, columns_of, row_of
 from .parts import ROWS, Part, Rows
 from .worker_index import IndexFile, WorkerIndex
 
@@ -120,8 +119,6 @@ class _PartScoring:
         self._plan = plan
         self._opened = opened
         self._planner = opened.translator.planner
-        self._assigner = opened.assigner(plan)
-        self._columns = columns_of(self._planner.package.numeric)
         self._result = PartScored(part.number, is_first=opened.is_fresh)
         opened.is_fresh = False
         self._predicted_here = self._predicted_reference = 0.0
@@ -166,33 +163,27 @@ class _PartScoring:
         """Score some items; return columns of names, kept cells, and answers."""
         import pyarrow as pa
 
-        translator = self._opened.translator
+        translator, plan, scored = self._opened.translator, self._plan, self._result
         numbered = enumerate(as_item(translator, item) for item in rows.items)
+        assigner = self._opened.assigner(plan)
+        results = answer_by_plan(self._planner, assigner, numbered, self._charge)
         answers = []
-        for name, result in zip(rows.names, self._results(numbered), strict=True):
+        for name, result in zip(rows.names, results, strict=True):
             row = row_of(translator, result)
             if row.error is not None and self._job.stops:
                 raise BadInput(f"item {name}: {row.error}")
             row.item = name
-            self._count(row)
+            scored.rows += 1
+            scored.errors += row.error is not None
+            scored.quality += row.expected_quality or 0.0
             answers.append(row)
-        columns = (*self._columns, *OF_PLAN)
-        plan = self._plan
+        columns = (*columns_of(self._planner.package.numeric), *OF_PLAN)
         same = {"price": plan.price, "index_version": plan.index_version}
         batch = arrow_batch(answers, columns, **same)
         kept = zip(self._job.keep, rows.kept, strict=True)
         named = {"item": batch.column(0)} | dict(kept)
         named |= dict(zip(columns[1:], batch.columns[1:], strict=True))
         return pa.RecordBatch.from_pydict(named)
-
-    def _count(self, row: Scored) -> None:
-        result = self._result
-        result.rows += 1
-        result.errors += row.error is not None
-        result.quality += row.expected_quality or 0.0
-
-    def _results(self, items: Iterable[Numbered]) -> Iterator[Result]:
-        return answer_by_plan(self._planner, self._assigner, items, self._charge)
 
     def _charge(
         self, assignment: Assignment, outcome: Outcome | PolydomError, busy_s: float
