@@ -1,1 +1,1 @@
-"""What a server loads: the look-up, its file, its package, the any-time rule."""
+"""The index that a server loads: its look-ups, file and package, the any-time rule."""
