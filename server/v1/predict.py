@@ -17,7 +17,7 @@ from polydom.features.items import Item
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Request
-from ..errors import NotReady
+from ..errors import Abandoned, NotReady
 from ..http.body import arrival, read_body
 from ..http.headers import model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
@@ -112,7 +112,8 @@ class Predict:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever becomes of it."""
-        planned: Planned | None = scope.get("state", {}).get("planned")
+        # popped, as uvicorn keeps a connection's last scope
+        planned: Planned | None = scope.get("state", {}).pop("planned", None)
         with self._repository.held_bytes.body() as held:
             if planned is None:
                 await self._answer(scope, receive, send, held)
@@ -131,6 +132,9 @@ class Predict:
         served, metrics = planned.served, self._repository.no_model
         try:
             held.hold(planned.size)
+            message = await receive()  # so that uvicorn drops the body
+            if message["type"] == "http.disconnect":
+                raise Abandoned("the caller left before the body was there")
             metrics = served.metrics
             request, outcome = await served.answer_in_turn(
                 planned.request, planned.choice

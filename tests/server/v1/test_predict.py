@@ -23,6 +23,8 @@ from polydom.server.errors import describe
 from polydom.server.http.headers import type_and_budget_in
 from polydom.server.http.protocol import REQUEST, WAITING, HttpProtocol
 from polydom.server.http.raw_request import RawRequest
+from polydom.server.metrics.counts import Metrics
+from polydom.server.runtime.admission import HeldBytes
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
@@ -46,6 +48,7 @@ class One(Repository):
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
         planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
+        self.held_bytes, self.no_model = HeldBytes(1 << 20), Metrics()
         self.served = ServedModel(Translator(planner, self.settings), self.queue)
         self.served.ready = True
 
@@ -186,6 +189,23 @@ def test_what_would_wait_is_for_the_route() -> None:
     assert Predict(SLOW).at_once(request(TEXT)) is None
     SLOW.queue.waiting = 0
     assert isinstance(Predict(SLOW).at_once(request(TEXT)), Planned)
+
+
+def test_nothing_of_a_planned_request_is_kept_with_its_connection() -> None:
+    planned = Predict(SLOW).at_once(request(TEXT))
+    scope = {"type": "http", "state": {"planned": planned}}
+    messages = [{"type": "http.request", "body": TEXT}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(Predict(SLOW)(scope, receive, send))
+    assert (scope["state"], messages, SLOW.held_bytes.held) == ({}, [], 0)
+    assert sent[0]["status"] == 200
 
 
 def test_a_model_that_the_query_names_answers_at_once_too() -> None:
