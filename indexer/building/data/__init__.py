@@ -1,1 +1,1 @@
-"""Labelled items of a project: read, described and divided."""
+"""Labelled items of a project: read, described, divided."""

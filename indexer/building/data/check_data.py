@@ -1,4 +1,4 @@
-"""What `polydom check` says of a project's data, before anything slow."""
+"""The report of `polydom check` on a project's data."""
 
 import tempfile
 from pathlib import Path
@@ -16,25 +16,31 @@ from .dataset import Dataset
 from .describe_data import describe_data
 from .read_items import load_data
 
-SHOWN = 5  # of what was left out
+SHOWN = 5  # items left out that are named
 CLASSES = 20
 
 
 class CheckedData(NamedTuple):
-    """What a project's data holds.
+    """The content of a project's data.
 
     Attributes
     ----------
+    kind
+        Kind of the items.
     items
-        How many can be used.
+        Number of usable items.
     classes
-        How many of each class; none where labels are numbers.
+        Numbers of items by class; empty where labels are numbers.
     numbers
-        The least and the largest label, where they are numbers.
+        The least and the largest label, where labels are numbers.
     tested
-        How many are there to test on; None where the build chooses some.
+        Number of items to test on; None if the build chooses them.
     left_out
-        Names of items that cannot be used, and why.
+        Names of unusable items, with reasons.
+    columns
+        Descriptions of a table's columns.
+    warnings
+        Sentences about probable mistakes in the data.
     """
 
     kind: Kind
@@ -52,7 +58,7 @@ class CheckedData(NamedTuple):
         return facts
 
     def lines(self) -> list[str]:
-        """Write it for people."""
+        """Write the report as lines of text."""
         out = f"; {len(self.left_out):,} left out" if self.left_out else ""
         tested = "" if self.tested is None else f", {self.tested:,} of them to test on"
         lines = [f"{self.items:,} {self.kind}s {self._labels()}{tested}{out}"]
@@ -74,9 +80,9 @@ class CheckedData(NamedTuple):
 
 
 def check_data(project: Project, progress: Progress) -> CheckedData:
-    """Read the items of a project, and say what was understood of them.
+    """Read the items of a project, and report what they hold.
 
-    Nothing is trained and nothing kept. Errors are those of `load_data`.
+    Nothing is trained, and no file is kept. Raises what `load_data` raises.
     """
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:

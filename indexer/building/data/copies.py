@@ -1,4 +1,4 @@
-"""Files that hold the same bytes: kept on one side of every split, and said."""
+"""Files with the same bytes: kept on one side of every split, with a warning."""
 
 import logging
 from dataclasses import replace
@@ -23,10 +23,10 @@ class Pair(NamedTuple):
 
 
 def keep_copies_together(dataset: Dataset) -> Dataset:
-    """Let items that are copies of each other be of one group, and say so.
+    """Put items that are copies of each other into one group, and warn of them.
 
-    Those that are also tested on are left out of what is trained on. Only items that
-    are files count as copies: short texts come again by themselves.
+    A training item that is a copy of a test item is left out. Only items that are files
+    count as copies, since short texts are often equal by chance.
     """
     items = dataset.items
     if not isinstance(items, StoredItems) or not items.are_files:
@@ -57,14 +57,14 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
 
 
 def _numbered(items: StoredItems) -> Rows:
-    """Give items that hold the same one number (N,)."""
+    """Give items numbers (N,), equal for copies."""
     rows = np.ascontiguousarray(items.digests)
     single = rows.view(f"V{rows.shape[1]}").ravel()
     return np.unique(single, return_inverse=True)[1]
 
 
 def _pairs(own: Rows) -> list[Pair]:
-    """Pair every copy with the first that holds the same."""
+    """Pair every copy with the first item of the same content."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
     return [Pair(int(first[own[row]]), int(row)) for row in copies]
@@ -80,7 +80,7 @@ def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
 def _trained_apart(
     dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Leave out what would be trained on and holds what is tested on."""
+    """Leave out training items that are copies of test items."""
     bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
     by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {
@@ -92,9 +92,9 @@ def _trained_apart(
 
 
 def joined_groups(groups: Rows, own: Rows) -> Rows:
-    """Make one group of those that share an item (N,), by groups' and items' numbers.
+    """Join groups (N,) that have a copy in common, directly or through other groups.
 
-    Groups that share one with a third are one, too.
+    `own` (N,) are the items' numbers, equal for copies.
     """
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1

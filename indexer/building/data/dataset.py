@@ -21,7 +21,7 @@ from ...index.quality import Task
 from ..cache import Cache
 from .stored_items import StoredItems, digest_of, store_items
 
-MOST_NUMBERS = 20  # different numbers that are classes without a doubt
+MOST_NUMBERS = 20  # different numbers, up to which labels are always classes
 
 Rows = NDArray[np.int64]
 
@@ -35,27 +35,27 @@ class Dataset:
     Attributes
     ----------
     items
-        N items of one kind. Those of files and tables are read or made when they are
-        asked for.
+        N items of one kind. Items of files and tables are read when they are accessed.
     names
-        Where each item came from, for messages.
+        Names of the items in messages: file and row.
     labels
-        The K class names, sorted; none where labels are numbers.
+        The K class names, sorted; empty where labels are numbers.
     codes : (N,) int64
-        Position of each item's class in `labels`; 0 where labels are numbers.
+        Positions of the items' classes in `labels`; 0 where labels are numbers.
     groups : (N,) int64
-        Items with the same number are never split between training and testing.
+        Numbers of the items' groups; a group is never split between training and
+        testing.
     skipped
-        Items left out: (name, why).
+        Items left out: pairs of name and reason.
     tested : (N,) bool
-        Which items are there to test on; None where the build chooses some.
+        True for items to test on; None if the build chooses them.
     times : (N,) int64 or float64
-        When each item came, in any unit; None where that plays no part.
+        Times of the items, in any unit; None if times play no part.
     weights : (N,) float64
-        How much each item counts, above 0, 1 on average of all that were read; None
-        where all count alike.
+        Weights of the items, above 0, with mean 1 over all items read; None for equal
+        ones.
     numbers : (N,) float64
-        The labels, where they are numbers; else None.
+        Labels that are numbers; None for classes.
     """
 
     items: Sequence[Item]
@@ -71,18 +71,18 @@ class Dataset:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """(N,) what is to be answered: codes, or numbers."""
+        """(N,) labels: codes of classes, or numbers."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Kind:
-        """What all items are."""
+        """Kind of the items."""
         items = self.items
         return items.kind if isinstance(items, StoredItems) else items[0].kind
 
     @cached_property
     def sizes(self) -> NDArray[np.float64]:
-        """Size of each item, (N,), or (N, 2) where sizes are of two numbers."""
+        """Sizes of the items, (N,), or (N, 2) for sizes of two numbers."""
         if isinstance(self.items, Records):
             return np.ones(len(self.items))
         if isinstance(self.items, StoredItems):
@@ -91,7 +91,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Identify items, labels and groups, whatever folder they were read from."""
+        """Identify items, labels and groups, independent of the folder."""
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
         if isinstance(self.items, Records):
             digest.update(self.items.digest.encode())
@@ -107,7 +107,7 @@ class Dataset:
         return digest.hexdigest()
 
     def only(self, rows: Rows) -> "Dataset":
-        """Keep these items, in this order; classes and groups keep their numbers."""
+        """Keep items by position, in this order; classes and groups keep numbers."""
         return replace(
             self,
             items=take(self.items, rows),
@@ -122,9 +122,9 @@ class Dataset:
         )
 
     def shared(self, cache: Cache) -> "Dataset":
-        """Let calls in other processes read items where they lie; see `StoredItems`.
+        """Let calls in other processes read the items from their files.
 
-        Those that are in memory are written to the cache, where all processes see it.
+        Items in memory are written to the cache first, if all processes see it.
         """
         items = self.items
         if not (isinstance(items, StoredItems) or cache.seen):
@@ -136,12 +136,12 @@ class Dataset:
         return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
-        """Leave out items by position, each with the reason why.
+        """Leave out items, given as reasons by position.
 
         Raises
         ------
         BadProject
-            If fewer than two classes are left.
+            If fewer than two classes remain.
         """
         if not bad:
             return self
@@ -171,12 +171,12 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Give classes new names, of which some may be equal; drop empty ones.
+        """Rename classes, joining those of equal names; drop classes without items.
 
         Raises
         ------
         BadProject
-            If fewer than two classes are left.
+            If fewer than two classes remain.
         """
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
@@ -191,16 +191,16 @@ class Dataset:
 
 
 class NumberedFile(NamedTuple):
-    """A table's name, and how its rows are numbered.
+    """A table's name, and the numbers of its rows.
 
     Attributes
     ----------
     rows
-        How many it has, without those that are left out.
+        Number of rows, without rows left out.
     first
-        Number of its first row.
+        Number of the first row.
     left_out
-        Numbers of the rows that are left out, ascending.
+        Numbers of the rows left out, ascending.
     """
 
     name: str
@@ -209,8 +209,8 @@ class NumberedFile(NamedTuple):
     left_out: tuple[int, ...] = ()
 
     def number(self, row: int) -> int:
-        """Give the number of a row, by its position among those not left out."""
-        # a row that is left out stands behind so many others
+        """Give the number of a row, by its position among the rows not left out."""
+        # left_out[k] - first - k rows that are not left out precede left_out[k]
         before = bisect_right(
             range(len(self.left_out)),
             row,
@@ -226,9 +226,9 @@ class RowNames(Sequence[str]):
     Attributes
     ----------
     files
-        The tables.
+        Tables, in order.
     rows
-        Positions among the rows of all.
+        Positions among the rows of all tables.
     """
 
     files: tuple[NumberedFile, ...]
@@ -260,16 +260,16 @@ class RowNames(Sequence[str]):
         return f"{file.name}, row {file.number(row)}"
 
     def take(self, places: Rows) -> "RowNames":
-        """Keep these, in this order."""
+        """Keep names by position, in this order."""
         return RowNames(self.files, self.rows[places])
 
 
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
-    """Say whether labels are quantities, where each would be a class of its own.
+    """Whether labels are quantities rather than names of classes.
 
-    So are fractions of more than 20 values, and whole numbers of more than 20 of which
-    one comes fewer than 5 times. `values` are the different ones, `counts` how often
-    each comes.
+    Labels of more than 20 different values are quantities if any is a fraction, or if
+    any value has fewer than 5 items. `values` are the different values, `counts` the
+    numbers of their items.
     """
     if len(values) <= MOST_NUMBERS:
         return False
@@ -279,9 +279,9 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
-    """Give labels (N,) back where they are to be predicted as numbers; say so.
+    """Return labels (N,) if they are to be predicted as numbers; else None.
 
-    `wanted` is "regression", or None where the labels decide.
+    `wanted` is "regression", or None to decide by the labels, with a warning.
     """
     different, counts = np.unique(values, return_counts=True)
     found = looks_like_numbers(different, counts)
@@ -308,12 +308,12 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Take a data set's class names for numbers, where that is what they are.
+    """Convert class names to numbers if the task is regression, or they are numbers.
 
     Raises
     ------
     BadProject
-        If they are to be numbers, and one is none, or not finite.
+        If the task is regression and a label is no finite number.
     """
     if wanted == "classes":
         return dataset
@@ -339,7 +339,7 @@ def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
 
 
 def refuse_shared_groups(dataset: Dataset) -> None:
-    """Refuse items to test on whose group is also trained on."""
+    """Refuse groups that have items to test on and items to train on."""
     if dataset.tested is None:
         return
     own, tested = dataset.groups, dataset.tested
@@ -363,9 +363,10 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Put items together, numbering labels and groups; one kind, two classes.
+    """Make a data set of items, their labels and groups.
 
-    An item whose group is None is a group of its own.
+    An item whose group is None has a group of its own. Items must be of one kind and of
+    two classes at least.
     """
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
@@ -402,7 +403,7 @@ def _number_groups(groups: Sequence[Any]) -> Rows:
 
 
 def number_in_turn(values: NDArray[Any]) -> Rows:
-    """Give equal values one number, from 0, in the order in which they first come."""
+    """Give different values numbers from 0, in the order of their first occurrence."""
     _, first, own = np.unique(values, return_index=True, return_inverse=True)
     turns = np.empty(len(first), np.int64)
     turns[np.argsort(first)] = np.arange(len(first))

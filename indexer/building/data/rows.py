@@ -1,4 +1,4 @@
-"""What is read of each labelled item, wherever it lies."""
+"""Rows of labelled items, as every reader yields them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 
 
 class Row(NamedTuple):
-    """What is read of an item: where it lies, its content and what labels it."""
+    """A labelled item as it is read: its place, content, label and group."""
 
     reference: Reference
     content: Any
@@ -20,20 +20,21 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the item is called in messages."""
+        """Name of the item in messages."""
         return self.reference.name
 
 
 class Source(NamedTuple):
-    """Rows to be read.
+    """The rows of one file or folder.
 
     Attributes
     ----------
     rows
+        Rows, read one after the other.
     most
-        How many there are at most, where that is known.
+        Upper bound of their number; None if unknown.
     left_out
-        What is there and no item: an example, and why.
+        Examples of files that are no items, with reasons.
     """
 
     rows: Iterable[Row]

@@ -11,7 +11,7 @@ from ..project import Data, parts_of
 from .dataset import Dataset, Rows
 from .kernels.divide_groups import divide_in_order
 
-MERGED = "other"  # the class of all that are rare
+MERGED = "other"  # name of the class that rare classes are merged to
 
 
 def split(
@@ -22,19 +22,19 @@ def split(
     folds: int | None,
     train_rare: bool = False,
 ) -> list[tuple[Rows, Rows]]:
-    """Split into (training rows, testing rows), once or once for each fold.
+    """Split into training rows and testing rows: one pair, or one pair a fold.
 
-    Items that are there to test on are tested on, and no others. Of items with times
-    the newest are. Else classes keep their shares as far as groups allow
-    (`divide_groups`), and a held-out share s is one part of round(1 / s). With
-    `train_rare`, classes that come in fewer groups than there are parts are always
+    Items that the project names to test on are the testing rows. Of items with times,
+    the newest are. Otherwise items are divided at random into round(1 / held_out) parts
+    or `folds`, in which classes keep their shares as far as groups allow; see
+    `divide_groups`. With `train_rare`, classes with fewer groups than parts are always
     trained and never tested on.
 
     Raises
     ------
     BadProject
-        If a class has too few groups to be in every part, or one training would see
-        none of it.
+        If a class has too few groups for all parts, or a training would have no item
+        of a class.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -68,7 +68,7 @@ def split(
 
 
 def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
-    """Mark items of rare classes, (N,), and all others of their groups."""
+    """Mark the items (N,) of groups that have an item of a rare class."""
     codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
     own = dataset.groups[np.isin(dataset.codes, codes)]
     marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
@@ -76,7 +76,7 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
-    """Classes that come in fewer groups than that: in how many each."""
+    """Count the groups of each class that has fewer than `fewest`."""
     if not dataset.labels:
         return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -85,7 +85,7 @@ def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
 
 
 def refuse_rare(dataset: Dataset, fewest: int) -> None:
-    """Name the classes that come in fewer groups, and what can be done, in an error."""
+    """Raise an error that names a class with too few groups, and the remedies."""
     have = len(np.unique(dataset.groups)) if not dataset.labels else fewest
     if have < fewest:
         raise BadProject(
@@ -112,15 +112,16 @@ def refuse_rare(dataset: Dataset, fewest: int) -> None:
 def treat_rare_classes(
     dataset: Dataset, terms: Data, fewest: int
 ) -> tuple[Dataset, Rows]:
-    """Do with rare classes what the project says.
+    """Stop at rare classes, leave them out, merge them or keep them to train on.
 
-    A class must come in `fewest` groups, or in `terms.rare_below` if that is more.
-    Returns the data set without rare classes, and which of its items it was made of.
+    The project says which. A class is rare if it has fewer groups than `fewest`, or
+    than `terms.rare_below` if that is more. Returns the data set, and the positions of
+    its items in the given one.
 
     Raises
     ------
     BadProject
-        If a class is rare and the project says to stop, or too little is left.
+        If the project says to stop and a class is rare, or if too few items remain.
     """
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)
@@ -160,16 +161,23 @@ def _list(rare: dict[str, int]) -> str:
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
-    """Give every item one of some parts, in which classes have about equal shares.
+    """Divide whole groups into parts in which classes have about equal shares.
 
-    Groups stay whole. The largest come first, those of one size in random order, and
-    each goes where there is least of its classes: where the squares of the parts'
-    shares of the classes grow least, and of such parts to the smallest. So each part
-    has every class that comes in as many groups as there are parts, where no group is
-    of several classes.
+    Groups are placed one after the other, the largest first, groups of equal size in
+    random order. A group is put into the part where it adds least to the sum of squares
+    of the classes' shares; of several such parts, into the smallest. So a class with at
+    least as many groups as parts is in every part, if no group has several classes.
 
-    `codes` and `groups` (N,) are the class of each item, from 0, and the number of its
-    group. Returns the part of each item (N,), from 0.
+    Parameters
+    ----------
+    codes : (N,)
+        Classes of the items, from 0.
+    groups : (N,)
+        Numbers of the items' groups.
+
+    Returns
+    -------
+    Parts of the items (N,), from 0.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1
@@ -193,9 +201,9 @@ def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
 
 
 def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
-    """Draw a share of the groups, each as likely as any other: True for their items.
+    """Draw a share of the groups at random, and mark their items (N,).
 
-    What they hold plays no part, so items drawn are to the others as fresh ones are.
+    The draw ignores labels and contents, so drawn items are like fresh ones.
     """
     names, own = np.unique(groups, return_inverse=True)
     drawn = np.zeros(len(names), np.bool_)
@@ -205,24 +213,24 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Choose the newest groups until they have a share of the items: True for these.
+    """Choose the newest groups up to a share of the items, and mark their items (N,).
 
-    A group is as new as its newest item; of equally new ones those numbered higher come
-    first.
+    The time of a group is that of its newest item. Of groups of one time, the group
+    with the higher number is chosen first.
     """
     names, own = np.unique(groups, return_inverse=True)
     newest = np.full(len(names), times.min())
     np.maximum.at(newest, own, times)
     order = np.argsort(newest, kind="stable")[::-1]
     enough = round(share * len(groups))
-    reached = np.bincount(own)[order].cumsum() - np.bincount(own)[order]
+    newer = np.bincount(own)[order].cumsum() - np.bincount(own)[order]
     chosen = np.zeros(len(names), np.bool_)
-    chosen[order[reached < enough]] = True
+    chosen[order[newer < enough]] = True
     return chosen[own]
 
 
 def groups_of_classes(codes: Rows, groups: Rows, count: int) -> Rows:
-    """Count the groups, (count,), in which each of so many classes comes."""
+    """Count the groups of each of `count` classes, (count,)."""
     names, own = np.unique(groups, return_inverse=True)
     cells = np.sort(codes * len(names) + own)  # np.unique takes 20 times as long
     first = np.diff(cells, prepend=-1) != 0

@@ -1,9 +1,8 @@
-"""Items where they lie: read when they are asked for, and known by where that is.
+"""Items that remain in their files, and are read when they are accessed.
 
-An item of a data set is a file, a line of a file of JSON objects, or, where it came
-from neither, a piece of a file that the build wrote it to. What is in memory is under
-100 bytes an item, however large items are; and what another process is told of them is
-where the table of these bytes lies.
+A stored item is a file, a line of a JSON Lines file, or, if it came from neither, a
+piece of a file that the build wrote. Memory holds a table of places, under 100 bytes an
+item, however large items are. Another process is sent the path of this table.
 """
 
 import hashlib
@@ -33,25 +32,24 @@ Rows = NDArray[np.int64]
 Form = Literal["file", "line", "piece"]
 
 DIGEST = 16  # bytes
-BLOCK = 1024  # items whose places are looked up at a time
+BLOCK = 1024  # items looked up in the table at a time
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where the items of one source lie, and how they are read there.
+    """A folder or a file of items, and how items are read from it.
 
     Attributes
     ----------
     form
-        Each a file, a line that is a JSON object, or a piece of msgpack.
+        Form of an item: a file, a line with a JSON object, or a piece of msgpack.
     path
-        The folder of the files, or the file that holds them all; bytes, as names may
-        be no UTF-8.
+        Folder of the files, or file of the items, as bytes, since names need not be
+        UTF-8.
     shown
-        What an item's name begins with, before its number; None where each has a name
-        of its own, as files have, which is their path within the folder.
+        Beginning of an item's name, before its number; None for files, whose name is
+        the path within the folder.
     text
-        The encoding of files that are texts, empty where they tell it themselves; or
-        the text's key in a line.
+        Encoding of text files, empty to detect it; or key of the text in a line.
     """
 
     form: Form
@@ -61,16 +59,20 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Reference(NamedTuple):
-    """Where an item lies; of one that is to be a piece, what it is called.
+    """The place of one item.
 
     Attributes
     ----------
+    place
+        Folder or file of the item.
     number
-        Of the line or piece, in its name.
-    offset, length
-        Bytes before it, and of it.
+        Number of the line or piece, for the item's name.
+    offset
+        Position of the first byte.
+    length
+        Number of bytes.
     own_name
-        Where its place shows none.
+        Name of an item whose place gives none.
     """
 
     place: Place
@@ -81,29 +83,29 @@ class Reference(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the item is called in messages."""
+        """Name of the item in messages."""
         shown = self.place.shown
         return readable(self.own_name) if shown is None else f"{shown}{self.number}"
 
 
 class StoredItems(Sequence[Item]):
-    """Items of one kind that are read when they are asked for.
+    """Items of one kind that are read when they are accessed.
 
-    One that is no more what it was when its digest was taken is refused with
-    `BadProject`. Sent to another process these are small if they are `shared`; else
-    they are read, and go along.
+    An item that has changed since its digest was taken is refused with `BadProject`.
+    `shared` items are small when they are sent to another process; other items are read
+    and sent.
 
     Parameters
     ----------
     table
-        Of all N items of a data set: `places` (N,) numbers of places, `numbers`,
-        `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16);
-        names that are items' own, `names` from `name_starts` on; and `facts`, the kind
-        and the places.
+        Arrays of all N items of a data set: numbers of `places` (N,), `numbers`,
+        `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16), own
+        names as bytes `names` with their `name_starts`, and `facts`: the kind and the
+        places as msgpack.
     order
-        `rows` (n,), which of them these are.
+        Array `rows` (n,): positions of these items among the N.
     start, stop
-        From where to where in that.
+        Range of `rows` that these items are.
     """
 
     def __init__(
@@ -118,19 +120,19 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pass on where the items lie, or where no other process sees that, them."""
+        """Send the places of the items; the items where others see no places."""
         if not self.is_shared:
             return tuple, ([*self],)
         return StoredItems, (self.table, self._order, self._start, self._stop)
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes see where they lie."""
+        """Whether other processes can read the items from their files."""
         return not any(type(own) is dict for own in (self.table, self._order))
 
     @property
     def rows(self) -> Rows:
-        """Which of all items these are."""
+        """Positions of these items among all items."""
         rows: Rows = self._order["rows"][self._start : self._stop]
         return rows
 
@@ -141,29 +143,29 @@ class StoredItems(Sequence[Item]):
 
     @property
     def kind(self) -> Kind:
-        """What all of them are."""
+        """Kind of the items."""
         return self._facts[0]
 
     @property
     def are_files(self) -> bool:
-        """Whether each is a file of its own."""
+        """Whether each item is a file of its own."""
         return all(place.form == "file" for place in self._facts[1])
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """(n,) or (n, 2)."""
+        """Sizes of the items, (n,) or (n, 2)."""
         sizes: NDArray[np.float64] = self.table["sizes"][self.rows]
         return sizes
 
     @property
     def digests(self) -> NDArray[np.uint8]:
-        """(n, 16), each by `digest_of` the item's payload."""
+        """Digests of the items' payloads, (n, 16), by `digest_of`."""
         digests: NDArray[np.uint8] = self.table["digests"][self.rows]
         return digests
 
     @property
     def names(self) -> "StoredNames":
-        """Names for messages, made when they are asked for."""
+        """Names of the items in messages, made when they are accessed."""
         return StoredNames(self)
 
     def __len__(self) -> int:
@@ -174,7 +176,7 @@ class StoredItems(Sequence[Item]):
     @overload
     def __getitem__(self, place: slice) -> "StoredItems": ...
     def __getitem__(self, place: int | slice) -> "Item | StoredItems":
-        """Read an item; of a slice, give items that are not read yet."""
+        """Read an item; a slice gives stored items, which are not read yet."""
         if isinstance(place, slice):
             start, stop, step = place.indices(len(self))
             if step != 1:
@@ -202,11 +204,11 @@ class StoredItems(Sequence[Item]):
             yield from rows.tolist()
 
     def take(self, places: Rows) -> "StoredItems":
-        """Keep these, in this order."""
+        """Keep items by position, in this order."""
         return StoredItems(self.table, {"rows": self.rows[places]})
 
     def shared(self, cache: Cache) -> "StoredItems":
-        """Put what tells where they lie where other processes read it, if they can."""
+        """Write the table of places where other processes read it, if they can."""
         if not cache.seen:
             return self
         table, rows = self.table, self.rows
@@ -217,7 +219,7 @@ class StoredItems(Sequence[Item]):
         return StoredItems(table, cache.share(f"items/{name}", {"rows": rows}))
 
     def name(self, row: int) -> str:
-        """Name one of all items, for messages."""
+        """Name an item by its position among all items."""
         number, shown = int(self.table["numbers"][row]), self._place(row).shown
         if shown is not None:
             return f"{shown}{number}"
@@ -239,7 +241,7 @@ class StoredItems(Sequence[Item]):
         return place.path
 
     def _item(self, row: int, file: IO[bytes]) -> Item:
-        """Read one of all items in its file."""
+        """Read an item, by its position among all items, from its open file."""
         table = self.table
         file.seek(int(table["offsets"][row]))
         data = file.read(int(table["lengths"][row]))
@@ -261,7 +263,7 @@ class StoredNames(Sequence[str]):
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pass on what the items do: where they lie, or these names."""
+        """Send the places of the items; if other processes cannot see them, names."""
         if not self._items.is_shared:
             return tuple, ([*self],)
         return StoredNames, (self._items,)
@@ -274,20 +276,20 @@ class StoredNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> "StoredNames": ...
     def __getitem__(self, place: int | slice) -> "str | StoredNames":
-        """Name an item, or some of them when they are asked for."""
+        """Name an item; a slice gives names that are made when they are accessed."""
         if isinstance(place, slice):
             return StoredNames(self._items[place])
         return self._items.name(int(self._items.rows[place]))
 
     def take(self, places: Rows) -> "StoredNames":
-        """Keep these, in this order."""
+        """Keep names by position, in this order."""
         return StoredNames(self._items.take(places))
 
 
 class StoredItemsWriter:
-    """Notes where items lie, one after the other, and writes those that lie nowhere.
+    """Builds the table of places, item by item; writes items that are in no file.
 
-    What it writes is there when its block has ended without an error.
+    Written files appear when the `with` block ends without an error.
     """
 
     def __init__(self) -> None:
@@ -311,7 +313,7 @@ class StoredItemsWriter:
         return len(self._places_of)
 
     def add(self, item: Item, reference: Reference) -> None:
-        """Note an item; one that is to be a piece is written."""
+        """Add an item to the table; write it if its form is a piece."""
         place, number, offset, length, own_name = reference
         if place.form == "piece":
             offset, length = self._write(item, Path(os.fsdecode(place.path)))
@@ -329,7 +331,7 @@ class StoredItemsWriter:
         self._digests += digest_of(item.payload)
 
     def _write(self, item: Item, path: Path) -> tuple[int, int]:
-        """Write an item that lies nowhere; its offset and length."""
+        """Write an item to a file of pieces; return its offset and length."""
         if path not in self._pieces:
             path.parent.mkdir(parents=True, exist_ok=True)
             opened = replace_when_done(path)
@@ -338,7 +340,7 @@ class StoredItemsWriter:
         return offset, self._pieces[path].write(msgspec.msgpack.encode(item.payload))
 
     def items(self) -> StoredItems:
-        """Give all of them, of which there must be one, and all of one kind."""
+        """Return the added items; at least one, and all of one kind."""
         (kind,) = self.kinds
         digests = np.frombuffer(self._digests, np.uint8).reshape(-1, DIGEST)
         sizes = np.array(self._sizes)
@@ -359,7 +361,7 @@ class StoredItemsWriter:
 
 
 def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> StoredItems:
-    """Write items that are in memory into a file; their names stay as they are."""
+    """Write items that are in memory to a file; names remain as they are."""
     place = Place("piece", os.fsencode(path.absolute()))
     with StoredItemsWriter() as writer:
         for item, name in zip(items, names, strict=True):
@@ -368,13 +370,13 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
 
 
 def digest_of(payload: Any) -> bytes:
-    """Identify what an item holds: 16 bytes."""
+    """Identify the content of an item: 16 bytes."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 
 
 def _decode(place: Place, data: bytes) -> Any:
-    """Give the payload that bytes hold."""
+    """Decode the payload of an item."""
     if place.form == "piece":
         return msgspec.msgpack.decode(data)
     if place.form == "line":

@@ -1,4 +1,4 @@
-"""The features a project chooses from, found and measured for width."""
+"""The features of a project: found by name, checked, and probed for their width."""
 
 import contextlib
 import logging
@@ -41,30 +41,30 @@ from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 log = logging.getLogger("polydom")
 
 MAX_FEATURES = 62
-MANY_COLUMNS = 16  # features that more columns than that are made into
-FEW = 2  # features that a column of free text has at least beside single columns
-CHECKED = 5  # items on which features must give the same twice
+MANY_COLUMNS = 16  # features that neighbouring columns are joined to, if too many
+FEW = 2  # features reserved for each column of free text
+CHECKED = 5  # items on which features are computed twice and compared
 
 
-# The extractor that was loaded last, by what its features are. Fingerprints tell what
-# was learned, too.
+# The extractor that was loaded last, by its stored features, whose fingerprints include
+# learned weights.
 _LOADED: dict[tuple[bytes, tuple[Path, ...]], Extractor] = {}
 
 
 class ProjectFeatures:
-    """The features of a project: what an index says of them, and their code.
+    """The features of a project: descriptions for the index, and code.
 
-    The user's files are run once for all of a build. What goes to another process is
-    where the code lies; it is run there when it is first needed, once a process.
+    A build runs the user's files once. Another process receives only the paths of the
+    files, and runs them when it first needs a feature.
 
     Attributes
     ----------
     stored
-        As the index will name them, in order.
+        Descriptions of the features, in order, as the index will store them.
     recipes
-        Of features that are yet to be learned, and so are not among the stored.
+        Recipes of features that are not learned yet; `stored` does not have them.
     learned
-        What was learned of those among the stored that were, by name.
+        Learned weights of stored features, by name.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class ProjectFeatures:
         self._arrays: SharedArrays | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pass on all but recipes, which are learned where they were read."""
+        """Send everything but the recipes, which only the build's process learns."""
         if self._arrays is not None:
             return _read_features, (self._arrays, self.files)
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Put them where calls in other processes read them, but for their files."""
+        """Write descriptions and weights where calls in other processes read them."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -102,7 +102,7 @@ class ProjectFeatures:
         return shared
 
     def joined(self, learned: Self) -> "ProjectFeatures":
-        """Put behind these what their recipes gave, in an extractor of all."""
+        """Append the features that the recipes gave; make an extractor of all."""
         features = [*(self.extractor.features if self.stored else ())]
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
@@ -111,12 +111,12 @@ class ProjectFeatures:
 
     @property
     def extractor(self) -> Extractor:
-        """Their code.
+        """The code of the features.
 
         Raises
         ------
         BadFeature
-            If it is not the same in this process as where it was found.
+            If the code in this process differs from the code in the build's process.
         """
         if self._extractor is None:
             key = msgspec.msgpack.encode(self.stored), self.files
@@ -128,12 +128,12 @@ class ProjectFeatures:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First column of each in a full row, and after the last the width."""
+        """First column of each feature in a full row, and at the end the width."""
         return (0, *accumulate(feature.width for feature in self.stored))
 
 
 def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatures:
-    """Read features that were shared; their code is loaded when it is needed."""
+    """Read shared features; `extractor` loads their code when it is needed."""
     stored = msgspec.msgpack.decode(
         arrays["stored"].tobytes(), type=list[StoredFeature]
     )
@@ -147,15 +147,15 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
-    """Find the project's features and how wide each is on the data's items.
+    """Find the project's features, check them, and probe their widths on an item.
 
     Raises
     ------
     BadProject
-        If none or more than 62 are named, a name comes twice, or one is for items
-        of another kind.
+        If the project names no feature, more than 62, one of them twice, or one for
+        another kind of items.
     BadFeature
-        If a name is unknown or a feature does not keep its promises.
+        If a name is unknown, or a feature breaks its promises.
     """
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
@@ -195,7 +195,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
 def _all_chosen(
     project: Project, dataset: Dataset, own: Mapping[str, Feature], texts: TextColumns
 ) -> Chosen:
-    """Find all that is named, and what is a feature without being named."""
+    """Find the features that the project names, and those that need no name."""
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
     groups, usual = _groups(project, dataset, texts, on_texts)
@@ -229,7 +229,7 @@ def _refuse_kinds(
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
-    """Run the files again, as each server will: the features must be the same ones."""
+    """Run the user's files again, as each server will, and compare the features."""
     if not chosen:
         return
     again = {feature.name: feature for feature in load_features([], files)}
@@ -247,11 +247,10 @@ def _refuse_unsteady(
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
-    """Find widths on the first usable item, and check that a second time is the same.
+    """Find widths on the first usable item; check that features give the same twice.
 
-    That is checked on items from the smallest to the largest, since some features draw
-    at random only where there is much. Unusable ones are named when the values of all
-    are computed.
+    Items of all sizes are checked, since some features draw at random only from large
+    items. Unusable items are skipped here, and named when all values are computed.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
@@ -273,7 +272,7 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 def _functions(
     project: Project, own: Mapping[str, Feature], on_texts: Chosen
 ) -> Iterator[Found]:
-    """Features that are functions: those that are named, or all of the user's own."""
+    """Yield the named functions; if none is the user's own, all of the user's own."""
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
@@ -288,7 +287,7 @@ def _functions(
 def _groups(
     project: Project, dataset: Dataset, texts: TextColumns, on_texts: Chosen
 ) -> tuple[list[Columns], list[str]]:
-    """Find groups of columns, and the columns of text that have the usual features."""
+    """Find the groups of columns, and the text columns with the usual features."""
     features = project.features
     chosen = features.columns or features.use or features.files
     named = [name for group in features.columns for name in group.columns]
@@ -304,7 +303,7 @@ def _groups(
 
 
 def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Whether a group only says that its columns hold free text."""
+    """Whether the columns of a group hold free text, so that it is no feature."""
     own = [name for name in group.columns if name in texts.texts]
     if not own:
         return False
@@ -324,7 +323,7 @@ def _is_text(group: Columns, texts: TextColumns) -> bool:
 
 
 def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
-    """Features that are groups of a table's columns."""
+    """Yield the features that are groups of a table's columns."""
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})
@@ -347,7 +346,7 @@ def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
 
 
 def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Find how columns of numbers are stored; say where some become another number."""
+    """Find how columns of numbers are stored; warn if 32 bits lose differences."""
     learned = learn_numbers(dataset.items, names)
     for name, found in learned.items():
         if found.lost:
@@ -363,7 +362,7 @@ def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
 
 
 def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
-    """Refuse columns with more words than an index can hold, naming the largest."""
+    """Refuse columns with more words than an index can hold; name the largest."""
     if not (reason := excess(msgspec.msgpack.encode(known))):
         return
     sizes = {name: len(msgspec.msgpack.encode(known[name])) for name in known}
@@ -376,9 +375,9 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make every column a feature; of very many some neighbours together.
+    """Make every column a feature, or join neighbours if columns are too many.
 
-    There are `others` beside them.
+    `others` is the number of features that are reserved for columns of text.
     """
     if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
@@ -387,14 +386,14 @@ def _one_each(names: Sequence[str], others: int) -> list[Columns]:
 
 
 def _suggestion(kind: Kind) -> str:
-    """Say where features for items of a kind are found."""
+    """Say how to find features for items of a kind."""
     if kind == "record":
         return "; leave out `use`, and every column is a feature"
     return f"; see `polydom features --kind {kind}`"
 
 
 def _too_many(project: Project, kind: Kind, count: int) -> str:
-    """Say which features there are, and how there come to be fewer."""
+    """Say that there are too many features, and how to have fewer."""
     chosen = project.features
     what, cure = "[features] names", "name fewer in `use`"
     if kind == "record" and chosen.columns:

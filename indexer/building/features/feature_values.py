@@ -1,4 +1,4 @@
-"""Feature values of all items, computed in parallel and kept between runs."""
+"""Feature values of all items: computed in parallel, kept between runs."""
 
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -23,18 +23,18 @@ from ..cache_keys import feature_keys
 from ..data.dataset import Dataset
 from .choose_features import ProjectFeatures
 
-ROWS = 2**18  # of a table that are read at once
+ROWS = 2**18  # rows of a table that are read at once
 STAGE = "computing features"
 
-# Items of a call: at first, and at most, however fast they are computed.
+# Items of the first calls, and of the largest.
 FIRST, MOST = 16, 4096
-# What was computed is kept each time that this share of all the time until then has
-# passed, and so many seconds: a process that is killed loses no more.
+# Computed values are written to the cache after a share KEEP_SHARE of the elapsed time
+# and KEEP_S seconds, so a process that is killed loses no more than these.
 KEEP_SHARE, KEEP_S = 0.05, 10.0
 
 
 class FeatureTable(NamedTuple):
-    """N items as rows of feature values, (N, width): some columns for each feature."""
+    """N items and their feature values (N, width); each feature has some columns."""
 
     dataset: Dataset
     features: ProjectFeatures
@@ -50,18 +50,19 @@ def compute_values(
     cache: Cache,
     progress: Progress,
 ) -> FeatureTable:
-    """Compute every feature of every item; leave out those that prove unusable.
+    """Compute every feature of every item, and leave out items that are unusable.
 
     Raises
     ------
     BadProject
         If an item is unusable and `on_bad_item` is "stop".
     BadFeature
-        If a feature raises, gives NaN, another width, or other values the second time.
+        If a feature raises, or returns NaN, another width, or other values when called
+        again.
     WorkerLost
-        If a process is killed; what was finished is kept.
+        If a process is killed; finished values are kept.
     """
-    if not features.stored:  # all are to be learned
+    if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
         return FeatureTable(dataset, features, empty)
     count = len(dataset.items)
@@ -80,16 +81,17 @@ def compute_values(
         raise BadProject(f"{dataset.names[first]}: {bad[first]}")
     if len(bad) == count:
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
-    if not bad:  # the values of a large table are not copied for nothing
+    if not bad:  # spares a copy of the values, which may be large
         return FeatureTable(dataset, features, values)
     usable = np.array([i not in bad for i in range(count)])
     return FeatureTable(dataset.without(bad), features, values[usable])
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Find the features that are columns of a table: all rows are read at once.
+    """Find the features, by position, that are columns of a table.
 
-    By position; none where the items are no table's rows.
+    Their values are read from the table, all rows at once. Items that are no rows of a
+    table have none.
     """
     if not isinstance(items, Records):
         return {}
@@ -103,7 +105,7 @@ def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Col
 def _groups(
     dataset: Dataset, features: ProjectFeatures, at_once: Container[int]
 ) -> list[str | None]:
-    """Name where in the cache each feature's values are kept, if they are."""
+    """Name each feature's group of cache entries; None for columns of a table."""
     keys = feature_keys(features.stored, features.files)
     return [
         None if position in at_once else f"values/{digest(key, dataset.digest)}"
@@ -112,14 +114,20 @@ def _groups(
 
 
 class ComputedValues(NamedTuple):
-    """Values of some items from one position on, of features at some positions.
+    """Values of n neighbouring items and some features.
 
     Attributes
     ----------
+    start
+        Position of the first item.
+    features
+        Positions of the features.
     rows : (n, width) float32
-        Their columns, one feature after the other.
+        Values, one feature after the other.
     bad
-        Items that are unusable, by position among the n, and why.
+        Reasons of unusable items, by position among the n.
+    seconds
+        Seconds that the computation took.
     """
 
     start: int
@@ -130,7 +138,7 @@ class ComputedValues(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """An entry of the cache: runs of items, their values, those that are unusable."""
+    """An entry of the cache: ranges of items, their values, and unusable items."""
 
     ranges: list[tuple[int, int]]
     values: NDArray[np.float32]
@@ -140,7 +148,7 @@ class _Kept(NamedTuple):
 def _read_kept(
     shape: tuple[int, ...], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> _Kept:
-    """Read an entry, which must be of items and columns as there are."""
+    """Read an entry, and check that it fits the items and the width."""
     (count, width), values = shape, arrays["values"]
     ranges = [(start, stop) for start, stop in arrays["ranges"].tolist()]
     bad = {int(row): str(why) for row, why in meta["bad"].items()}
@@ -152,21 +160,22 @@ def _read_kept(
 
 
 class KeptValues:
-    """Values of N items that are known, and those of them that are kept in the cache.
+    """The known values of N items, read from the cache and written to it.
 
     Parameters
     ----------
     groups
-        Where each feature's are kept; None for those that are not computed here.
+        Groups of cache entries, one per feature; None for a feature that is read from
+        a table.
     values : (N, width) float32
-        Written to as they become known.
+        Array that known values are written to.
 
     Attributes
     ----------
     bad
-        Items that a feature found unusable, and why.
+        Reasons of unusable items, by position.
     done
-        How many items' values are all known.
+        Number of items whose values are all known.
     """
 
     def __init__(
@@ -213,7 +222,7 @@ class KeptValues:
         return self.done == self._known.shape[1]
 
     def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Give runs of items that lack the same features: start, stop, and these."""
+        """Yield ranges of items that lack the same features: start, stop, features."""
         known = self._known
         changes = np.flatnonzero((known[:, 1:] != known[:, :-1]).any(axis=0)) + 1
         bounds = [0, *changes.tolist(), known.shape[1]]
@@ -223,7 +232,7 @@ class KeptValues:
                 yield start, stop, lacking
 
     def add(self, found: ComputedValues) -> None:
-        """Note what was computed; keep it, if that was not done for long."""
+        """Take computed values in; write them to the cache from time to time."""
         part = slice(found.start, found.start + len(found.rows))
         begun = 0
         for position in found.features:
@@ -240,7 +249,7 @@ class KeptValues:
             self.keep()
 
     def keep(self) -> None:
-        """Keep what was added since the last time: an entry for each feature."""
+        """Write the values added since the last time, an entry for each feature."""
         added, self._added = sorted(self._added, key=lambda one: one.start), []
         self._kept_s = time.monotonic()
         for position, group in enumerate(self._groups):
@@ -274,7 +283,7 @@ def _compute(
     kept: KeptValues,
     on_progress: OnProgress,
 ) -> None:
-    """Compute what is missing, in calls that take about as long as they are to take."""
+    """Compute the missing values, in calls of about `Workers.call_s` seconds each."""
     item_s = 0.0
 
     def calls() -> Iterator[tuple[Any, ...]]:
@@ -309,9 +318,9 @@ def _read_columns(
     at_once: Mapping[int, Columns],
     values: NDArray[np.float32],
 ) -> Iterator[tuple[int, dict[int, str]]]:
-    """Read columns of a table into the values, part by part of its rows.
+    """Read columns of a table into the values, some rows at a time.
 
-    Yields how many rows are read, and which of the latest are unusable and why.
+    Yields the number of rows read, and the reasons of unusable rows among the latest.
     """
     if not at_once:
         return
@@ -345,7 +354,7 @@ def _compute_chunk(
     features: ProjectFeatures,
     lacking: tuple[int, ...],
 ) -> ComputedValues:
-    """Compute the features at some positions; an unusable item has no values."""
+    """Compute features of items; unusable items have no values."""
     begun_s = time.perf_counter()
     starts = features.starts
     rows = np.zeros((len(items), starts[-1]), np.float32)
@@ -362,7 +371,7 @@ def _compute_rows(
     missing: Sequence[int],
     rows: NDArray[np.float32],
 ) -> dict[int, str]:
-    """Compute the features at some positions into the rows; say what is unusable."""
+    """Compute features into the rows; return the reasons of unusable items."""
     bad: dict[int, str] = {}
     with one_thread():
         for at, item in enumerate(items):

@@ -1,8 +1,8 @@
-"""Features that are learned from the labelled texts themselves, as scores of terms.
+"""Features that are learned from labelled texts: scores of terms.
 
-A training item's score comes from what other training items teach (out of fold), so
-that a model trained on it meets there what it will meet on items never seen. All other
-items are scored by the feature that is stored.
+The score of a training item is computed out of fold, by weights learned from other
+training items. So a model is trained on scores like those of unseen items. All other
+items are scored by the stored feature, which is learned from all training items.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -53,32 +53,36 @@ Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
 
 STAGE = "learning features"
-FOLDS = 5  # of the training items, where the project has none
+FOLDS = 5  # folds of the training items, if the project has none
 STRENGTHS = (2.0, 10.0, 50.0, 250.0)  # C of logistic regression
 CHUNK_ITEMS = 2048
 
-# Terms of texts, each text's counted once, that memory and time are spent on at most:
-# those of 40,000 messages of 160 characters by sequences of 2 to 5 characters, or of
-# 400,000 by words and pairs of words.
+# Most terms of all texts that are learned from; each text counts its different terms.
+# 40,000 messages of 160 characters have so many sequences of 2 to 5 characters, 400,000
+# messages so many words and pairs of words.
 MOST_TERMS = 20_000_000
-MOST_PRODUCTS = 60_000_000  # of terms of texts and scores, in one regression
-CHOSEN_ON = 4_000_000  # of such products, where C is chosen
-# Times as many terms as a regression may take: from there on Bayes' rule does better
-# with all of them, and is as good with equally many where classes are many.
+MOST_PRODUCTS = 60_000_000  # terms times scores in one regression
+CHOSEN_ON = 4_000_000  # terms times scores when C is chosen
+# Texts with this multiple of the terms that a regression may take are better learned by
+# Bayes' rule on all terms than by a regression on some.
 BAYES_FROM = 3
-MOST_WEIGHTS = 1 << 21  # of one feature
-SAMPLED = 200  # texts by whose terms those of all are estimated
+MOST_WEIGHTS = 1 << 21  # weights of one feature
+SAMPLED = 200  # texts whose terms are counted to estimate the terms of all
 
 
 class Lesson(NamedTuple):
-    """What features are learned from.
+    """Items to learn features from.
 
     Attributes
     ----------
+    dataset
+        All items.
     rows : (N,) int64
-        Items that may be learned from, ascending.
+        Positions of the items to learn from, ascending.
     parts : (N,) int64
-        Part of each: its score comes from the items of the other parts.
+        Numbers of the folds of these items.
+    seed
+        Seed of all draws.
     """
 
     dataset: Dataset
@@ -92,10 +96,14 @@ class Learned(NamedTuple):
 
     Attributes
     ----------
+    weights
+        Weights of terms.
+    facts
+        Description for the index.
     rows : (M,) int64
-        Items that were learned from: all that may be, or as many as time allows.
+        Positions of the items that were learned from: all, or as many as time allows.
     scores : (M, K) float32
-        Each by what the items of other parts teach.
+        Scores of these items, computed out of fold.
     """
 
     weights: TermWeights
@@ -107,9 +115,9 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Say what to learn from: the training items, or with folds all items.
+    """Choose the items to learn from: the training items, or with folds all items.
 
-    `divisions` are (training rows, testing rows), once or once for each fold.
+    `divisions` are training rows and testing rows, one pair, or one pair a fold.
     """
     if len(divisions) == 1:
         rows = divisions[0][0]
@@ -124,12 +132,12 @@ def lesson_of(
 def learn_features(
     table: FeatureTable, lesson: Lesson, learner: "FeatureLearner"
 ) -> FeatureTable:
-    """Learn what the project's recipes say; put it behind the values computed.
+    """Learn features by the table's recipes, and append their values.
 
     Raises
     ------
     WorkerLost
-        If a process is killed; what was finished is kept.
+        If a process is killed; finished features are kept.
     """
     recipes, dataset = table.features.recipes, table.dataset
     lessons = _lessons(recipes, lesson)
@@ -166,7 +174,7 @@ def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
 def _features_of(
     recipes: Sequence[ChosenRecipe], found: Sequence[Learned]
 ) -> ProjectFeatures:
-    """Features as they were learned, and as an index will store them."""
+    """Describe learned features as an index will store them."""
     stored = [
         StoredFeature(
             recipe.name,
@@ -184,12 +192,12 @@ def _features_of(
 
 
 class FeatureLearner:
-    """Learns features by their recipes, each once, and keeps them between runs.
+    """Learns features by their recipes, and keeps them between runs.
 
     Parameters
     ----------
     workers
-        What counts terms, and fits weights out of fold.
+        Processes that count terms, and fit weights out of fold.
     """
 
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
@@ -198,14 +206,12 @@ class FeatureLearner:
     def learn(
         self, recipes: Sequence[Recipe], lessons: Sequence[Lesson]
     ) -> list[Learned]:
-        """Learn each feature, from the items of its own lesson alone.
-
-        Their lessons have equal parts.
+        """Learn each feature from its lesson; all lessons have the same folds.
 
         Raises
         ------
         WorkerLost
-            If a process is killed; features that were finished are kept.
+            If a process is killed; finished features are kept.
         """
         names = [*map(_name, recipes, lessons)]
         found = [
@@ -239,7 +245,7 @@ class FeatureLearner:
         ).values
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
-        """Learn a feature, yielding at each of as many steps as are announced."""
+        """Learn a feature; yield None after each step, and the feature at the end."""
         dataset, names = lesson.dataset, np.unique(lesson.parts).tolist()
         width = scores_of(len(dataset.labels))
         entry, extent = _name(recipe, lesson), Extent.of(recipe, lesson)
@@ -280,7 +286,7 @@ class FeatureLearner:
     def _choose(
         self, entry: str, texts: TrainingTexts, names: Sequence[int], fitting: Fitting
     ) -> Generator[None, None, tuple[Fitting, list[NDArray[np.float64]]]]:
-        """Choose the strength of a regression; with the scores of each part by it."""
+        """Choose the strength of a regression; return it with the scores by fold."""
         tried: list[list[NDArray[np.float64]]] = []
         for each in self._out_of_fold(entry, texts, names, fitting, STRENGTHS):
             tried.append(each)
@@ -297,8 +303,8 @@ class FeatureLearner:
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Scores of each part, in order, by what the others teach at each strength."""
-        # removed at the end, while another build may learn the same there
+        """Yield the scores of each fold, by weights of the other folds, by strength."""
+        # the name is unique, since another build may learn the same in this folder
         name = f"{entry}/.{len(texts.parts)}.{token_hex(8)}.tmp"
         shared = self.cache.share(name, texts.arrays())
         calls = ((shared, name, fitting, strengths) for name in names)
@@ -318,22 +324,22 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """How many terms the texts of a lesson have, about, and in what order to take them.
+    """Estimated numbers of terms of a lesson's texts, which are taken group by group.
 
     Attributes
     ----------
     ranks : (N,) int64
-        Of the items' groups, drawn.
-    reached : (N,) float64
-        Terms of all items of the groups up to this one.
+        Ranks of the items' groups, in an order that is drawn.
+    total : (N,) float64
+        Terms of all items whose groups have at most the rank of this item's group.
     """
 
     ranks: Rows
-    reached: NDArray[np.float64]
+    total: NDArray[np.float64]
 
     @classmethod
     def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
-        """Count the terms of some texts, and estimate those of all by their length."""
+        """Count the terms of some texts; estimate the others' terms by their length."""
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
         first = np.argsort(ranks, kind="stable")[:SAMPLED]
@@ -341,17 +347,17 @@ class Extent(NamedTuple):
         lengths = dataset.sizes if dataset.sizes.ndim == 1 else dataset.sizes[:, 0]
         sampled = _count_items(recipe.name, take(dataset.items, first))
         share = len(sampled.hashes) / max(lengths[first].sum(), 1.0)
-        reached = np.cumsum(np.bincount(ranks, weights=share * lengths))
-        return cls(ranks, reached[ranks].astype(np.float64))
+        total = np.cumsum(np.bincount(ranks, weights=share * lengths))
+        return cls(ranks, total[ranks].astype(np.float64))
 
     @property
     def terms(self) -> float:
         """Terms of all texts."""
-        return float(self.reached.max())
+        return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Take whole groups, (N,), as many as have so many terms; two at least."""
-        return (self.reached <= limit) | (self.ranks < 2)
+        """Mark the items (N,) of the first groups within `limit` terms, two at least."""
+        return (self.total <= limit) | (self.ranks < 2)
 
 
 def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
@@ -360,7 +366,7 @@ def _count_items(name: str, items: Sequence[Item]) -> CountedTexts:
 
 
 def _name(recipe: Recipe, lesson: Lesson) -> str:
-    """Name the cache entry by all that a learned feature depends on."""
+    """Name the cache entry of a learned feature by all that it depends on."""
     dataset, rows, parts, seed = lesson
     division = digest(rows.tobytes(), parts.tobytes(), seed)
     code = fingerprint(recipe.feature(NOTHING))
@@ -370,7 +376,7 @@ def _name(recipe: Recipe, lesson: Lesson) -> str:
 
 
 def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Split a learned feature into plain data and arrays, for the cache."""
+    """Convert a learned feature to plain data and arrays for the cache."""
     facts = msgspec.to_builtins(learned.facts)
     arrays = learned.weights.arrays()
     arrays |= {"rows": learned.rows, "scores": learned.scores}
@@ -378,7 +384,7 @@ def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _read(lesson: Lesson, meta: dict[str, Any], arrays: dict[str, Array]) -> Learned:
-    """Read a feature that was learned in a lesson; its arrays may be mapped."""
+    """Read a learned feature from the cache, and check that it fits the lesson."""
     arrays = {**arrays}
     rows, scores = arrays.pop("rows"), arrays.pop("scores")
     facts = msgspec.convert(meta["facts"], StoredTerms)

@@ -1,4 +1,4 @@
-"""Features of texts on columns of free text: which there are, and on which columns."""
+"""Features of texts, applied to the columns of a table that hold free text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from ..data.dataset import Dataset
 from ..project import Project
 from ..template import default_features
 
-# Of features that a column has without being asked, where there is no room for all.
+# Default features of a column, the best first, if 62 features cannot be all of them.
 BEST_FIRST = (
     "learned_words",
     "text_length",
@@ -50,7 +50,7 @@ Found = tuple[StoredFeature, Feature]
 
 
 class ChosenRecipe(NamedTuple):
-    """A feature to be learned: of texts, or of a column of records that holds texts."""
+    """A feature to learn: of texts, or of a column of records that holds texts."""
 
     recipe: Recipe
     text: StoredText | UnsetType = UNSET
@@ -64,29 +64,29 @@ class ChosenRecipe(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """Of the items."""
+        """Kind of the items."""
         return self.feature(NOTHING).kind
 
     def feature(self, learned: TermWeights) -> Feature:
-        """Make the feature, of weights that were learned."""
+        """Make the feature with learned weights."""
         made = self.recipe.feature(learned)
         return made if self.text is UNSET else self.text.put(made)
 
 
 class Chosen(NamedTuple):
-    """What is chosen: features that are found, and what is to be learned."""
+    """Features that are chosen, and recipes of chosen features that are learned."""
 
     found: Sequence[Found] = ()
     recipes: Sequence[ChosenRecipe] = ()
 
     @property
     def names(self) -> set[str]:
-        """Of all of them."""
+        """Names of all features."""
         return {one.name for one, _ in self.found} | {one.name for one in self.recipes}
 
     @property
     def steps(self) -> int:
-        """How many steps they need, each once."""
+        """Number of different steps that the features need."""
         made = [one for _, one in self.found]
         return len(with_needs([*made, *(one.feature(NOTHING) for one in self.recipes)]))
 
@@ -98,11 +98,11 @@ class TextColumns:
     Attributes
     ----------
     texts
-        By name.
+        Columns of free text, by name.
     columns
         Names of all columns.
     own
-        The user's features by name.
+        The user's features, by name.
     """
 
     texts: Mapping[str, StoredText]
@@ -113,20 +113,19 @@ class TextColumns:
     def of(
         cls, project: Project, dataset: Dataset, own: Mapping[str, Feature]
     ) -> "TextColumns":
-        """Find them; there are none where items are no records."""
+        """Find the columns of free text; items that are no records have none."""
         if dataset.kind != "record":
             return cls({}, (), own)
         texts = dict(_texts_in(dataset.items, project))
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Take what names such as `note: learned_words` mean; others are passed over.
+        """Find the features with names such as `note: learned_words`; skip others.
 
         Raises
         ------
         BadProject
-            If there is no such column, or it holds no free text, or there is no such
-            feature of texts.
+            If a column is unknown or holds no free text, or a feature is unknown.
         """
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
@@ -135,14 +134,17 @@ class TextColumns:
         return self._made([self._part(name) for name in wanted])
 
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
-        """Choose the features that texts usually have for some columns.
+        """Choose default features for some columns, equally many for each.
 
-        As many for each as leave room, the best first.
+        Parameters
+        ----------
+        room
+            Number of features that may be added.
 
         Raises
         ------
         BadProject
-            If there is room for none.
+            If not even one feature for each column may be added.
         """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
@@ -159,13 +161,13 @@ class TextColumns:
 
     @property
     def _of_texts(self) -> dict[str, Feature | Recipe]:
-        """All features that are for texts, by name."""
+        """All features of texts, by name."""
         made = [*ready_made_features(), *self.own.values()]
         texts = {one.name: one for one in made if one.kind == "text"}
         return {**texts, **recipes_by_name()}
 
     def _part(self, name: str) -> tuple[str, str]:
-        """Part a name into a column's and that of a feature of texts."""
+        """Split a name into a column and a feature of texts."""
         begun = [one for one in self.columns if name.startswith(name_on(one, ""))]
         if not begun:
             column = name.rpartition(BETWEEN)[0]
@@ -206,7 +208,7 @@ class TextColumns:
 
 
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
-    """Take the texts of a column as items; labels and all else stay.
+    """Replace the items of a data set by the texts of a column.
 
     Raises
     ------
@@ -214,7 +216,7 @@ def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
         If a cell is a number.
     """
     items, read = dataset.items, text.begin
-    if isinstance(items, Records):  # other columns are not read
+    if isinstance(items, Records):  # reads no other column
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
     found = []
     for item, name in zip(items, dataset.names, strict=True):
@@ -227,7 +229,7 @@ def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
 
 
 def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
-    """(N,) whether each record's cell of a column of free text holds nothing."""
+    """Return (N,): True for a record whose cell in a column of text is empty."""
     if isinstance(items, Records):
         return items.columns[column].missing()[items.rows]
     values = (_record(item).get(column) for item in items)
@@ -235,9 +237,9 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """(N,) characters of each record's free texts; None where there are none.
+    """Count the characters (N,) of the records' free texts; None without free text.
 
-    Of records that are no rows of a table, all strings count.
+    In records that are no rows of a table, all strings count.
     """
     if isinstance(items, Records):
         lengths = [
@@ -254,7 +256,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Find the columns of free text, their longest texts, and what they cost."""
+    """Yield the columns of free text, with length of the longest text, and cost."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
@@ -274,7 +276,7 @@ def _texts_in(
 
 
 def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
-    """Cells of the columns that hold nothing but strings, of each item one."""
+    """Collect the columns that hold only strings: a cell for each item."""
     found: dict[str, list[Any]] = {}
     for place, item in enumerate(items):
         for name, value in _record(item).items():
@@ -290,7 +292,7 @@ def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
 
 
 def _lengths(column: Column) -> NDArray[np.int64]:
-    """(N,) characters of the cells of a column of free text."""
+    """Count the characters (N,) of the cells of a column."""
     lengths = pc.fill_null(pc.utf8_length(column.cells), 0)
     found: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False)
     return found
