@@ -356,7 +356,7 @@ class Extent(NamedTuple):
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Mark the items (N,) of the first groups within a limit; two groups at least."""
+        """Mark items (N,) of the first groups within `limit` terms, of two at least."""
         return (self.total <= limit) | (self.ranks < 2)
 
 
