@@ -200,8 +200,8 @@ class Lattices(SumOfTerms):
         vertices = stored.array("vertices", np.int32, (T, len(bias), 2**S))
         _check_range(stored, "vertices", vertices, -MOST_UNITS, MOST_UNITS)
         with np.errstate(over="ignore"):
-            room = 2.0**52 * unit
-        if np.frexp(unit)[0] != 0.5 or not (np.abs(bias) <= room).all():
+            widest = 2.0**52 * unit
+        if np.frexp(unit)[0] != 0.5 or not (np.abs(bias) <= widest).all():
             raise stored.fail("its unit is no power of two, or too small for its bias")
         if not np.array_equal(np.rint(bias / unit) * unit, bias):
             raise stored.fail("its bias is no whole number of units")

@@ -69,15 +69,15 @@ def lay_table(
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
     """Copy an array to the start of a cache line, so that no vector crosses two."""
-    made = aligned_room(array.shape, array.dtype)
+    made = aligned_empty(array.shape, array.dtype)
     made[...] = array
     return made
 
 
-def aligned_room(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
+def aligned_empty(shape: tuple[int, ...], kind: Any) -> NDArray[Any]:
     """Make an uninitialised array that begins a cache line."""
     size = math.prod(shape) * np.dtype(kind).itemsize
-    room = np.empty(size + LINE, np.uint8)
-    first = -room.ctypes.data % LINE
-    made: NDArray[Any] = room[first : first + size].view(kind).reshape(shape)
+    memory = np.empty(size + LINE, np.uint8)
+    first = -memory.ctypes.data % LINE
+    made: NDArray[Any] = memory[first : first + size].view(kind).reshape(shape)
     return made

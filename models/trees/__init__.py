@@ -7,9 +7,10 @@ answers; all of them give the same bits.
 ============================  =======================  =================================
 layout                        evaluates                is chosen for
 ============================  =======================  =================================
-`nodes.py`, by                a row, node by node      category splits; float64 rows;
-`kernels/walk.py`                                      Python without compiled kernels;
-                                                       trees of more than 65,536 nodes
+`nodes.py`, by                a row, node by node      category splits; rows that
+`kernels/walk.py`                                      float32 would round; no compiled
+                                                       kernels; trees of more than
+                                                       65,536 nodes
 `one_row.py`                  a row, six trees at a    float32 rows, on every processor
                               time, 64 bits a node
 `one_row_vectors.py`          a row, 64 trees at a     float32 rows, trees of a depth

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import NotCopied, aligned_room
+from ..scoring.address_table import NotCopied, aligned_empty
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes
 from .kernels.avx512 import IN_REGISTERS
@@ -38,7 +38,7 @@ from .kernels.many_rows import (
     TESTS,
     VALUE,
     Forest,
-    Room,
+    WorkArrays,
     add_batch,
 )
 from .keys import Slots, find_cuts
@@ -78,22 +78,22 @@ class BatchTrees(NotCopied):
     outputs: int
     vector: bool = False
 
-    def room(self) -> Room:
+    def work_arrays(self) -> WorkArrays:
         """Make the memory that one call writes on; its size does not depend on X."""
-        answers = aligned_room((self.leaves + self.tests, BLOCK), np.uint8)
+        answers = aligned_empty((self.leaves + self.tests, BLOCK), np.uint8)
         answers[: self.leaves] = np.arange(self.leaves, dtype=np.uint8)[:, None]
-        return Room(
-            aligned_room((2, BLOCK), np.int32),
-            aligned_room((self.forest.codes[-1], BLOCK), np.uint8),
+        return WorkArrays(
+            aligned_empty((2, BLOCK), np.int32),
+            aligned_empty((self.forest.codes[-1], BLOCK), np.uint8),
             answers,
-            aligned_room((self.outputs, BLOCK), np.float64),
+            aligned_empty((self.outputs, BLOCK), np.float64),
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
         """Add the trees to `start` (R,): totals (N, R) of checked rows, and codes 0."""
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
-        add_batch(X, self.forest, self.room(), self.terms, self.vector, totals)
+        add_batch(X, self.forest, self.work_arrays(), self.terms, self.vector, totals)
         return totals, np.zeros(len(X), np.int64)
 
 

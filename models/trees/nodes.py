@@ -183,8 +183,8 @@ def _check_order(made: TreeArrays, stored: Stored) -> None:
         raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
     if not made.leaves.shape[1]:
         raise stored.fail("its leaves have no value")
-    room = made.outputs - made.leaves.shape[1]
-    if not (targets.min() >= 0 and targets.max() <= room):
+    last = made.outputs - made.leaves.shape[1]
+    if not (targets.min() >= 0 and targets.max() <= last):
         raise stored.fail("a tree adds to a raw score that does not exist")
     if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
         raise stored.fail("its category sets do not cover their bits")

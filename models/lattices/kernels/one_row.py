@@ -228,7 +228,7 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 
 @njit(inline="always")
-def room(table: Any) -> int:
+def reserve(table: Any) -> int:
     """Reserve the memory for a row, from the start of a cache line."""
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
@@ -241,7 +241,7 @@ def room(table: Any) -> int:
 def raw(row: Rows, address: int, out: Floats) -> None:
     """Write the sums of all lattices: `out` (R,)."""
     table = table_at(address, TABLE)
-    work = room(table)
+    work = reserve(table)
     R = int64(table.output_count)
     values = carray(pointer(work + table.values), (R, LANES), np.float64)
     sums = carray(pointer(work + table.sums), (R, LANES), np.float64)
@@ -260,7 +260,7 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 def early(row: Rows, address: int, out: Floats) -> int:
     """Add lattices until the sum passes a limit: the code; the sum goes to `out[0]`."""
     table = table_at(address, TABLE)
-    work = room(table)
+    work = reserve(table)
     T, unit = int64(table.lattice_count), table.unit
     values = carray(pointer(work + table.values), (LANES,), np.float64)
     lower = carray(pointer(table.lower), (T,), np.float64)
@@ -297,7 +297,7 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     """Add lattices to `totals` (R,) until the best leads by its margin: the code."""
     table = table_at(address, TABLE)
-    work = room(table)
+    work = reserve(table)
     T, R, unit = int64(table.lattice_count), int64(table.output_count), table.unit
     values = carray(pointer(work + table.values), (R, LANES), np.float64)
     margins = carray(pointer(table.upper), (T,), np.float64)

@@ -52,7 +52,7 @@ TABLE = np.dtype(
 
 
 @njit(inline="always")
-def room(table: Any) -> int:
+def reserve(table: Any) -> int:
     """Reserve memory for a row: values, magnitudes, and R sums, all 0."""
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
@@ -92,7 +92,7 @@ def rounding_of(address: int, work: int) -> float:
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     """Add terms until the sum passes a limit: the code; the sum goes to `out[0]`."""
     table = table_at(address, TABLE)
-    B, work, at = table.blocks, room(table), uint64(row.ctypes.data)
+    B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
     used = carray(pointer(table.used), (B,), np.int64)
     constants = carray(pointer(table.constants), (B,), np.float64)
@@ -131,7 +131,12 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
     """Write sums to `totals` (R,) until the best leads by its margin: the code."""
     table = table_at(address, TABLE)
-    B, R, work, at = table.blocks, table.outputs, room(table), uint64(row.ctypes.data)
+    B, R, work, at = (
+        table.blocks,
+        table.outputs,
+        reserve(table),
+        uint64(row.ctypes.data),
+    )
     ends = carray(pointer(table.ends), (B,), np.int64)
     used = carray(pointer(table.used), (B,), np.int64)
     constants = carray(pointer(table.constants), (B, R), np.float64)

@@ -48,7 +48,7 @@ _EIGHT = ir.VectorType(_I8, 8)
 
 
 @in_llvm(types.uint64(types.int64))
-def room(builder: Any, count: Any) -> Any:
+def reserve(builder: Any, count: Any) -> Any:
     """Reserve `count` vectors on the stack of the calling kernel: their address."""
     vectors = builder.alloca(_BYTES, size=count)
     vectors.align = 64

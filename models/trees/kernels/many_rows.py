@@ -62,7 +62,7 @@ class Forest(NamedTuple):
     values: Floats
 
 
-class Room(NamedTuple):
+class WorkArrays(NamedTuple):
     """Memory that the kernels write on.
 
     Attributes
@@ -83,7 +83,7 @@ class Room(NamedTuple):
 INTS, BYTES, TOTALS = int32[::1], uint8[:, ::1], float64[:, ::1]
 HEADS = int64[:, ::1]
 FOREST = types.NamedTuple([INTS] * 6 + [HEADS, uint16[:, ::1], float64[::1]], Forest)
-ROOM = types.NamedTuple([int32[:, ::1], BYTES, BYTES, TOTALS], Room)
+WORK = types.NamedTuple([int32[:, ::1], BYTES, BYTES, TOTALS], WorkArrays)
 
 # Columns of a tree's head: first test and number of tests; answers of the root; first
 # leaf value and number of leaves; first raw score.
@@ -110,14 +110,14 @@ def choose(
 
 
 @njit(inline="always")
-def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
-    """Turn the keys of slot s in `room` into codes, for `count` rows.
+def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
+    """Turn the keys of slot s in `work` into codes, for `count` rows.
 
     All rows take the steps of one search together. First every row is compared with
     the same few thresholds at even distances, which needs no look-up for each row. Then
     each row halves the interval between two of these.
     """
-    keys, ranks = room.keys[0], room.keys[1]
+    keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
     size, step = cuts.shape[0], 1
     while PIVOTS * step < size:
@@ -136,32 +136,32 @@ def rank_keys(s: int, count: int, forest: Forest, room: Room) -> None:
             ranks[j] = ahead if cut < keys[j] and ahead <= int32(size) else ranks[j]
     first = forest.codes[s]
     for part in range(forest.codes[s + 1] - first):
-        codes, before = room.codes[uint64(first + part)], int32(MOST_CUTS * part)
+        codes, before = work.codes[uint64(first + part)], int32(MOST_CUTS * part)
         for j in range(count):
             codes[j] = min(max(ranks[j] - before, int32(0)), int32(MOST_CUTS))
 
 
 @njit(inline="always")
 def code_rows(
-    X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
+    X: NDArray[np.float32], first: int, count: int, forest: Forest, work: WorkArrays
 ) -> None:
     """Write the codes of `count` rows from `first` on."""
-    keys, bits = room.keys[0], X.view(np.int32)
+    keys, bits = work.keys[0], X.view(np.int32)
     for s in range(forest.columns.shape[0]):
         column = uint64(forest.columns[s])
         absent, zero = forest.lacking[s], forest.zeros[s]
         for j in range(count):
             keys[j] = key_of(bits[uint64(first + j), column], absent, zero)
-        rank_keys(s, count, forest, room)
+        rank_keys(s, count, forest, work)
 
 
 @njit(inline="always")
-def find_ends(head: Any, count: int, forest: Forest, room: Room) -> Any:
+def find_ends(head: Any, count: int, forest: Forest, work: WorkArrays) -> Any:
     """Find the number of the leaf in which each of `count` rows ends: (BLOCK,)."""
-    first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), room.answers
+    first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), work.answers
     for k in range(head[TESTS] - 1, -1, -1):
         test = forest.tests[first + uint64(k)]
-        limit, codes = test[LIMIT], uint64(room.codes[test[CODE]].ctypes.data)
+        limit, codes = test[LIMIT], uint64(work.codes[test[CODE]].ctypes.data)
         left = uint64(answers[test[LEFT]].ctypes.data)
         right = uint64(answers[test[RIGHT]].ctypes.data)
         out = uint64(answers[root + uint64(k)].ctypes.data)
@@ -196,11 +196,11 @@ def add_leaves(
             totals[j] += values[ends[j]]
 
 
-@njit(void(ROWS, FOREST, ROOM, int64, boolean, TOTALS), **OPTIONS)
+@njit(void(ROWS, FOREST, WORK, int64, boolean, TOTALS), **OPTIONS)
 def add_batch(
     X: NDArray[np.float32],
     forest: Forest,
-    room: Room,
+    work: WorkArrays,
     terms: int,
     vector: bool,
     out: Floats,
@@ -208,17 +208,17 @@ def add_batch(
     """Add leaf values of all trees, `terms` a leaf, to the raw scores `out` (N, R)."""
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)
-        code_rows(X, first, count, forest, room)
+        code_rows(X, first, count, forest, work)
         for r in range(out.shape[1]):
             for j in range(count):
-                room.totals[r, j] = out[first + j, r]
+                work.totals[r, j] = out[first + j, r]
         for t in range(forest.heads.shape[0]):
             head = forest.heads[t]
-            ends = find_ends(head, count, forest, room)
+            ends = find_ends(head, count, forest, work)
             for v in range(terms):
                 values = forest.values[head[VALUE] + v * head[LEAVES] :]
-                totals = room.totals[head[TARGET] + v]
+                totals = work.totals[head[TARGET] + v]
                 add_leaves(ends, head[LEAVES], values, count, totals, vector)
         for r in range(out.shape[1]):
             for j in range(count):
-                out[first + j, r] = room.totals[r, j]
+                out[first + j, r] = work.totals[r, j]

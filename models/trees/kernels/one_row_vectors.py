@@ -31,7 +31,7 @@ from .avx512 import (
     VECTORS,
     count_below,
     find_places,
-    room,
+    reserve,
     write_keys,
     write_vector,
 )
@@ -107,7 +107,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 def read_codes(row: int, address: int, out: int) -> None:
     """Write the code of each slot for the row at an address: 64 bytes."""
     table = table_at(address, TABLE)
-    keys = room(4)
+    keys = reserve(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
     for s in range(0, table.slots, STEP):
         at = uint64(4 * s)
@@ -156,7 +156,7 @@ def add_values(row: int, address: int) -> float:
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
-    codes, found = room(1), room(SPAN)
+    codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     read_codes(row, address, codes)
     total = carray(pointer(table.bias), (1,), np.float64)[0]
@@ -193,7 +193,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
     eights = LANES // ABREAST * table.groups
     floors = carray(pointer(table.floors), (eights,), np.float64)
     ceilings = carray(pointer(table.ceilings), (eights,), np.float64)
-    codes, found = room(1), room(SPAN)
+    codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     read_codes(row, address, codes)
     total = 0.0
@@ -238,7 +238,7 @@ def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) ->
     table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
-    codes, found = room(1), room(SPAN)
+    codes, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     read_codes(row.ctypes.data, address, codes)
     start, end = 0, 1
@@ -266,7 +266,7 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Add the leaf values of all trees to the totals, as `raw_scores` does."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
-    bytes_, found = room(1), room(SPAN)
+    bytes_, found = reserve(1), reserve(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     for i in range(X.shape[0]):
         read_codes(X[i].ctypes.data, address, bytes_)

@@ -185,7 +185,7 @@ def test_room_does_not_grow_with_the_rows() -> None:
     assert trees.packed.batch is not None
     blocks = trees.packed.batch
     bound = BLOCK * (8 + blocks.forest.codes[-1] + 8 * 3 + 2 * MOST_LEAVES)
-    assert sum(part.nbytes for part in blocks.room()) <= bound
+    assert sum(part.nbytes for part in blocks.work_arrays()) <= bound
 
 
 @pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
