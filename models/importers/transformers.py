@@ -46,6 +46,7 @@ def compile_preparation(
     Parameters
     ----------
     transformers
+        Fitted transformers; None and "passthrough" have no effect.
     columns
         (d,) positions in the full row of the columns that the Pipeline was fitted on.
     rounded

@@ -81,14 +81,14 @@ class Head:
         return out
 
     def choose(self, raw: Floats) -> NDArray[np.int64]:
-        """Choose a class by raw scores (N, R), as the library does: positions (N,)."""
+        """Return positions (N,) of the classes that the library would choose."""
         scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Answer raw scores (R,): position of the class, and class scores (K,)."""
+        """Return the position of the class, and class scores (K,), for raw scores."""
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
         return code, out.tolist()
@@ -105,7 +105,7 @@ class Head:
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
-        """Choose a class by the margin of one row: its position, 0 or 1."""
+        """Return the position of the class, 0 or 1, for a margin."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
@@ -113,7 +113,7 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Answer the margin of one row: position of the class, class scores (2,)."""
+        """Return the position of the class, and class scores (2,), for a margin."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
@@ -215,14 +215,14 @@ class Classifier(ReadsFrames):
         return self.scorer.columns
 
     def choose(self, row: Rows) -> int:
-        """Choose the class of one full row: its position."""
+        """Return the position of the chosen class of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
         return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Answer one full row: position of the chosen class, and class scores (K,)."""
+        """Return the position of the class, and class scores (K,), of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)

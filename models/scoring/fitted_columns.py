@@ -100,7 +100,7 @@ class FittedColumns:
             )
 
     def _in_order(self, frame: Frame) -> Frame:
-        """Order the columns as in the fitting; BadInput if they are others."""
+        """Put the columns into the order of the fitting; BadInput if they differ."""
         own = self.names
         if own and self.by_name and {*own} <= {*frame.names}:
             return frame.take([frame.names.index(name) for name in own])

@@ -2,7 +2,7 @@
 
 Kernels are packed with a rule. `follow` is the same rule in NumPy, from running sums
 (N, T, R). Tests compare kernels with it, and models without kernels use it. Both find a
-total (R,) for each row, and a code: 4 * base models used + answer.
+total (R,) for each row, and a code: 4 * (number of base models used) + answer.
 """
 
 from dataclasses import dataclass

@@ -32,6 +32,7 @@ def pack(
     Parameters
     ----------
     trees
+        Trees that read rows of float32.
     order
         Positions of the trees in the order of evaluation; by default their own.
     stops

@@ -90,7 +90,7 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Add the trees to `start` (R,): totals (N, R) of checked rows, and codes 0."""
+        """Return totals (N, R) of checked rows, from `start` (R,) on, and codes 0."""
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
         add_batch(X, self.forest, self.work_arrays(), self.terms, self.vector, totals)

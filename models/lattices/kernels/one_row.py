@@ -258,7 +258,10 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add lattices until the sum passes a limit: the code; the sum goes to `out[0]`."""
+    """Add lattices until the sum passes a limit; return the code.
+
+    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes.
+    """
     table = table_at(address, TABLE)
     work = reserve(table)
     T, unit = int64(table.lattice_count), table.unit
@@ -295,7 +298,7 @@ def early_one(row: Rows, address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add lattices to `totals` (R,) until the best leads by its margin: the code."""
+    """Add lattices to `totals` (R,) until the best leads enough; return the code."""
     table = table_at(address, TABLE)
     work = reserve(table)
     T, R, unit = int64(table.lattice_count), int64(table.output_count), table.unit

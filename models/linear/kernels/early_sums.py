@@ -90,7 +90,10 @@ def rounding_of(address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add terms until the sum passes a limit: the code; the sum goes to `out[0]`."""
+    """Add terms until the sum passes a limit; return the code.
+
+    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes.
+    """
     table = table_at(address, TABLE)
     B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
@@ -129,7 +132,7 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
-    """Write sums to `totals` (R,) until the best leads by its margin: the code."""
+    """Write sums to `totals` (R,) until the best leads enough; return the code."""
     table = table_at(address, TABLE)
     B, R, work, at = (
         table.blocks,

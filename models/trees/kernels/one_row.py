@@ -160,10 +160,11 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add trees until the sum passes a limit: the code; the sum goes to `out[0]`.
+    """Add trees until the sum passes a limit; return the code.
 
-    If the sum before six trees lies between their floor and their ceiling, no leaf of
-    these trees leads past a limit. Otherwise the six sums are compared one by one.
+    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes. If the sum
+    before six trees lies between their floor and their ceiling, no leaf of these trees
+    leads past a limit. Otherwise the six sums are compared one by one.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -208,7 +209,7 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models to `totals` (R,) until the best leads by its margin: the code.
+    """Add base models to `totals` (R,) until the best leads enough; return the code.
 
     A base model is a group of consecutive trees. `upper` has its margin at the last
     tree, and inf, which is never exceeded, at the others.

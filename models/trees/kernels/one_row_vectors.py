@@ -179,7 +179,7 @@ def simd_margin(row: NDArray[np.float32], address: int) -> float:
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, address: int, out: Any) -> int:
-    """Add trees until the sum passes a limit, as `early` does: the code.
+    """Add trees until the sum passes a limit, as `early` does; return the code.
 
     Most rows stop in the first group, so its sums are compared before the leaves of the
     next groups are found: one more, then two, then four. If a sum lies between the
@@ -234,7 +234,7 @@ def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models until the best leads, as `early_by_margin` does: the code."""
+    """Add base models until the best leads; return the code, as `early_by_margin`."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
