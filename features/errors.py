@@ -60,7 +60,7 @@ def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
 
 
 class BadItem(PolydomError):
-    """An item cannot be used: not what it claims to be, empty, or too large."""
+    """An item cannot be used: it is of another format, empty or too large."""
 
     code = "bad_item"
 
@@ -84,9 +84,10 @@ class BadInput(PolydomError, ValueError):
 
 
 class BadRow(BadInput):
-    """A row holds NaN or infinity where its model has no answer to that.
+    """A row holds NaN or infinity, and its model has no answer for such a row.
 
-    `column` is its position in the full row, None if finite numbers overflow together.
+    `column` is the position of the number in the full row; None if finite numbers
+    overflow together.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
@@ -95,7 +96,7 @@ class BadRow(BadInput):
 
 
 class AllAlike(BadInput):
-    """All rows to fit on are decided alike, so there is nothing to decide."""
+    """All rows to fit on get the same decision, so there is nothing to fit."""
 
 
 class BadModel(PolydomError):
@@ -119,7 +120,7 @@ class CannotWrite(PolydomError, OSError):
 class WorkerLost(PolydomError):
     """A process that did part of the work was killed or crashed.
 
-    `stage` is what it was doing; `cure` is what may help.
+    `stage` names the work of the process; `cure` says what may help.
     """
 
     code = "worker_lost"
@@ -134,31 +135,31 @@ class WorkerLost(PolydomError):
 
 
 class BadWorker(PolydomError):
-    """A cluster, or one of its workers, cannot do what it is asked."""
+    """A cluster, or one of its workers, cannot do the work of a build."""
 
     code = "bad_worker"
 
 
 class Unfinished(PolydomError):
-    """Part of a build is another machine's to do; what was done here is kept."""
+    """Another machine must do part of a build; the work done here is kept."""
 
     code = "unfinished"
 
 
 class LacksTimes(Unfinished):
-    """A build waits for times that `polydom measure` is to take elsewhere."""
+    """A build waits for times, which `polydom measure` takes on another machine."""
 
     code = "lacks_times"
 
 
 class LacksWork(Unfinished):
-    """Times wait for work that `polydom build` is to do elsewhere."""
+    """A measurement waits for work, which `polydom build` does on another machine."""
 
     code = "lacks_work"
 
 
 class NothingFits(PolydomError):
-    """No feature set fits the budget, or none that is as good as was asked for."""
+    """No feature set fits the budget with the quality that was asked for."""
 
     code = "nothing_fits"
 

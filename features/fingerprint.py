@@ -25,8 +25,8 @@ from .syntax import DECORATORS, Statement, Syntax, is_ours, parse, source_file
 
 ATOMS = frozenset((str, bytes, bool, int, float, complex, type(None), type(...)))
 SEQUENCES, SETS = (list, tuple), (set, frozenset)
-# Modules of Python's whose objects say in `repr` all that they are, such as a date; but
-# for those that write their address.
+# Modules of Python with objects whose `repr` has all of their state, such as a date.
+# Other objects write their address there.
 TELLING = frozenset(
     ("array", "builtins", "collections", "datetime", "decimal", "fractions", "uuid")
 )
@@ -40,11 +40,15 @@ LONG = 200  # characters of a text from which on its hash stands for it
 def fingerprint(feature: Feature) -> str:
     """Hash what a feature's values depend on: sha256, in hexadecimal.
 
-    Covered are, for the feature's function and for those of its steps: the statements
-    of its file that it needs, with all that these need; modules of the user's own that
-    they import, whole and with what these import; and plain data that the function
-    holds or finds in global variables: numbers, texts, containers, arrays. Installed
-    libraries count by their names only. The author's `version` counts, too.
+    The hash covers the functions of the feature and of its steps. Of each function it
+    takes:
+
+    * the statements of its file that the function needs, directly or not;
+    * whole modules of the user's own that these statements import, directly or not;
+    * plain data in captured variables, defaults and global variables: numbers, texts,
+      containers, arrays;
+    * names of installed libraries, but not their code;
+    * the author's `version`.
 
     Raises
     ------
@@ -66,18 +70,18 @@ class _Untold(Exception):
 
 
 class _Parts:
-    """What a feature's fingerprint is made of.
+    """The parts of a feature's fingerprint.
 
     Attributes
     ----------
     statements
         Digests of the statements that the functions need.
     modules
-        Digests of the user's modules that these import.
+        Digests of the user's own modules that are imported.
     variables
-        The plain data of global variables, by name.
+        Plain data of global variables, written out, by name.
     nodes
-        A line for each step, and one for the feature.
+        Line of text for each step, and for the feature.
     """
 
     def __init__(self, feature: Feature) -> None:
@@ -151,7 +155,7 @@ class _Parts:
         return self._code(value) or self._object(value)
 
     def _without_folder(self, text: str) -> str:
-        """Leave out the folder that the feature's file is in."""
+        """Remove the folder of the feature's file from a text."""
         if not self._folder:
             return text
         return text.replace(self._folder + os.sep, "").replace(self._folder, ".")
@@ -163,7 +167,7 @@ class _Parts:
         return f"array({array.dtype.str},{array.shape},{data})"
 
     def _code(self, value: Any) -> str:
-        """Write out a function or what stands for one; empty for anything else."""
+        """Write out a function, class, module or wrapper; empty for other values."""
         if isinstance(value, types.ModuleType):
             return f"module({_first(value.__name__)})"
         if isinstance(value, types.MethodType):
@@ -245,10 +249,10 @@ class _Parts:
         return True
 
     def _variable(self, name: str, value: Any, *, defined: bool) -> None:
-        """Keep the plain data of a variable; the file's statements tell all else.
+        """Keep the plain data of a global variable.
 
-        A variable that the file does not define, as one of another cell of a notebook,
-        has nothing else that tells it.
+        A variable with other values is told by the statements of the file. If another
+        cell of a notebook defines it, there are no such statements.
         """
         if defined and callable(value):
             return
@@ -282,7 +286,7 @@ class _Parts:
         return names
 
     def _import_ours(self, module: str, name: str) -> None:
-        """Take what defines a name of polydom's."""
+        """Take the statements that define a name in one of polydom's modules."""
         syntax = None if name in DECORATORS else _syntax_of_ours(module)
         if syntax and (id(syntax), name) not in self._seen:
             self._seen.add((id(syntax), name))
@@ -291,7 +295,7 @@ class _Parts:
 
 
 def _closure(function: types.FunctionType) -> Iterator[Any]:
-    """Values of the variables around a function, and what it is said to wrap."""
+    """Yield the captured variables of a function, and the function that it wraps."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
@@ -301,7 +305,7 @@ def _closure(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _first(module: Any) -> str:
-    """Top-level package of a module's name; a library may move what is inside."""
+    """Return the top-level package of a module; a library may move its insides."""
     return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 

@@ -86,7 +86,7 @@ def _closure(named: frozenset[str]) -> dict[str, str]:
 def _required(
     by: str, requirements: Iterable[str], extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Name what a distribution with extras requires here, each with its extras."""
+    """List the requirements that apply here of a distribution with extras."""
     for text in requirements:
         with contextlib.suppress(InvalidRequirement):  # of an old distribution
             wanted = Requirement(text)

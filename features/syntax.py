@@ -1,7 +1,7 @@
-"""The syntax of Python files: which statements a function is made of.
+"""The syntax of Python files: the statements that define each name.
 
 Comments, docstrings, formatting, annotations of parameters and the messages of errors
-are left out: no value of a feature depends on them.
+are left out, since no value of a feature depends on them.
 """
 
 import ast
@@ -19,7 +19,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Import(NamedTuple):
-    """An imported module by its absolute name, and the name taken out of it, or ""."""
+    """Absolute name of an imported module, and the name imported from it, or ""."""
 
     module: str
     name: str = ""
@@ -50,7 +50,7 @@ class Statement(NamedTuple):
 
 
 class Syntax(NamedTuple):
-    """A file's statements, and the positions of those that bind each name."""
+    """The statements of a file, and the positions of the statements by bound name."""
 
     statements: tuple[Statement, ...]
     binding: dict[str, list[int]]
@@ -145,9 +145,9 @@ def _statements(node: ast.stmt, package: str) -> Iterator[Statement]:
 
 
 def _binds(node: ast.stmt) -> frozenset[str]:
-    """Names that a statement defines; names that it may change, if it is no definition.
+    """Return the names that a statement defines, or may change.
 
-    `WORDS.append("x")` at the top of a file is part of what WORDS is.
+    `WORDS.append("x")` at the top of a file changes WORDS.
     """
     if isinstance(node, DEFINITIONS):
         return frozenset([node.name])
@@ -167,7 +167,7 @@ def _names(tree: ast.AST) -> frozenset[str]:
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes out of a syntax tree what no value depends on."""
+    """Removes the parts of a syntax tree on which no value depends."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -221,7 +221,7 @@ def _written(node: Any) -> str:
 
 
 def source_file(module: str) -> str | None:
-    """Find the file of a module that is imported, or whose package is."""
+    """Find the file of a module, which need not be imported."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         return getattr(loaded, "__file__", None)

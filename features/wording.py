@@ -51,10 +51,10 @@ def listed(names: Sequence[str]) -> str:
 def describe_decode_error(
     error: Exception, form: Any = None, document: bytes = b""
 ) -> str:
-    """Say what a decoder refused, and where: msgspec's words behind the place.
+    """Describe an error of a decoder: its place, and msgspec's words.
 
-    To an unknown field the nearest known one is added, to a value that is none of some
-    choices the choices, and to broken JSON what to write instead.
+    For an unknown field the message names the nearest known one, for a wrong choice all
+    choices, and for broken JSON the usual mistake.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _said(what: str, where: str, form: Any) -> str:
 
 
 def _instead(said: str, document: bytes) -> str:
-    """Say what to write instead of what is no JSON, or only holds some."""
+    """Name the usual mistake behind broken JSON, and its cure; empty without one."""
     found = STOPPED.search(said)
     if found is None:
         is_twice = said.startswith("Expected `object`, got `str`")

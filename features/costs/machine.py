@@ -39,7 +39,7 @@ class Measured(NamedTuple):
     Attributes
     ----------
     load
-        What other programs took meanwhile.
+        Load of the machine by other programs.
     machines
         One entry for each kind of machine, sorted.
     """

@@ -87,7 +87,7 @@ def count_json_lines(path: Path, encoding: str | None = None) -> int:
 
 
 def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
-    """Lines of a file in UTF-8; what is in no such encoding as it is."""
+    """Yield the lines of a file, in UTF-8; bytes that cannot be decoded stay."""
     check_encoding(encoding)
     try:
         if encoding is None:

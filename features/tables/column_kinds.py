@@ -93,7 +93,7 @@ class ColumnTerms:
     typed: bool = False
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Say whether a point in numbers may mean what it means to programs."""
+        """Say whether points in numbers may stand before a fraction."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
