@@ -18,7 +18,7 @@ from .quality import Task, task_of
 SIZES = 4  # sizes whose skylines are among the facts
 
 
-class SetFacts(msgspec.Struct):
+class SkylineSet(msgspec.Struct):
     """One candidate on a skyline.
 
     Attributes
@@ -53,7 +53,7 @@ class SkylineFacts(msgspec.Struct):
     size: Size
     unit: str
     measure: str
-    skyline: list[SetFacts]
+    skyline: list[SkylineSet]
 
 
 class Facts(msgspec.Struct, kw_only=True):
@@ -178,7 +178,7 @@ def skyline_at(index: Index, means: NDArray[np.float64], size: Size) -> SkylineF
         "us" if unit == "s" else unit,
         measure_of(index),
         [
-            SetFacts(
+            SkylineSet(
                 row,
                 index.cost_s(row, size) * factor,
                 cost_at(means[row].tolist(), size) * factor,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polydom.features.figures import show_accuracy, show_cost
-from polydom.indexer.index.facts import SetFacts, SkylineFacts
+from polydom.indexer.index.facts import SkylineFacts, SkylineSet
 from polydom.indexer.index.quality import WITHOUT_FEATURES, name_quality, task_of
 
 from .terminal import print_line, print_table
@@ -25,7 +25,7 @@ LADDERS = (
     (1.0,),
 )
 
-Skyline = Sequence[SetFacts]
+Skyline = Sequence[SkylineSet]
 Bought = tuple[int | None, ...]  # by size: the place on its skyline; None: nothing
 
 
@@ -71,7 +71,7 @@ def show_budgets(
 
 
 def quality_columns(measure: str) -> dict[str, str]:
-    """Name the columns that say how good sets are, by the fields of `SetFacts`."""
+    """Name the columns that say how good sets are, by the fields of `SkylineSet`."""
     columns = {"quality": name_quality(measure)}
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"
@@ -140,7 +140,7 @@ def _lettered(
 
 
 def _alone(
-    one: SetFacts | None, unit: str, columns: Iterable[str], nothing: str
+    one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
     """Write the cells of a table for one size."""
     if one is None:
@@ -151,7 +151,9 @@ def _alone(
     return [*good, show_cost(one.cost, unit), ", ".join(one.features)]
 
 
-def _cell(one: SetFacts | None, unit: str, letters: dict[tuple[str, ...], str]) -> str:
+def _cell(
+    one: SkylineSet | None, unit: str, letters: dict[tuple[str, ...], str]
+) -> str:
     if one is None:
         return "-"
     letter = letters.get(tuple(one.features), "?")

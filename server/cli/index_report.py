@@ -24,7 +24,7 @@ from polydom.indexer.index.built_facts import (
     races_of,
 )
 from polydom.indexer.index.column_facts import column_lines
-from polydom.indexer.index.facts import Facts, SetFacts, SkylineFacts, skylines_of
+from polydom.indexer.index.facts import Facts, SkylineFacts, SkylineSet, skylines_of
 from polydom.indexer.index.quality import name_quality, task_of
 
 from .budget_table import quality_columns, show_budgets
@@ -188,7 +188,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
         )
 
 
-def _sure_words(best: SetFacts, measure: str, built: MetaFacts) -> tuple[str, str]:
+def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
     """Write the best set's quality with its error, and a remark for its sentence."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from polydom.indexer.index.facts import SetFacts, SkylineFacts
+from polydom.indexer.index.facts import SkylineFacts, SkylineSet
 from polydom.server.cli.budget_table import (
     LADDERS,
     ROWS,
@@ -20,12 +20,12 @@ from polydom.server.cli.budget_table import (
 COSTS = st.floats(1e-6, 1e6) | st.sampled_from([0.0, 1.0, 2.0, 10.0])
 
 
-def offer(cost: float, quality: float, features: list[str]) -> SetFacts:
-    return SetFacts(0, cost, cost, quality, quality / 2, features)
+def offer(cost: float, quality: float, features: list[str]) -> SkylineSet:
+    return SkylineSet(0, cost, cost, quality, quality / 2, features)
 
 
 @st.composite
-def skylines(draw: st.DrawFn) -> list[SetFacts]:
+def skylines(draw: st.DrawFn) -> list[SkylineSet]:
     """Ascending costs and accuracies; most begin with the prior."""
     costs = sorted(draw(st.sets(COSTS, min_size=1, max_size=9)))
     prior = draw(st.booleans())
@@ -35,7 +35,7 @@ def skylines(draw: st.DrawFn) -> list[SetFacts]:
     ]
 
 
-def best(line: list[SetFacts], budget: float) -> int | None:
+def best(line: list[SkylineSet], budget: float) -> int | None:
     """Place of the most accurate set within a budget, trying each; else the prior."""
     within = [k for k, one in enumerate(line) if one.cost <= budget]
     prior = [k for k, one in enumerate(line) if not one.features]
@@ -43,7 +43,7 @@ def best(line: list[SetFacts], budget: float) -> int | None:
 
 
 @given(st.lists(skylines(), min_size=1, max_size=3))
-def test_each_row_is_what_its_budget_buys(lines: list[list[SetFacts]]) -> None:
+def test_each_row_is_what_its_budget_buys(lines: list[list[SkylineSet]]) -> None:
     rows = budget_rows(lines)
     (least, _), *dearer = rows
     assert least is None
@@ -62,7 +62,7 @@ def test_each_row_is_what_its_budget_buys(lines: list[list[SetFacts]]) -> None:
 
 
 def shown(
-    lines: list[list[SetFacts]],
+    lines: list[list[SkylineSet]],
     unit: str,
     names: list[str],
     measure: str = "accuracy",
@@ -74,7 +74,7 @@ def shown(
     return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
 
 
-def line(*sets: tuple[float, float, list[str]]) -> list[SetFacts]:
+def line(*sets: tuple[float, float, list[str]]) -> list[SkylineSet]:
     return [offer(*one) for one in sets]
 
 
