@@ -1,6 +1,6 @@
-"""What was understood of the data, and what in it people may want to know before.
+"""Descriptions of the columns of a table, and warnings of probable mistakes in data.
 
-Each warning says what was found, and what to write where that is wrong.
+Each warning says what was found, and which setting to write if that is wrong.
 """
 
 import json
@@ -27,30 +27,30 @@ from .read_table import label_of
 
 log = logging.getLogger("polydom.data")
 
-NEARLY = 0.5  # share of a column's different words that nearly make it numbers
-SAMPLED = 500  # words that show whether they are nearly numbers
-MANY_WORDS = 100  # of a column; from there on it may be one of names
-ROWS_OF_CLASS = 8  # on average, at least, for that to be looked for
-LEAST = 50  # rows that show whether a column tells labels apart
-SEEN = 20_000  # rows looked at for that
-LEAK = 0.99  # share of what can be told that one column tells alone
-MANY_WAYS = 500  # to fill a row, for each row, of which one in 1000 is a copy by chance
-COPIES = 0.01  # share of items that are copies
-FEW = 20  # items of a class
+NEARLY = 0.5  # share of numbers among words, from which others may mean "empty"
+SAMPLED = 500  # words looked at to find that share
+MANY_WORDS = 100  # different words from which a column may hold names
+ROWS_OF_CLASS = 8  # rows per class needed to look for columns that tell labels
+LEAST = 50  # rows needed to look for such columns, and for copies
+SEEN = 20_000  # rows looked at to find such columns
+LEAK = 0.99  # share of the possible gain in accuracy that one column has alone
+MANY_WAYS = 500  # possible rows per row, so that 1 in 1000 is a copy by chance
+COPIES = 0.01  # share of copies from which a warning is given
+FEW = 20  # items of a class below which a warning is given
 SHOWN = 3
 MOST_DULL = 10  # columns that are named one by one
 NO_LETTER = re.compile(r"[\W\d_]+")
 
 
 class DataFacts(NamedTuple):
-    """What was understood of a data set: its columns, if any, and warnings."""
+    """Descriptions of a data set's columns, if it has any, and warnings."""
 
     columns: list[ColumnFacts]
     warnings: list[str]
 
 
 def say_data(facts: DataFacts) -> None:
-    """Tell the log what was understood: a line for each column, and warnings."""
+    """Write descriptions of columns, and warnings, to the log."""
     for line in column_lines(facts.columns):
         log.info("%s", line)
     for warning in facts.warnings:
@@ -58,7 +58,7 @@ def say_data(facts: DataFacts) -> None:
 
 
 def describe_data(dataset: Dataset) -> DataFacts:
-    """Say what each column of a table holds, and what may be wrong with the data."""
+    """Describe the columns of a table, and look for mistakes in the data."""
     columns, warnings = describe_columns(dataset), list[str]()
     if isinstance(dataset.items, Records):
         held = dataset.items.columns
@@ -76,14 +76,14 @@ def describe_data(dataset: Dataset) -> DataFacts:
 
 
 def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
-    """Say what each column holds; nothing where items are no rows of a table."""
+    """Describe the columns; an empty list if items are no rows of a table."""
     if not isinstance(dataset.items, Records):
         return []
     return [describe_column(*pair) for pair in dataset.items.columns.items()]
 
 
 def describe_column(name: str, column: Column) -> ColumnFacts:
-    """Say what a column holds."""
+    """Describe a column."""
     codes, cells = column.told_apart()
     counts = np.bincount(codes[codes >= 0], minlength=len(cells))
     example = ""
@@ -135,7 +135,7 @@ def _column_warnings(
 
 
 def _numbers_rows(column: Column, facts: ColumnFacts) -> bool:
-    """Whether a column holds numbers that grow from row to row by the same."""
+    """Whether the numbers of a column grow by an equal step from row to row."""
     if column.kind != "number" or facts.different < max(facts.rows, LEAST):
         return False
     steps = np.diff(column.numbers().astype(np.float64))
@@ -180,7 +180,7 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
 
 
 def _hardly_others(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
-    """Give the words that are not read as most are; none where these are not most."""
+    """Return the few words that `reads` refuses; none if it refuses most words."""
     sample = words[:: max(len(words) // SAMPLED, 1)]
     read = sum(map(reads, sample))
     if read < NEARLY * len(sample) or read < 2:
@@ -201,9 +201,9 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Whether a small tree on this column alone answers nearly all right.
+    """Whether a small tree on this column alone answers nearly all rows right.
 
-    It learns from one half of some rows and is asked about the other.
+    The tree is trained on one half of a sample of rows, and tested on the other.
     """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -227,7 +227,7 @@ def _tells_labels(column: Column, dataset: Dataset) -> bool:
 
 
 def _copies(dataset: Dataset) -> Iterator[str]:
-    """Say how many items are copies of others, or of texts nearly so."""
+    """Warn of items that are copies of others, or of texts that nearly are."""
     if dataset.kind == "image" or len(dataset.items) < LEAST:
         return  # copies of files are kept together
     if isinstance(dataset.items, Records):
@@ -252,7 +252,7 @@ def _copies(dataset: Dataset) -> Iterator[str]:
 
 
 def _differ_by_chance(records: Records) -> bool:
-    """Whether there are far more ways to fill a row than there are rows."""
+    """Whether possible rows are so many that equal rows are hardly by chance."""
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()
@@ -261,7 +261,7 @@ def _differ_by_chance(records: Records) -> bool:
 
 
 def _row_codes(records: Records) -> Rows:
-    """Give rows with the same cells the same number (N,)."""
+    """Give rows numbers (N,), equal for rows with the same cells."""
     codes = np.zeros(len(records), np.int64)
     for column in records.columns.values():
         own, _ = column.told_apart()
@@ -271,7 +271,7 @@ def _row_codes(records: Records) -> Rows:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Name classes that may be one: the same but for case, or the same number."""
+    """Warn of classes that may be one: equal but for case, or the same number."""
     classes: dict[str | float, list[str]] = {}
     for label in labels:
         number = plain_number(label)
@@ -287,7 +287,7 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _few(dataset: Dataset) -> Iterator[str]:
-    """Name classes of which there are few items."""
+    """Warn of classes with few items."""
     counts = np.bincount(dataset.codes, minlength=len(dataset.labels)).tolist()
     if dataset.numbers is not None:
         return

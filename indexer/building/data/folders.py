@@ -1,4 +1,4 @@
-"""Labelled items that are files: in a folder for each class, or listed in a table."""
+"""Reading items that are files: in a folder for each class, or listed in a table."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ from .stored_items import Place, Reference
 log = logging.getLogger("polydom")
 
 
-# Folders that people divide their items into before they label them.
+# Usual names of folders that are parts of the data and no classes.
 TRAINED = {"train", "training", "trainset"}
 TESTED = {"test", "testing", "testset", "held-out", "held_out", "holdout"}
 PARTS = TRAINED | TESTED | {"dev", "eval", "val", "valid", "validation"}
@@ -38,15 +38,15 @@ LOOSE = "it is in no folder of a class"
 
 
 def folder_source(path: Path, data: Data) -> Source:
-    """Read the files of a folder, each in the folder of its class.
+    """Read the files of a folder with one sub-folder for each class.
 
-    What is left out is said.
+    Files left out are named in warnings.
 
     Raises
     ------
     BadProject
-        If it is no folder, a file is in no folder of a class, a class has files of
-        which none can be read, or what should be classes are parts of the data.
+        If the path is no folder, a file is in no folder of a class, no file of a class
+        can be read, or the sub-folders are parts of the data, such as train and test.
     """
     found = _find(path, data)
     _refuse_parts(path, found, data)
@@ -70,7 +70,7 @@ def folder_source(path: Path, data: Data) -> Source:
 
 
 def nothing_in(path: Path, data: Data) -> str:
-    """Say that a folder holds no items, and what is needed."""
+    """Write the error of a folder without items."""
     kind = kind_of(data)
     left_out = "".join(f"; {remark}" for remark in _find(path, data).remarks())
     return (
@@ -80,12 +80,12 @@ def nothing_in(path: Path, data: Data) -> str:
 
 
 def refuse_lost_classes(dataset: Dataset) -> None:
-    """Refuse items in folders of classes if of one class none can be used.
+    """Refuse a data set that lost all items of one folder.
 
     Raises
     ------
     BadProject
-        Naming one of its files, and why that cannot be used.
+        If so; the message names one of the files, and the reason.
     """
     for name, why in dataset.skipped:
         folder, *within = Path(name).parts
@@ -112,14 +112,14 @@ def _refuse_parts(path: Path, found: FoundFiles, data: Data) -> None:
 
 
 def _part(name: str) -> int:
-    """Put what is trained on first, then what is tested on."""
+    """Sort key of folders: training data first, then test data."""
     return 0 if name.casefold() in TRAINED else 2 - (name.casefold() in TESTED)
 
 
 def _refuse_lost(
     path: Path, found: FoundFiles, classes: Collection[str], kind: Kind
 ) -> None:
-    """Refuse a class that has files, none of which can be read."""
+    """Refuse a folder whose files are all left out."""
     for name, why in sorted(found.left_out.items()):
         folder, *within = Path(name).parts
         is_lost = folder in found.folders and folder not in classes
@@ -136,7 +136,7 @@ def _say(path: Path, found: FoundFiles) -> None:
 
 
 def _say_alike(path: Path, classes: Iterable[str]) -> None:
-    """Say which classes have names that people may take for one."""
+    """Warn of classes whose names differ only in case, spaces or composition."""
     alike: dict[str, list[str]] = {}
     for name in sorted(classes):
         plain = unicodedata.normalize("NFKC", name).casefold().strip()
@@ -147,7 +147,7 @@ def _say_alike(path: Path, classes: Iterable[str]) -> None:
 
 
 def kind_of(data: Data) -> Kind:
-    """Say what the files of a project are."""
+    """Return the kind of a project's files."""
     return "text" if data.images is None else "image"
 
 
@@ -165,7 +165,7 @@ def _folder_place(folder: Path, data: Data) -> Place:
 
 
 def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
-    """Read a file that lies in the folder of its class."""
+    """Read a file in the folder of its class."""
     name = path.relative_to(folder)
     if len(name.parts) < 2:
         kind = "images" if data.images is not None else "texts"
@@ -178,7 +178,7 @@ def _file_row(place: Place, folder: Path, path: Path, data: Data) -> Row:
 
 
 def _with_content(row: Row) -> Row:
-    """Read the file whose path a row has."""
+    """Replace the path in a row by the content of the file."""
     path, place = row.content, row.reference.place
     try:
         data = path.read_bytes()
@@ -197,7 +197,7 @@ def listed_source(project: Project, path: Path) -> Source:
     Raises
     ------
     BadProject
-        If it names one that is not there, or twice, or has not all columns.
+        If the table names a missing file, names a file twice, or lacks a column.
     """
     data = project.data
     kind = kind_of(data)
@@ -246,7 +246,7 @@ def _listed_row(reference: Reference, file: Path, cells: Any, data: Data) -> Row
 def _say_unlisted(
     path: Path, folder: Path, rows: Sequence[Row], files: Collection[str], data: Data
 ) -> None:
-    """Refuse files that are listed twice, and say how many are not."""
+    """Refuse files that are listed twice; warn of files that are not listed."""
     times = Counter(row.name for row in rows)
     if len(times) < len(rows):
         ((twice, count),) = times.most_common(1)
@@ -263,7 +263,7 @@ def _say_unlisted(
 
 
 def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
-    """Find the column that names the files: the first, unless only another one does."""
+    """Find the column with names of files: the first column if several may be."""
     for row in table.rows(names):
         if not isinstance(row, BadItem):
             return next((n for n in names if _plain(row[n]) in files), names[0])
@@ -271,7 +271,7 @@ def _naming_column(table: Table, names: Sequence[str], files: Container[str]) ->
 
 
 def _plain(name: object) -> str:
-    """Write a path as all systems do, however its letters are composed."""
+    """Write a path with slashes and composed letters, whatever the system."""
     path = Path(str(name).strip().replace("\\", "/"))
     return unicodedata.normalize("NFC", path.as_posix())
 

@@ -1,4 +1,4 @@
-"""The labelled items of a project, read from where it says they are."""
+"""Reading the labelled items of a project: folders, JSON Lines, tables, functions."""
 
 import importlib
 import math
@@ -62,23 +62,22 @@ def load_data(
 ) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
 
-    Afterwards files are read again, where they lie, whenever an item is asked for.
+    The data set holds places of items; files are read again when items are accessed.
 
     Parameters
     ----------
     project
     on_progress
-        Told how many have been read, and where that is known how many more there can
-        be.
+        Receiver of the number of items read, and of an upper bound of those left.
     folder
-        For items that lie in no file, or in another encoding than UTF-8; None for that
-        of finished work.
+        Folder for items that are in no file, or in another encoding than UTF-8; None
+        for the project's folder of finished work.
 
     Raises
     ------
     BadProject
-        If there is nothing, one class only, a label is missing, or an item is unusable
-        and the project says to stop.
+        If there are no items, one class only, an item without a label, or an unusable
+        item while the project says to stop.
     """
     _refuse_absent(project)
     if project.data.table is not None:
@@ -98,7 +97,7 @@ def load_data(
 
 
 def _refuse_absent(project: Project) -> None:
-    """Refuse a file of the data that there is not, saying which key names it."""
+    """Refuse a missing file, and name the key that names the file."""
     data = project.data
     if data.items is not None:  # named by modules and functions
         return
@@ -113,7 +112,7 @@ def _refuse_absent(project: Project) -> None:
 
 @dataclass
 class _Read:
-    """Items on their way into a data set."""
+    """Items read so far."""
 
     items: StoredItemsWriter
     folder: Path
@@ -160,7 +159,7 @@ def _load_items(
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:
-    """Make the item of a row."""
+    """Make the item of a row, or note why it is left out."""
     data, label = project.data, row.label
     try:
         if isinstance(row.content, BadItem):
@@ -182,7 +181,7 @@ def _take(project: Project, row: Row, read: _Read) -> None:
 
 
 def _check_label(row: Row) -> None:
-    """Refuse an item without a label, with several, or with several groups."""
+    """Refuse an item without a label, with several labels, or several groups."""
     label = row.label
     if label is None or label == "" or label != label:  # NaN is no label either
         raise BadProject(f"{row.name}: no label; each item needs one")
@@ -196,7 +195,7 @@ def _check_label(row: Row) -> None:
 
 
 def _time(row: Row, key: str) -> float:
-    """Read when an item came: a number, or a date."""
+    """Read the time of an item: a number or a date."""
     try:
         if isinstance(row.time, str):
             try:
@@ -214,7 +213,7 @@ def _time(row: Row, key: str) -> float:
 
 
 def _weight(value: Any) -> float:
-    """Read how much an item counts; NaN for what is no number."""
+    """Read the weight of an item; NaN if it is no number."""
     if isinstance(value, bool):
         return math.nan
     try:
@@ -224,7 +223,7 @@ def _weight(value: Any) -> float:
 
 
 def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
-    """Say that there are no items, and what is needed."""
+    """Write the error of a source without items."""
     data, path = project.data, project.path(name)
     if skipped:
         first, why = skipped[0]
@@ -241,7 +240,7 @@ def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) ->
 def _source(project: Project, name: str, folder: Path) -> Source:
     data = project.data
     pieces = folder / "items" / f"{digest(name)}.msgpack"
-    if data.items is not None:  # what the user's own function raises is its own
+    if data.items is not None:  # errors of the user's function remain as they are
         return Source(_called_rows(project.folder, name, pieces))
     path = project.path(name)
     try:
@@ -258,13 +257,15 @@ def _source(project: Project, name: str, folder: Path) -> Source:
 def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
     shown = f"{readable(path.name)}, line "
     place = Place("line", os.fsencode(path.absolute()), shown, data.text)
-    if data.encoding is not None:  # bytes of lines are not told by what decodes them
+    if data.encoding is not None:  # offsets in the file are unknown
         place = Place("piece", os.fsencode(pieces), shown)
     for number, document, row, offset in read_json_lines(path, data.encoding):
         where = f"{path.name}, line {number}"
         reference = Reference(place, number, offset or 0, len(document))
         if isinstance(row, BadItem):
-            if isinstance(row.__cause__, UnicodeError):  # so are others then
+            if isinstance(
+                row.__cause__, UnicodeError
+            ):  # other lines are likely in this encoding, too
                 raise BadProject(f"{where}: {row}{ENCODING_OPTION}")
             yield Row(reference, row, None)
             continue
@@ -274,7 +275,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 
 def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
-    """Find the text of a line, or say why there is none."""
+    """Find the text of a line; a BadItem if there is none."""
     text = row.get(key)
     if isinstance(text, str):
         return text

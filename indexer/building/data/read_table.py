@@ -1,4 +1,4 @@
-"""The labelled rows of a project's table, read into columns."""
+"""Reading the labelled rows of a project's table into columns."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -38,18 +38,18 @@ log = logging.getLogger("polydom.data")
 
 OPTIONS = {"label": "[data] label names the column of classes"}
 NUMBERS = ColumnTerms(kind="number")
-THREADS = 2  # more read no faster, and take more memory
+THREADS = 2  # more threads read no faster, and take more memory
 
 
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
-    """Read the table that `project.data` names, and that to test on.
+    """Read the table that `project.data` names, and the table to test on, if any.
 
     Raises
     ------
     BadProject
-        If a file cannot be read, has no rows, lacks a column or has two of a name; a
-        row lacks its label or time; the two files differ; or a row has too few cells or
-        too many, and `on_bad_item` is "stop".
+        If a file cannot be read, has no rows, lacks a column or has two columns of one
+        name; if a row lacks its label or time; if the two files differ in the kind of a
+        column; or if a row has too few or too many cells and `on_bad_item` is "stop".
     """
     data = project.data
     paths = [project.path(name) for name in data.sources]
@@ -86,7 +86,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """Columns that are no features, each with the option that names it."""
+    """List the columns that are no features, with the options that name them."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -97,7 +97,7 @@ def _special(data: Data) -> dict[str, str]:
 
 
 def _check_names(table: Table, first: Table, data: Data) -> None:
-    """Refuse columns that are asked for and the table has not."""
+    """Refuse a table that lacks a column which the project needs."""
     own = table is first
     options = _special(data) | ({name: "ignore" for name in data.ignore} if own else {})
     needed = {**dict.fromkeys(_used(first, data)), **options}
@@ -118,7 +118,7 @@ def _used(table: Table, data: Data) -> list[str]:
 
 
 def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
-    """Refuse rows that cannot be read, or leave out those that hold nothing at all."""
+    """Leave out rows that are unreadable or empty, or stop at the first unreadable."""
     if raw.bad and data.on_bad_item == "stop":
         number, why = raw.bad[0]
         raise BadProject(f"{table.path.name}, row {number}: {why}")
@@ -143,7 +143,7 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
-    """Give rows (count,) the numbers people count, where some are left out."""
+    """Give `count` rows their numbers in the file, skipping the bad rows."""
     every = np.arange(first, first + count + len(bad))
     return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
 
@@ -170,7 +170,7 @@ def _skipped(
 def _columns(
     project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
 ) -> dict[str, Column]:
-    """Find out what each column holds, in all tables together, and empty `raw`."""
+    """Find the kind of each column, in all tables together; this empties `raw`."""
     names = [*raw[0].columns]
     counts = [len(next(iter(own.columns.values()))) for own in raw]
     alike = not any(table.typed for table in tables)
@@ -208,7 +208,7 @@ def _refuse_kinds(
 
 
 def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
-    """Gather what the project says of a column, and what its file suggests."""
+    """Collect the settings for reading a column, from the project and the file."""
     data = project.data
     terms = ColumnTerms(
         missing=tuple(data.missing),
@@ -238,10 +238,10 @@ def labels_of(
     task: Task | None,
     terms: ColumnTerms = NUMBERS,
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
-    """Give what a column holds: class names, codes, and numbers where it holds such.
+    """Read the label column: class names, codes, and numbers for a regression.
 
-    Classes are named as they are written: `007` and `7` are two. `terms` say how
-    numbers are written.
+    Classes are named as they are written: `007` and `7` are two classes. `terms` say
+    how numbers are written.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None
@@ -255,7 +255,7 @@ def labels_of(
 def _label_numbers(
     column: Column, names: RowNames, task: Task | None, terms: ColumnTerms
 ) -> NDArray[np.float64] | None:
-    """Read labels as finite numbers; None where they are none and need not be."""
+    """Read labels as finite numbers; None for labels of classes."""
     number = column
     if column.kind in ("word", "text"):
         with suppress(BadInput):
@@ -279,7 +279,7 @@ def _label_numbers(
 
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
-    """Find the classes that a column holds, sorted, and each row's position in them."""
+    """Find the classes of a column, sorted, and the positions of the rows in them."""
     codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()
@@ -298,14 +298,14 @@ def label_of(value: Any) -> str:
 
 
 def groups_of(column: Column) -> Rows:
-    """Give a number to each group of a column; a row without one is its own group."""
+    """Give groups numbers; a row without a group is a group of its own."""
     codes, _ = column.told_apart()
     rows = np.arange(len(column))
     return number_in_turn(np.where(codes == MISSING, len(rows) + rows, codes))
 
 
 def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:
-    """Numbers that grow as time goes by, (N,)."""
+    """Read times (N,) as numbers, later times as larger numbers."""
     if column.kind in ("word", "text"):
         raise BadProject(
             f"[data] time: column {data.time!r} holds {column.kind}s such as "
@@ -334,7 +334,7 @@ def _weights(
 def weights_of(
     values: NDArray[Any], names: Sequence[str], where: str
 ) -> NDArray[np.float64]:
-    """Make weights whose mean is 1; BadProject if one is not a number above 0."""
+    """Scale weights to mean 1; BadProject if a weight is no number above 0."""
     weights = values.astype(np.float64)
     wrong = np.flatnonzero(~((weights > 0) & (weights < np.inf)))
     if len(wrong):

@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 Codes = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
-# Passes over the texts by coordinate descent: more of them change the weights, and
-# held-out accuracy no more, on all data tried.
+# Passes of coordinate descent over the texts: on all data tried, more passes change the
+# weights but not the held-out accuracy.
 PASSES = 12
 SMOOTHING = 0.03  # of Bayes' rule, in texts
 
 
 class Fitting(NamedTuple):
-    """How weights are fitted.
+    """Settings of a fit.
 
     Attributes
     ----------
     classes
-        How many there are; 0 where labels are numbers.
+        Number of classes; 0 where labels are numbers.
     most
-        Terms to keep.
+        Number of terms to keep at most.
     strength
         C of logistic or linear regression, above 0; None for Bayes' rule.
     seed
-        Of the order in which texts are passed.
+        Seed of the order in which the regression visits texts.
     """
 
     classes: int
@@ -59,13 +59,13 @@ class TrainingTexts(NamedTuple):
     parts: Codes
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All of it, by name."""
+        """All arrays, by name."""
         own = {"labels": self.labels, "parts": self.parts}
         return {**self.table._asdict(), **own}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take what `arrays` gave."""
+        """Make the texts of the arrays that `arrays` returned."""
         table = TermTable(*(arrays[name] for name in TermTable._fields))
         return cls(table, arrays["labels"], arrays["parts"])
 
@@ -76,19 +76,19 @@ class TrainingTexts(NamedTuple):
 
 
 def scores_of(classes: int) -> int:
-    """Scores that tell so many classes apart, or with 0 numbers."""
+    """Count the scores for so many classes; 0 classes stand for numbers."""
     return classes if classes > 2 else 1
 
 
 def standardised(numbers: Scores) -> Scores:
-    """Give numbers (N,) the mean 0 and, if they differ, the deviation 1."""
+    """Shift numbers (N,) to mean 0, and scale them to deviation 1 if they differ."""
     spread = numbers.std()
     shifted: Scores = (numbers - numbers.mean()) / (spread if spread > 0 else 1.0)
     return shifted
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
-    """1 where a score should be above 0 and -1 where below: (N, K)."""
+    """Return (N, K): 1 for a score that should be above 0, -1 for one below."""
     wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
@@ -105,9 +105,9 @@ def score_part(
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Scores (M, K) of one part's texts, by what the others teach at each strength.
+    """Score the texts of one fold by weights learned from the others: (M, K) each.
 
-    `arrays` are those of `TrainingTexts`.
+    There is one result for each strength. `arrays` are those of `TrainingTexts`.
     """
     texts = TrainingTexts.of(arrays)
     own = texts.parts == part
@@ -127,9 +127,9 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Say which strength's scores tell labels best: `tried[i][j]`, part i, strength j.
+    """Choose the strength with the least loss; `tried[i][j]` are scores of fold i by j.
 
-    By the mean logistic loss of all scores, or of numbers by the squared error.
+    The loss is the mean logistic loss of all scores, or for numbers the squared error.
     """
     losses = np.zeros(len(tried[0]))
     if not classes:

@@ -1,4 +1,4 @@
-"""Terms of many texts as one sparse table, which weights are learned from."""
+"""Terms of many texts in one sparse table, which weights are learned from."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-FEWEST_TEXTS = 2  # that a term comes in, to be learned
+FEWEST_TEXTS = 2  # texts that a term must occur in to be learned
 CHUNK = 1 << 20
 
 
 class TermTable(NamedTuple):
-    """Terms of N texts that come in more than one of them; one text after the other.
+    """Terms of N texts that occur in at least two of them, one text after the other.
 
     Attributes
     ----------
     hashes : (T,) uint32
         All terms, ascending.
     starts : (N + 1,) int64
-        Where each text's terms begin, and where the last one's end.
+        Position of each text's first term, and at the end the number of all.
     terms : (E,) int32
         Positions in `hashes`.
     counts : (E,) float32
@@ -48,7 +48,7 @@ class TermTable(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Terms of some texts: how many different ones (N,), their hashes and counts."""
+    """Different terms of N texts: numbers of terms (N,), their hashes and counts."""
 
     lengths: Rows
     hashes: NDArray[np.uint32]
@@ -81,7 +81,7 @@ def count_texts(recipe: Recipe, texts: Sequence[str]) -> CountedTexts:
 
 
 def make_table(parts: Sequence[CountedTexts]) -> TermTable:
-    """Put the terms of texts together, without those of one text alone."""
+    """Make a table of counted texts, without terms that occur in one text only."""
     lengths, every, counts = map(np.concatenate, zip(*parts, strict=True))
     hashes, found = np.unique(every, return_counts=True)
     hashes = hashes[found >= FEWEST_TEXTS]
@@ -95,7 +95,7 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
 
 
 def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
-    """Keep the terms of the most texts, of at least 2; of equals those hashed lower."""
+    """Keep the terms that occur in most texts, at least 2; of equals the lower hash."""
     found = np.bincount(table.terms, minlength=len(table.hashes))
     often = np.flatnonzero(found >= FEWEST_TEXTS)
     first = np.argsort(-found[often], kind="stable")[:most]
@@ -106,7 +106,7 @@ def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
 
 
 def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
-    """Rows (N, V) of texts: counts times rarity, of length 1 where not empty."""
+    """Make rows (N, V) of counts times rarity, scaled to length 1 if not empty."""
     from scipy.sparse import csr_array
 
     places = np.full(len(table.hashes), -1, np.int32)
@@ -124,13 +124,13 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
-    """Scores (N, K) of weighed texts: what `TermScores` gives for each."""
+    """Compute scores (N, K) of weighed texts, as `TermScores` does for each text."""
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored
 
 
 def _starts_among(kept: NDArray[np.bool_], starts: Rows) -> Rows:
-    """Where texts begin once only some of all terms are kept."""
+    """Return the positions of the texts' first terms once some terms are dropped."""
     begun: Rows = starts - np.flatnonzero(~kept).searchsorted(starts)
     return begun
