@@ -36,7 +36,7 @@ class Flow(FlowControl):
         self.unparsed, self.at = b"", 0
 
     def keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on behind those that wait, and pause reading.
+        """Keep bytes from `start` on, behind bytes that wait, and pause reading.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class Flow(FlowControl):
 
 
 class ReaderWatch:
-    """Cuts off a caller who took nothing of what is to be sent for `unread_s`."""
+    """Cuts off a caller who has read nothing of the answers for `unread_s`."""
 
     def __init__(
         self,

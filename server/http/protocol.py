@@ -616,7 +616,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _shed(self, data: bytes, start: int = 0) -> None:
         """Refuse the request that begins at `start`, without parsing it."""
-        assert self._replies is not None  # it comes with what says who is refused
+        assert self._replies is not None  # the state has it with the admission
         end = data.find(END, start, start + LONGEST_HEAD + len(END))
         framing = framing_of(data[start:end]) if end > start else None
         length, keeps = (0, False) if framing is None else framing

@@ -1,1 +1,1 @@
-"""What a server counts, and how Prometheus reads it, of one worker or of all."""
+"""Metrics: their names and helps, the counts, and the exposition to Prometheus."""

@@ -110,7 +110,7 @@ class Timed(msgspec.Struct, frozen=True, gc=False):
 
 
 def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Timed:
-    """Return what is counted of a request and its outcome."""
+    """Return the times and the kind of a request's answer."""
     due_s = request.budget.due_s
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf

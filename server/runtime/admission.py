@@ -196,7 +196,7 @@ class Admission:
         if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
-            self._left = 0  # what is read from now on is of the next turn
+            self._left = 0  # requests that are read from now on belong to the next turn
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:

@@ -55,18 +55,20 @@ class BestNext(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
-    Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
-    in their own unit. `size_in_range` is there only where it is false; `unknown` where
-    a record's columns hold what the index never saw in them, `missing` where columns
-    that the model read hold nothing, and `best_next` where other columns would help.
+    An index that counts seconds gives the `_us` fields; an index that counts money
+    gives `predicted` and `budget` in its currency. `size_in_range` is present only if
+    it is false. `unknown` names the record's columns with values that the index has
+    never seen, `missing` counts the empty columns that the model reads, and `best_next`
+    names other columns that would help.
 
-    Indexes that answer with numbers give `value` and `interval`; `label`, `scores` and
-    `expected_accuracy` are null then.
+    An index of numbers gives `value` and `interval`; then `label`, `scores` and
+    `expected_accuracy` are null.
 
-    `base_models_used` of `base_models` (trees, lattices, linear terms) answered: both
-    are there where the model follows a schedule. Where it stopped before its last one,
-    `scores` is null, which `exact` prevents, and `score_bounds` has the least and the
-    most that each class's score can come to, where base models have bounds.
+    A model with a schedule gives `base_models`, the number of its trees, lattices or
+    linear terms, and `base_models_used`, the number that answered. A model that stopped
+    early gives null for `scores`, unless the request is `exact`, and `score_bounds`:
+    the least and the most that the score of each class can be, if base models have
+    bounds.
     """
 
     label: str | None
@@ -147,11 +149,11 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
 
 
 class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
-    """What became of all items; the `_us` fields where the index counts seconds.
+    """The totals of a batch; an index that counts seconds gives the `_us` fields.
 
-    `expected_quality` and `expected_accuracy` are means of those answered, the latter
-    null where answers are numbers; `error` and `code` say why
-    there may have been more items than are counted.
+    `expected_quality` and `expected_accuracy` are means over the answered items; the
+    accuracy is null for an index of numbers. `error` and `code` say why the batch ended
+    early, perhaps before its last item.
     """
 
     items: int
