@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ HEAD = "from polydom.features import feature\n"
 TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"
 PRINT = """
 import sys
+from fractions import Fraction
 from pathlib import Path
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.column_features import columns
@@ -62,24 +64,7 @@ VECTORS = (
 )
 OBJECTS = {
     "estimator": (VECTORS + "V = HashingVectorizer(n_features=16)", "16", "32"),
-    "vocabulary": (
-        VECTORS + "V = CountVectorizer(vocabulary=['a', 'b'])",
-        "'b'",
-        "'c'",
-    ),
-    "fitted": (VECTORS + "V = CountVectorizer().fit(['one two'])", "two", "three"),
-    "tree": (
-        "from sklearn.tree import DecisionTreeClassifier\n"
-        "V = DecisionTreeClassifier(random_state=0).fit([[0], [4]], [0, 1])",
-        "[4]",
-        "[5]",
-    ),
     "nested list": ("V = [[1], 2]", "[[1], 2]", "[[1, 2]]"),
-    "order of a dictionary": (
-        "V = {'a': 1, 'b': [2]}",
-        "'a': 1, 'b': [2]",
-        "'b': [2], 'a': 1",
-    ),
     "set": ("V = {'a', ('b', 1)}", "1", "2"),
     "set of objects": (
         "class P:\n    def __init__(self, x):\n        self.x = x\nV = {P(1), P(2)}",
@@ -87,72 +72,22 @@ OBJECTS = {
         "P(3)",
     ),
     "array": ("import numpy as np\nV = np.array([1, 2])", "2]", "3]"),
-    "shape": ("import numpy as np\nV = np.zeros((2, 3))", "2, 3", "3, 2"),
-    "type of numbers": ("import numpy as np\nV = np.zeros(2, 'f4')", "f4", "i4"),
-    "array of objects": (
-        "import numpy as np\nV = np.array(['a', None], object)",
-        "'a'",
-        "'b'",
-    ),
-    "fields": (
-        "import numpy as np\nV = np.array([(1, 2.0)], [('a', 'u1'), ('b', 'f8')])",
-        "2.0",
-        "3.0",
-    ),
-    "sparse matrix": (
-        "from scipy.sparse import csr_array\nV = csr_array([[0, 1]])",
-        "1]",
-        "2]",
-    ),
-    "number of numpy": ("import numpy as np\nV = np.float32(0.5)", "0.5", "0.25"),
-    "date": ("import datetime\nV = datetime.date(2020, 1, 2)", "1, 2", "1, 3"),
-    "fraction": ("from fractions import Fraction\nV = Fraction(1, 3)", "3", "4"),
-    "deque": ("from collections import deque\nV = deque([1, 2])", "2]", "3]"),
-    "counter": ("from collections import Counter\nV = Counter('aab')", "aab", "abb"),
-    "default": (
-        "from collections import defaultdict\nV = defaultdict(int, a=1)",
-        "int",
-        "list",
-    ),
     "named tuple": (
         "from collections import namedtuple\nP = namedtuple('P', 'x y')\nV = P(1, 2)",
         "2)",
         "3)",
-    ),
-    "field of a named tuple": (
-        "from collections import namedtuple\nP = namedtuple('P', 'x y')\nV = P(1, 2)",
-        "x y",
-        "x z",
-    ),
-    "dataclass": (
-        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int = 1\nV = P",
-        "= 1",
-        "= 2",
     ),
     "enum": (
         "import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nV = E.A",
         "A = 1",
         "A = 3",
     ),
-    "member": (
-        "import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nV = E.A",
-        "E.A",
-        "E.B",
-    ),
     "base class": (
         "class B:\n    x = 1\nclass P(B):\n    pass\nV = P()",
         "x = 1",
         "x = 2",
     ),
-    "slots": (
-        "class P:\n    __slots__ = ('x',)\nV = P()\nV.x = 1",
-        "= 1",
-        "= 2",
-    ),
-    "text of a class": ("class S(str):\n    pass\nV = S('a')", "'a'", "'b'"),
-    "list of a class": ("class L(list):\n    pass\nV = L([1])", "[1]", "[2]"),
     "partial": ("import functools\nV = functools.partial(round, 2.5)", "2.5", "3.5"),
-    "bound method": ("V = 'abc'.count", "abc", "abd"),
     "lambda": ("V = lambda x: x + 1", "x + 1", "x + 2"),
     "wrapper": (
         "import functools\ndef twice(f):\n    @functools.wraps(f)\n    def g(x):\n"
@@ -160,13 +95,7 @@ OBJECTS = {
         "2 * f",
         "3 * f",
     ),
-    "pattern": ("import re\nV = re.compile('a+')", "a+", "a*"),
     "generator of numbers": ("import random\nV = random.Random(1)", "(1)", "(2)"),
-    "generator of numpy": (
-        "import numpy as np\nV = np.random.default_rng(1)",
-        "(1)",
-        "(2)",
-    ),
     "path": ("from pathlib import Path\nV = Path('/data/words')", "words", "roots"),
     "function of numba": (
         "from numba import njit\n@njit\ndef V(x):\n    return x + 1",
@@ -449,17 +378,6 @@ def test_unsteady_names_what_differs_from_one_loading_to_the_next(
     assert unsteady(one, other) == ["V"]
 
 
-def test_a_fingerprint_tells_arrays_of_a_closure_apart() -> None:
-    def make(weights: np.ndarray) -> Feature:
-        def weighted(text: str) -> object:
-            return weights * len(text)
-
-        return feature(weighted, kind="text")
-
-    assert fingerprint(make(np.ones(2))) == fingerprint(make(np.ones(2)))
-    assert fingerprint(make(np.ones(2))) != fingerprint(make(np.zeros(2)))
-
-
 def test_fingerprint_is_the_same_every_time(tmp_path: Path) -> None:
     assert print_of(tmp_path, MINE) == print_of(tmp_path, MINE)
     assert re.fullmatch("[0-9a-f]{64}", print_of(tmp_path, MINE))
@@ -581,3 +499,22 @@ def test_fingerprint_refuses_a_function_without_source() -> None:
     exec("def f(text): return [1]", scope)
     with pytest.raises(BadFeature, match=r"source of .*f cannot be read; define it in"):
         fingerprint(feature(scope["f"], kind="text"))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        (np.zeros(2, "f4"), np.zeros(2, "i4")),
+        (np.array(["a", None], object), np.array(["b", None], object)),
+        ({"a": 1, "b": [2]}, {"b": [2], "a": 1}),
+        (re.compile("a+"), re.compile("a*")),
+        (Fraction(1, 3), Fraction(1, 4)),
+        ("abc".count, "abd".count),
+    ],
+)
+def test_a_fingerprint_tells_captured_values_apart(one: object, other: object) -> None:
+    def make(value: object) -> Feature:
+        return feature(lambda text: [len(str(value))], kind="text", name="used")
+
+    assert fingerprint(make(one)) == fingerprint(make(one)) != fingerprint(make(other))
