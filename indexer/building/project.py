@@ -1,4 +1,4 @@
-"""PROJECT.toml: what to learn from, with which features, how exactly, how fast."""
+"""PROJECT.toml: its tables and keys, read and checked."""
 
 import math
 import os
@@ -37,13 +37,13 @@ Measure = Literal[
     "r2",
     "mae",
 ]
-OF_SCORES = ("auc", "log_loss")  # measures that look at more than the choice
-# Of early exits: changes that nobody minds, and the confidence that they are no more.
+OF_SCORES = ("auc", "log_loss")  # measures of scores, not of the chosen class alone
+# Early exits by default: share of answers that may change, and the confidence in it.
 ALPHA, CONFIDENCE = 0.005, 0.95
 HELD_OUT = 0.25  # share of the items, where the project names none
 FOLDS = 5  # instead, where items are few
 AUTO = "auto"  # the learner's name that stands for a race
-# Of a progressive search: seconds at most, at least, and trainings on all features.
+# Progressive search: seconds at most, seconds at least, trainings on all features.
 SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
 
@@ -205,7 +205,7 @@ class Features(Part, frozen=True):
 
 
 class Quality(Part, frozen=True):
-    """What a model is to be good at, and what its answers are judged by.
+    """The metric of a model's answers, and weights of classes for fitting.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class Quality(Part, frozen=True):
         costs 1, a right one nothing.
     class_weights
         How much the items of each class count where a learner is fitted, and not where
-        it is judged: "equal", "balanced" (as much in all as any other class), or a
+        it is tested: "equal", "balanced" (as much in all as any other class), or a
         table of weights by class. By default balanced with "balanced_accuracy"; with
         "cost" each class by the mean cost of answering another (exact for two classes:
         Elkan, 2001); else equal. Where learners take no weights, the default is equal.
@@ -261,8 +261,8 @@ class Search(Part, frozen=True):
         `alpha` as far as `budget_s` allows; what it comes to is reported. "poly-dom"
         keeps it, however long that takes (ICSP, Problem 1). "greedy" trains few
         sets and promises nothing (ICSP, section 4): it adds feature by feature, for
-        every price of a second; "greedy-acc" only for the price 0, the most accurate
-        next feature, and "greedy-cost" only the cheapest.
+        every weight of a second against quality; "greedy-acc" only for the weight 0,
+        the most accurate next feature, and "greedy-cost" only the cheapest.
     alpha
         The chosen model's accuracy times alpha is at least that of any set that fits.
     tolerance
@@ -397,7 +397,7 @@ class Costs(Part, frozen=True):
 
 
 class Cluster(Part, frozen=True):
-    """Who carries out what a build can spread, beyond processes of this machine.
+    """Processes that carry out the calls of a build, here or on other machines.
 
     Attributes
     ----------
@@ -504,7 +504,7 @@ class Project(Part, frozen=True):
     exits
         Whether plans may answer early.
     cluster
-        Who carries out what a build can spread.
+        Processes that carry out the calls of a build.
     folder
         Where relative paths start; of a file, the folder that it is in.
     """
@@ -612,10 +612,10 @@ class Project(Part, frozen=True):
 
     @property
     def exit_goal(self) -> ExitGoal | None:
-        """What early exits are to keep to; None where there are to be none.
+        """The goal of early exits; None if the project wants none.
 
-        They keep what is chosen, and not its scores: where these are what is judged,
-        there are none unless they are asked for.
+        Exits keep the chosen class but not its scores. With a measure of scores there
+        are none, unless the project asks for them.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
@@ -629,7 +629,7 @@ class Project(Part, frozen=True):
         return ExitGoal(alpha, confidence or None)
 
     def of_numbers(self) -> Self:
-        """Say the same of labels that are numbers, where early exits have no meaning.
+        """Return this project adapted to labels that are numbers, without exits.
 
         Raises
         ------
@@ -655,11 +655,11 @@ class Project(Part, frozen=True):
 
     @property
     def refits(self) -> bool:
-        """Whether kept models are trained again on what was held out.
+        """Whether kept models are trained again on all items.
 
-        With folds no item is without a part in both. A test split of their own is not
-        for training. Exits that nothing is promised of are fitted on what was held out,
-        which then must stay unseen.
+        With folds they always are, since no items are held out. Items that the project
+        names to test on are never trained on. Exits without a confidence are fitted on
+        items held out, which then must not be trained on.
         """
         if self.search.folds is not None:
             return True
@@ -670,15 +670,15 @@ class Project(Part, frozen=True):
 
     @property
     def divides_as_fits(self) -> bool:
-        """Whether it is left to the build to hold items out, or to cross-validate."""
+        """Whether the build may choose between held-out items and cross-validation."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)
-        # folds would train again on all items
+        # with folds, models are always trained again on all items
         return self.data.divided and search.refit and not (named or exiting)
 
     def in_folds(self) -> Self:
-        """Say the same with cross-validation."""
+        """Return this project with cross-validation."""
         search = msgspec.structs.replace(self.search, folds=FOLDS)
         return msgspec.structs.replace(self, search=search)
 
@@ -826,7 +826,7 @@ class Project(Part, frozen=True):
 
 
 def parts_of(held_out: float) -> int:
-    """Parts of equal size that items are divided into to hold out a share of them."""
+    """Count the equal parts of items, one of which is about the share `held_out`."""
     return max(2, round(1 / held_out))
 
 
