@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from ..settings import Settings, Shown
 from .options import FeatureFiles
 from .process import collect_as_usual
-from .settings import FILE_VARIABLE, read_settings
+from .settings_sources import FILE_VARIABLE, read_settings
 
 DEFAULTS = Settings()
 

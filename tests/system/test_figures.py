@@ -38,7 +38,7 @@ def test_the_search_trains_and_skips_what_the_text_says() -> None:
 
 
 def test_sets_are_worth_buying_at_the_sizes_that_the_text_says() -> None:
-    assert f"up to {sizes_of('E')[-1]:,.0f} pixels E is worth its price" in TEXT
+    assert f"up to {sizes_of('E')[-1]:,.0f} pixels E is worth buying" in TEXT
     assert f"from {sizes_of('T')[0] - 1000:,.0f} pixels on it is the cheapest" in TEXT
 
 
@@ -53,5 +53,5 @@ def test_budgets_buy_what_the_text_says() -> None:
 
 def test_exits_are_as_early_and_as_true_as_the_text_says() -> None:
     exits = draw_figures.early_exits()
-    assert f"take {exits.stopped.mean():.0f} of them in the mean" in TEXT
+    assert f"take {exits.stopped.mean():.0f} trees in the mean" in TEXT
     assert f"{exits.changed:.1%}".replace("%", " %") + " of their answers" in TEXT
