@@ -19,34 +19,22 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A step or a feature; call it as the function it was made of.
+    """A step or a feature; call it as the function it was made of."""
 
-    Attributes
-    ----------
-    name
-        Name of the function, unless another was given. Features that are used together
-        have different names.
-    kind
-        Kind of the items that the function works on.
-    needs
-        Steps whose results the function receives, in order; without needs it receives
-        the item's payload.
-    function
-        The function itself, which must not change its arguments.
-    declared
-        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. A feature
-        with declared seconds is not measured. Of steps, only those that take a text out
-        of a record have declared costs, beside the measured ones.
-    version
-        The author's word for all that the code does not show, such as a fitted
-        estimator. A server refuses an index that was built with another version.
-    """
-
+    # Name of the function, unless another was given. Features that are used together
+    # have different names.
     name: str
-    kind: Kind
+    kind: Kind  # Kind of the items that the function works on
+    # Steps whose results the function receives, in order; without needs it receives the
+    # item's payload
     needs: tuple["Step", ...]
-    function: Function
+    function: Function  # The function itself, which must not change its arguments
+    # Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. A feature with
+    # declared seconds is not measured. Of steps, only those that take a text out of a
+    # record have declared costs, beside the measured ones.
     declared: Mapping[str, float] = field(default_factory=dict, kw_only=True)
+    # The author's word for all that the code does not show, such as a fitted estimator.
+    # A server refuses an index that was built with another version.
     version: str = field(default="", kw_only=True)
 
     def __call__(self, *inputs: Any) -> Any:
@@ -65,13 +53,9 @@ class Feature(Node):
 
     The function returns a one-dimensional array of numbers, or anything of which
     `np.asarray` makes one.
-
-    Attributes
-    ----------
-    missing
-        True if NaN is a value, as in features made of a record's columns.
     """
 
+    # True if NaN is a value, as in features made of a record's columns
     missing: bool = False
 
 

@@ -50,43 +50,26 @@ class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Columns of a record that an index cannot read, and the features that need them.
+    """Columns of a record that an index cannot read, and the features behind them."""
 
-    Attributes
-    ----------
-    unknown
-        Names of the columns with a value that no training item had.
-    empty
-        Bit mask of the columns without a value, in the order of `KnownColumns.bits`.
-    withheld
-        Bit mask of the features that cannot be computed, as in masks of feature sets.
-    """
-
+    # Names of the columns with a value that no training item had
     unknown: tuple[str, ...] = ()
+    # Bit mask of the columns without a value, in the order of `KnownColumns.bits`.
     empty: int = 0
+    # Bit mask of the features that cannot be computed, as in masks of feature sets
     withheld: int = 0
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to classify. The functions below make items and check them.
+    """One thing to classify. The functions below make items and check them."""
 
-    Attributes
-    ----------
-    kind
-        Kind of the item.
-    payload
-        Encoded image, text or record: the argument of features without needs.
-    size
-        Pixels, characters or 1, above 0; the empty text has size 1. A pair of numbers
-        on request.
-    gaps
-        Gaps of a record that an index read; None without gaps.
-    """
-
-    kind: Kind
+    kind: Kind  # Kind of the item
+    # Encoded image, text or record: the argument of features without needs
     payload: bytes | str | Mapping[str, Value] | ReadRecord
+    # Pixels, characters or 1, above 0; the empty text has size 1. A pair of numbers on
+    # request.
     size: Size
-    gaps: Gaps | None = None
+    gaps: Gaps | None = None  # Gaps of a record that an index read; None without gaps
 
     @property
     def pair(self) -> bool:

@@ -26,27 +26,13 @@ class Import(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement at the top of a file.
+    """A statement at the top of a file."""
 
-    Attributes
-    ----------
-    digest
-        Hash of its syntax tree.
-    binds
-        Names that it defines or changes.
-    mentions
-        Names that occur in it.
-    imports
-        Modules that it imports, also inside functions.
-    lines
-        Numbers of its first and its last line.
-    """
-
-    digest: str
-    binds: frozenset[str]
-    mentions: frozenset[str]
-    imports: tuple[Import, ...]
-    lines: tuple[int, int]
+    digest: str  # Hash of its syntax tree
+    binds: frozenset[str]  # Names that it defines or changes
+    mentions: frozenset[str]  # Names that occur in it
+    imports: tuple[Import, ...]  # Modules that it imports, also inside functions
+    lines: tuple[int, int]  # Numbers of its first and its last line
 
 
 class Syntax(NamedTuple):

@@ -115,24 +115,13 @@ def in_unit(amount: float, unit: str) -> str:
 
 
 class Status(NamedTuple):
-    """The HTTP and gRPC status of some errors.
+    """The HTTP and gRPC status of some errors."""
 
-    Attributes
-    ----------
-    number
-        HTTP's status code.
-    grpc
-        Name of gRPC's status; empty for errors of HTTP alone.
-    errors
-        Error classes, which stand for their subclasses, too.
-    meaning
-        A sentence for callers.
-    """
-
-    number: int
-    grpc: str
+    number: int  # HTTP's status code
+    grpc: str  # Name of gRPC's status; empty for errors of HTTP alone
+    # Error classes, which stand for their subclasses, too
     errors: tuple[type[PolydomError], ...]
-    meaning: str
+    meaning: str  # A sentence for callers
 
 
 STATUSES = (

@@ -152,23 +152,16 @@ class CostCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostTable:
-    """Costs of feature sets. A set pays once for a step that several features need.
+    """Costs of feature sets. A set pays once for a step that several features need."""
 
-    Attributes
-    ----------
-    feature_coefficients : (m, T) float64
-        Cost curve of each feature without its steps, in seconds, constant first.
-    step_coefficients : (s, T) float64
-        Cost curve of each step, in seconds, constant first.
-    needs : tuple of m tuples of int
-        Positions of all steps that each feature needs, directly or not.
-    overhead : (T,) float64
-        Cost curve of the work that every set pays for, even the empty set.
-    """
-
+    # (m, T) float64: Cost curve of each feature without its steps, in seconds, constant
+    # first
     feature_coefficients: Floats
+    # (s, T) float64: Cost curve of each step, in seconds, constant first
     step_coefficients: Floats
+    # Positions of all steps that each feature needs, directly or not
     needs: tuple[tuple[int, ...], ...]
+    # (T,) float64: Cost curve of the work that every set pays for, even the empty set
     overhead: Floats
 
     def __init__(

@@ -10,21 +10,12 @@ from .stopwatch import Load
 
 
 class Machine(NamedTuple):
-    """A kind of machine, and the last day on which costs were measured on it.
+    """A kind of machine, and the last day on which costs were measured on it."""
 
-    Attributes
-    ----------
-    processor
-        Model of the processor, such as "AMD EPYC 9B45"; never the name of a machine.
-    cores
-        Number of logical cores.
-    day
-        Last day in UTC, such as "2026-11-23".
-    """
-
+    # Model of the processor, such as "AMD EPYC 9B45"; never the name of a machine
     processor: str
-    cores: int
-    day: str
+    cores: int  # Number of logical cores
+    day: str  # Last day in UTC, such as "2026-11-23"
 
     @classmethod
     def here(cls) -> Self:
@@ -34,18 +25,10 @@ class Machine(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Conditions of a measurement: the load of the machine, and the machines.
+    """Conditions of a measurement: the load of the machine, and the machines."""
 
-    Attributes
-    ----------
-    load
-        Load of the machine by other programs.
-    machines
-        One entry for each kind of machine, sorted.
-    """
-
-    load: Load
-    machines: tuple[Machine, ...]
+    load: Load  # Load of the machine by other programs
+    machines: tuple[Machine, ...]  # One entry for each kind of machine, sorted
 
     def joined(self, other: "Measured") -> "Measured":
         """Join the loads and the machines of two measurements."""

@@ -27,24 +27,15 @@ DILUTED = 5
 
 
 class Timings(NamedTuple):
-    """Measured times, one row for each item and round.
+    """Measured times, one row for each item and round."""
 
-    Attributes
-    ----------
-    sizes : (M,) or (M, 2) float64
-        Sizes of the items.
-    feature_s : (M, m) float64
-        Seconds of each feature without its steps, or its declared seconds. NaN in
-        rounds that did not measure the feature.
-    step_s : (M, s) float64
-        Seconds of each step. NaN in rounds that did not measure the step.
-    items : (M,) int64
-        Position of the item that each row belongs to.
-    """
-
-    sizes: Floats
+    sizes: Floats  # (M,) or (M, 2) float64: Sizes of the items
+    # (M, m) float64: Seconds of each feature without its steps, or its declared
+    # seconds. NaN in rounds that did not measure the feature.
     feature_s: Floats
+    # (M, s) float64: Seconds of each step. NaN in rounds that did not measure the step.
     step_s: Floats
+    # (M,) int64: Position of the item that each row belongs to
     items: NDArray[np.int64]
 
 

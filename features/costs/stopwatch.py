@@ -24,24 +24,14 @@ ENOUGH_S = 0.5
 
 
 class Load(NamedTuple):
-    """Load of a machine by other programs while calls were timed on it.
+    """Load of a machine by other programs while calls were timed on it."""
 
-    Attributes
-    ----------
-    lost
-        Share of `timed_s` in which the calls waited for a processor.
-    others
-        Mean number of processors that other programs kept busy; None where the system
-        does not tell.
-    processors
-        Number of processors of the machine.
-    timed_s
-        Seconds of the timed calls; 1 for kept times that lack the number.
-    """
-
-    lost: float
+    lost: float  # Share of `timed_s` in which the calls waited for a processor
+    # Mean number of processors that other programs kept busy; None where the system
+    # does not tell
     others: float | None
-    processors: int
+    processors: int  # Number of processors of the machine
+    # Seconds of the timed calls; 1 for kept times that lack the number
     timed_s: float = 1.0
 
     @property

@@ -54,33 +54,16 @@ class BadRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A CSV file, and how to read it.
+    """A CSV file, and how to read it."""
 
-    Attributes
-    ----------
-    path
-        Path of the file.
-    encoding
-        Encoding, as `find_encoding` names it.
-    separator
-        Character between cells.
-    names
-        Names of the columns; "" for a column without one.
-    lines
-        Number of lines above the first row.
-    points_group
-        True if points stand between thousands, since first rows have decimal commas.
-    escaped
-        True if a quote inside a cell follows a backslash.
-    """
-
-    path: Path
-    encoding: str
-    separator: str
-    names: tuple[str, ...]
-    lines: int
+    path: Path  # Path of the file
+    encoding: str  # Encoding, as `find_encoding` names it
+    separator: str  # Character between cells
+    names: tuple[str, ...]  # Names of the columns; "" for a column without one
+    lines: int  # Number of lines above the first row
+    # True if points stand between thousands, since first rows have decimal commas
     points_group: bool = False
-    escaped: bool = False
+    escaped: bool = False  # True if a quote inside a cell follows a backslash
 
     @property
     def first(self) -> int:

@@ -35,21 +35,13 @@ HIDDEN = "hidden, or a program's own"
 
 
 class FoundFiles(NamedTuple):
-    """The items of a folder.
+    """The items of a folder."""
 
-    Attributes
-    ----------
-    files
-        Paths of the items, sorted by name.
-    left_out
-        Reason for each file that is no item, by its path in the folder. A hidden folder
-        has one entry.
-    folders
-        Names of the folders at the top, without hidden ones. They are the classes.
-    """
-
-    files: list[Path]
+    files: list[Path]  # Paths of the items, sorted by name
+    # Reason for each file that is no item, by its path in the folder. A hidden folder
+    # has one entry.
     left_out: dict[str, str]
+    # Names of the folders at the top, without hidden ones. They are the classes.
     folders: list[str]
 
     def reasons(self) -> list[tuple[str, str]]:

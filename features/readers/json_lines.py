@@ -27,24 +27,14 @@ class Span(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of JSON Lines that is not blank.
+    """A line of JSON Lines that is not blank."""
 
-    Attributes
-    ----------
-    number
-        Number of the line, from 1, blank lines included.
-    document
-        JSON of the line, in UTF-8.
-    row
-        Values of the line; a BadItem, with a UnicodeError for its cause where bytes
-        could not be decoded.
-    offset
-        Bytes of the file before the line; None in other encodings than UTF-8.
-    """
-
-    number: int
-    document: bytes
+    number: int  # Number of the line, from 1, blank lines included
+    document: bytes  # JSON of the line, in UTF-8
+    # Values of the line; a BadItem, with a UnicodeError for its cause where bytes could
+    # not be decoded
     row: Row
+    # Bytes of the file before the line; None in other encodings than UTF-8
     offset: int | None
 
 

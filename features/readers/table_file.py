@@ -30,48 +30,27 @@ ReadCells = Callable[[str, Any], Sequence[Any]]
 
 
 class RawColumns(NamedTuple):
-    """Cells of a table as they are in its file.
+    """Cells of a table as they are in its file."""
 
-    Attributes
-    ----------
-    columns
-        Arrow arrays (N,) by name: strings from a CSV file, any type from other files.
-    bad
-        Rows that cannot be read; they are not in `columns`.
-    """
-
+    # Arrow arrays (N,) by name: strings from a CSV file, any type from other files
     columns: dict[str, Any]
-    bad: list[BadRow]
+    bad: list[BadRow]  # Rows that cannot be read; they are not in `columns`
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A file whose rows have columns.
+    """A file whose rows have columns."""
 
-    Attributes
-    ----------
-    path
-        Path of the file, or of a folder of Parquet files that are one table.
-    names
-        Names of the columns, in order; columns without a name are left out.
-    count
-        Number of rows; None if it is not known before they are read.
-    typed
-        True if cells have types; False if all cells are strings.
-    commas
-        True if a comma rather stands before a fraction than between thousands.
-    points_group
-        True if points stand between thousands, since the file has decimal commas.
-    first
-        Number of the first row, as spreadsheets count: 2 below a line of names.
-    """
-
-    path: Path
+    path: Path  # Path of the file, or of a folder of Parquet files that are one table
+    # Names of the columns, in order; columns without a name are left out
     names: tuple[str, ...]
-    count: int | None
-    typed: bool
+    count: int | None  # Number of rows; None if it is not known before they are read
+    typed: bool  # True if cells have types; False if all cells are strings
+    # True if a comma rather stands before a fraction than between thousands
     commas: bool
+    # True if points stand between thousands, since the file has decimal commas
     points_group: bool
+    # Number of the first row, as spreadsheets count: 2 below a line of names
     first: int
     _batches: Callable[[Sequence[str]], Iterator[tuple[Any, list[BadRow]]]]
     _read: Callable[[Sequence[str], OnRows | None], RawColumns]

@@ -64,24 +64,13 @@ _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 
 
 class Pieces(NamedTuple):
-    """What a decoder needs of an encoded image: `head`, and the file from `pixels` on.
+    """Parts of an encoded image for a decoder: `head`, and all from `pixels` on."""
 
-    Attributes
-    ----------
-    head
-        Beginning of the file, without pieces that say nothing of the pixels.
-    pixels
-        Offset of the pixels in the file.
-    several_scans
-        True for a JPEG whose decoder goes over the pixels once for each scan.
-    orientation
-        How to turn the pixels upright: 1 to 8, as in EXIF.
-    """
-
-    head: bytes
-    pixels: int
+    head: bytes  # Beginning of the file, without pieces that say nothing of the pixels
+    pixels: int  # Offset of the pixels in the file
+    # True for a JPEG whose decoder goes over the pixels once for each scan
     several_scans: bool = False
-    orientation: int = UPRIGHT
+    orientation: int = UPRIGHT  # How to turn the pixels upright: 1 to 8, as in EXIF
 
 
 def find_pieces(data: bytes) -> Pieces:
@@ -108,22 +97,13 @@ def find_pieces(data: bytes) -> Pieces:
 
 
 class Header(NamedTuple):
-    """The part of an encoded image from which its size is read.
+    """The part of an encoded image from which its size is read."""
 
-    Attributes
-    ----------
-    start
-        Beginning of the file, as `find_pieces` leaves it; the whole file for formats
-        whose header a library reads quickly.
-    dearer
-        How many times as long as usual the pixels take, at least 1.
-    orientation
-        How to turn the pixels upright: 1 to 8, as in EXIF.
-    """
-
+    # Beginning of the file, as `find_pieces` leaves it; the whole file for formats
+    # whose header a library reads quickly
     start: bytes
-    dearer: float
-    orientation: int
+    dearer: float  # How many times as long as usual the pixels take, at least 1
+    orientation: int  # How to turn the pixels upright: 1 to 8, as in EXIF
 
 
 def header_of(data: bytes) -> Header:

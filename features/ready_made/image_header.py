@@ -18,18 +18,10 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP") + ("WEBP",) * WebPImagePlugin.SUPPORTED
 
 
 class Picture(NamedTuple):
-    """An encoded image whose header was read.
+    """An encoded image whose header was read."""
 
-    Attributes
-    ----------
-    file
-        Image as it is stored; `load` decodes its pixels.
-    orientation
-        How to turn the pixels upright: 1 to 8, as in EXIF.
-    """
-
-    file: ImageFile
-    orientation: int
+    file: ImageFile  # Image as it is stored; `load` decodes its pixels
+    orientation: int  # How to turn the pixels upright: 1 to 8, as in EXIF
 
     @property
     def size(self) -> tuple[int, int]:

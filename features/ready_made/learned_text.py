@@ -37,17 +37,10 @@ SPACED = bytes(max(code, 0x20) for code in range(256))
 
 
 class CountedTerms(NamedTuple):
-    """The different terms of a text.
+    """The different terms of a text."""
 
-    Attributes
-    ----------
-    hashes : (T,) uint32
-        Ascending.
-    counts : (T,) float64
-        1 + the logarithm of the number of times that each term occurs.
-    """
-
-    hashes: Hashes
+    hashes: Hashes  # (T,) uint32: Ascending
+    # (T,) float64: 1 + the logarithm of the number of times that each term occurs
     counts: Doubles
 
 
@@ -65,24 +58,14 @@ def count_terms(hashes: Hashes) -> CountedTerms:
 
 @dataclass(frozen=True, eq=False)
 class TermWeights:
-    """Learned weights of V terms for K scores.
+    """Learned weights of V terms for K scores."""
 
-    Attributes
-    ----------
-    hashes : (V,) uint32
-        Hashes of the terms, ascending and all different.
-    rarity : (V,) float32
-        Inverse document frequency of each term: a logarithm, greater than 0.
-    weights : (V, K) float32
-        Amount that a text of this term alone adds to each score.
-    intercepts : (K,) float32
-        Scores of a text without any known term.
-    """
-
-    hashes: Hashes
+    hashes: Hashes  # (V,) uint32: Hashes of the terms, ascending and all different
+    # (V,) float32: Inverse document frequency of each term: a logarithm, greater than 0
     rarity: Floats
+    # (V, K) float32: Amount that a text of this term alone adds to each score
     weights: Floats
-    intercepts: Floats
+    intercepts: Floats  # (K,) float32: Scores of a text without any known term
 
     def __post_init__(self) -> None:
         """Make plain arrays of memory-mapped ones, which are slower to index."""
@@ -156,23 +139,12 @@ class TermScores:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """A feature to be learned from labelled texts.
+    """A feature to be learned from labelled texts."""
 
-    Attributes
-    ----------
-    name
-        Name of the learned feature.
-    what
-        Sentence that describes the feature.
-    terms
-        Step that counts the terms of a text.
-    most
-        Most terms that are kept: those that occur in the most texts, and in at least 2.
-    """
-
-    name: str
-    what: str
-    terms: Step
+    name: str  # Name of the learned feature
+    what: str  # Sentence that describes the feature
+    terms: Step  # Step that counts the terms of a text
+    # Most terms that are kept: those that occur in the most texts, and in at least 2
     most: int
 
     def count(self, text: str) -> CountedTerms:

@@ -62,35 +62,22 @@ TIMES = (
 
 @dataclass(frozen=True)
 class ColumnTerms:
-    """How to read a column: as a project says, and as its file suggests.
+    """How to read a column: as a project says, and as its file suggests."""
 
-    Attributes
-    ----------
-    kind
-        Kind of the column; None for the first kind that suits all cells.
-    missing
-        Words for an empty cell. In columns of numbers and dates the words of `EMPTY`
-        stand for one, too.
-    date_order
-        Order of day, month and year; None for an order that suits all cells.
-    decimal
-        Decimal mark in numbers as people write them; None for a mark that suits all
-        cells.
-    commas
-        True if a comma rather stands before a fraction than between thousands.
-    points_group
-        True if a point rather stands between thousands than before a fraction.
-    typed
-        True if strings are never numbers.
-    """
-
+    # Kind of the column; None for the first kind that suits all cells
     kind: ColumnKind | None = None
+    # Words for an empty cell. In columns of numbers and dates the words of `EMPTY`
+    # stand for one, too.
     missing: tuple[str, ...] = ()
+    # Order of day, month and year; None for an order that suits all cells
     date_order: DateOrder | None = None
+    # Decimal mark in numbers as people write them; None for a mark that suits all cells
     decimal: Decimal | None = None
+    # True if a comma rather stands before a fraction than between thousands
     commas: bool = False
+    # True if a point rather stands between thousands than before a fraction
     points_group: bool = False
-    typed: bool = False
+    typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
         """Say whether points in numbers may stand before a fraction."""
@@ -161,19 +148,12 @@ def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
 
 
 class _Distinct(NamedTuple):
-    """The different cells of a column.
+    """The different cells of a column."""
 
-    Attributes
-    ----------
-    words
-        Arrow array of the different cells, without spaces around them; null for a cell
-        of spaces.
-    places
-        Arrow array with the position in `words` of each cell of the column.
-    """
-
+    # Arrow array of the different cells, without spaces around them; null for a cell of
+    # spaces
     words: Any
-    places: Any
+    places: Any  # Arrow array with the position in `words` of each cell of the column
 
     @classmethod
     def of(cls, cells: Any) -> "_Distinct":

@@ -33,20 +33,11 @@ _PLAIN = frozenset({float, int, bool})
 
 
 class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How a column's numbers are stored: `(number - offset) * scale`, in float64.
+    """How a column's numbers are stored: `(number - offset) * scale`, in float64."""
 
-    Attributes
-    ----------
-    offset
-        Number that becomes 0, between -FLOAT32_MAX and FLOAT32_MAX.
-    scale
-        Power of two, above 0: multiplying by it rounds nothing.
-    empty
-        Numbers that stand for an empty cell, such as -1; at most `MOST_EMPTY`.
-    """
-
-    offset: float
-    scale: float = 1.0
+    offset: float  # Number that becomes 0, between -FLOAT32_MAX and FLOAT32_MAX
+    scale: float = 1.0  # Power of two, above 0: multiplying by it rounds nothing
+    # Numbers that stand for an empty cell, such as -1; at most `MOST_EMPTY`
     empty: tuple[float, ...] = ()
 
     def check(self, column: str) -> None:
@@ -93,22 +84,13 @@ NO_SHIFT = Shift(0.0)
 
 
 class Learned(NamedTuple):
-    """How a column is stored, and how many numbers are lost by it.
+    """How a column is stored, and how many numbers are lost by it."""
 
-    Attributes
-    ----------
-    shift
-        Offset and scale; None for a column that is stored as it is.
-    lost
-        Numbers that become the same float32 as another number of the column; 0 if they
-        are so few that it is chance.
-    different
-        Number of different numbers in the column.
-    """
-
-    shift: Shift | None
+    shift: Shift | None  # Offset and scale; None for a column that is stored as it is
+    # Numbers that become the same float32 as another number of the column; 0 if they
+    # are so few that it is chance
     lost: int = 0
-    different: int = 0
+    different: int = 0  # Number of different numbers in the column
 
 
 def learn_shift(values: NDArray[Any]) -> Learned:

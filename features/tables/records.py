@@ -45,34 +45,21 @@ class WordCodes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A table's column, whose cells are of one kind.
+    """A table's column, whose cells are of one kind."""
 
-    Attributes
-    ----------
-    cells : (N,) Arrow array, in one piece
-        Numbers: int, float or bool, NaN where empty. Words: a dictionary of strings.
-        Dates: date32, or timestamp[us] in UTC where one has a time of day. Free text:
-        large_string. Null is an empty cell.
-    kind
-        Kind of all cells.
-    empty_words
-        Words that stood for an empty cell in the file.
-    date_order
-        Order of day and month in dates that are not as in ISO 8601; None otherwise.
-    decimal
-        Decimal mark of numbers as people write them; None otherwise.
-    unclear
-        Sentence on another way to read the cells, where a guess was made; else "".
-    empty_numbers
-        Numbers that stand for an empty cell; the cells hold none of them.
-    """
-
+    # (N,) Arrow array, in one piece: Numbers: int, float or bool, NaN where empty.
+    # Words: a dictionary of strings. Dates: date32, or timestamp[us] in UTC where one
+    # has a time of day. Free text: large_string. Null is an empty cell.
     cells: Any
-    kind: ColumnKind
-    empty_words: tuple[str, ...] = ()
+    kind: ColumnKind  # Kind of all cells
+    empty_words: tuple[str, ...] = ()  # Words that stood for an empty cell in the file
+    # Order of day and month in dates that are not as in ISO 8601; None otherwise
     date_order: DateOrder | None = None
+    # Decimal mark of numbers as people write them; None otherwise
     decimal: Decimal | None = None
+    # Sentence on another way to read the cells, where a guess was made; else ""
     unclear: str = ""
+    # Numbers that stand for an empty cell; the cells hold none of them
     empty_numbers: tuple[float, ...] = ()
 
     def __len__(self) -> int:

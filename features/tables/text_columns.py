@@ -22,18 +22,12 @@ class TextOf:
 
     A missing or empty cell gives the empty text: every feature of texts is finite for
     it, and its length tells it apart. White space at the ends is removed, as in tables.
-
-    Attributes
-    ----------
-    column
-        Name of the column.
-    most
-        Most characters that are read: the length of the longest text of the build. The
-        predicted time of a record does not depend on its texts, so no text may take
-        longer than the measured ones.
     """
 
-    column: str
+    column: str  # Name of the column
+    # Most characters that are read: the length of the longest text of the build. The
+    # predicted time of a record does not depend on its texts, so no text may take
+    # longer than the measured ones.
     most: int
 
     def __call__(self, record: Mapping[str, Value]) -> str:
@@ -55,18 +49,10 @@ class TextOf:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepOfColumn(Step):
-    """A step of texts on a column. Steps with the same `text` and `of` are equal.
+    """A step of texts on a column. Steps with the same `text` and `of` are equal."""
 
-    Attributes
-    ----------
-    text
-        Step function that takes the text out of the record.
-    of
-        Step of texts; None for the step that takes the text.
-    """
-
-    text: TextOf
-    of: Step | None = None
+    text: TextOf  # Step function that takes the text out of the record
+    of: Step | None = None  # Step of texts; None for the step that takes the text
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StepOfColumn):

@@ -41,19 +41,11 @@ def feature_keys(
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Names of a build's entries in the cache.
-
-    Attributes
-    ----------
-    data
-        Digest of the items with their labels and groups.
-    features
-        Digests of the features, one per feature.
-    """
+    """Names of a build's entries in the cache."""
 
     project: Project
-    data: str
-    features: tuple[str, ...]
+    data: str  # Digest of the items with their labels and groups
+    features: tuple[str, ...]  # Digests of the features, one per feature
 
     @classmethod
     def of(

@@ -30,29 +30,15 @@ LONG_S = 0.1  # a budget from here on may be meant in milliseconds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """C feature sets that an index keeps.
+    """C feature sets that an index keeps."""
 
-    Attributes
-    ----------
-    masks
-        The sets, ascending.
-    orders
-        Features of each set in the order of computing.
-    fallbacks
-        Candidates that answer after each of these features.
-    model_costs : (C,) float64
-        Costs of the models that were searched with, in units of the budget.
-    measured
-        Machines that the models were timed on, and how busy they were.
-    sizes
-        The smallest and the largest size that the index answers for.
-    """
-
-    masks: list[int]
-    orders: Orders
-    fallbacks: Orders
+    masks: list[int]  # The sets, ascending
+    orders: Orders  # Features of each set in the order of computing
+    fallbacks: Orders  # Candidates that answer after each of these features
+    # (C,) float64: Costs of the models that were searched with, in units of the budget
     model_costs: Floats
-    measured: Measured
+    measured: Measured  # Machines that the models were timed on, and how busy they were
+    # The smallest and the largest size that the index answers for
     sizes: tuple[Size, Size]
 
 

@@ -26,23 +26,14 @@ Division = tuple[Rows, Rows]
 
 
 class DividedItems(NamedTuple):
-    """The items of a project, divided.
+    """The items of a project, divided."""
 
-    Attributes
-    ----------
-    rest
-        Items to train and test on.
-    fresh
-        Items set aside to calibrate exits on; none where no exits are promised.
-    parts
-        Number of parts that `rest` is divided into; one part at a time is tested on.
-    lacking
-        Reason why no items could be set aside for exits that need some; else empty.
-    """
-
-    rest: Dataset
+    rest: Dataset  # Items to train and test on
+    # Items set aside to calibrate exits on; none where no exits are promised
     fresh: Dataset
+    # Number of parts that `rest` is divided into; one part at a time is tested on
     parts: int
+    # Reason why no items could be set aside for exits that need some; else empty
     lacking: str
 
 

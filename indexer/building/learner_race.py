@@ -32,18 +32,12 @@ Watch = Callable[[Race], object]
 
 @dataclass(frozen=True, slots=True)
 class LearnerChoice:
-    """The learner of a build.
+    """The learner of a build."""
 
-    Attributes
-    ----------
-    setting
-        Name and parameters of the learner, as the table `[learner]` holds them.
-    facts
-        Plain data of the race: winner, score, seconds of the race and of training all
-        learners fully, learning curves, failures, warnings. Empty without a race.
-    """
-
+    # Name and parameters of the learner, as the table `[learner]` holds them
     setting: Setting
+    # Plain data of the race: winner, score, seconds of the race and of training all
+    # learners fully, learning curves, failures, warnings. Empty without a race.
     facts: dict[str, Any]
 
 

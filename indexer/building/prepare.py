@@ -33,45 +33,27 @@ from .training.quality import Metric
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A project's items with their features, ready for training.
+    """A project's items with their features, ready for training."""
 
-    Attributes
-    ----------
-    terms
-        The project, resolved for these items.
-    facts
-        Columns of a table, and warnings about the data.
-    table
-        Items to train and test on. Features that are learned are learned from the
-        items that quality is not measured on.
-    final
-        The same items for the models that an index keeps, with features learned from
-        all of them; `table` itself where that changes nothing.
-    fresh
-        Items set aside to calibrate exits on, with the features of `final`; None
-        where none are.
-    splits
-        Training rows and testing rows of `table`, one pair, or one pair a fold.
-    metric
-        Scorer of answers, by the project's measure.
-    class_weights : (K,)
-        Weights of the classes for fitting; None where all count alike.
-    keys
-        Names of the build's entries in the cache.
-    lacking
-        Reason why early exits cannot be promised; empty where they can, or where no
-        exits are wanted.
-    """
-
-    terms: Terms
-    facts: DataFacts
+    terms: Terms  # The project, resolved for these items
+    facts: DataFacts  # Columns of a table, and warnings about the data
+    # Items to train and test on. Features that are learned are learned from the items
+    # that quality is not measured on.
     table: FeatureTable
+    # The same items for the models that an index keeps, with features learned from all
+    # of them; `table` itself where that changes nothing
     final: FeatureTable
+    # Items set aside to calibrate exits on, with the features of `final`; None where
+    # none are
     fresh: FeatureTable | None
+    # Training rows and testing rows of `table`, one pair, or one pair a fold
     splits: list[Division]
-    metric: Metric
+    metric: Metric  # Scorer of answers, by the project's measure
+    # (K,): Weights of the classes for fitting; None where all count alike
     class_weights: NDArray[np.float64] | None
-    keys: Keys
+    keys: Keys  # Names of the build's entries in the cache
+    # Reason why early exits cannot be promised; empty where they can, or where no exits
+    # are wanted
     lacking: str
 
     @property

@@ -17,25 +17,14 @@ from .project import Project
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What every stage of a build may use.
+    """What every stage of a build may use."""
 
-    Attributes
-    ----------
-    workers
-        Processes that calls are spread over.
-    cache
-        Folder of finished work.
-    times
-        Folder of measured times, and of schedules, which are fitted where times say
-        that they may pay. The same as `cache` unless another machine measures.
-    progress
-        Receives the stages.
-    """
-
-    workers: Workers
-    cache: Cache
+    workers: Workers  # Processes that calls are spread over
+    cache: Cache  # Folder of finished work
+    # Folder of measured times, and of schedules, which are fitted where times say that
+    # they may pay. The same as `cache` unless another machine measures.
     times: Cache
-    progress: Progress
+    progress: Progress  # Receives the stages
 
 
 def open_resources(

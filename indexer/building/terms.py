@@ -19,25 +19,16 @@ STRATEGY = "gain-per-second"  # of the race that `learner = "auto"` stands for
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A project, resolved for its items.
+    """A project, resolved for its items."""
 
-    Attributes
-    ----------
-    project
-        The project without exits where labels are numbers, and with cross-validation
-        where items are few.
-    task
-        Kind of the labels.
-    strategy
-        Strategy of the race between learners; None where the project names a learner.
-    lacking
-        Reason why so few items can promise no early exits; empty where they can, or
-        where no exits are wanted.
-    """
-
+    # The project without exits where labels are numbers, and with cross-validation
+    # where items are few
     project: Project
-    task: Task
+    task: Task  # Kind of the labels
+    # Strategy of the race between learners; None where the project names a learner
     strategy: str | None = None
+    # Reason why so few items can promise no early exits; empty where they can, or where
+    # no exits are wanted
     lacking: str = ""
 
 

@@ -20,23 +20,13 @@ SHOWN = 3  # differences in an error
 
 
 class WorkerFacts(NamedTuple):
-    """Code, libraries and files of a process.
+    """Code, libraries and files of a process."""
 
-    Attributes
-    ----------
-    host
-        Name of the machine.
-    versions
-        Versions of Python and of the libraries that results depend on.
-    sources
-        Digest of the code of features and models.
-    files
-        Digest of each file by path, or the reason why it cannot be read.
-    """
-
-    host: str
+    host: str  # Name of the machine
+    # Versions of Python and of the libraries that results depend on
     versions: dict[str, str]
-    sources: str
+    sources: str  # Digest of the code of features and models
+    # Digest of each file by path, or the reason why it cannot be read
     files: dict[str, str]
 
 
@@ -49,21 +39,12 @@ class OtherWorker(Exception):
 
 
 class WorkerCheck(NamedTuple):
-    """Facts that all workers must have in common with this process.
+    """Facts that all workers must have in common with this process."""
 
-    Attributes
-    ----------
-    files
-        Files that workers read under the same path.
-    data
-        Files and folders of items; workers must see them, and files of this length.
-    wanted
-        Digest of the facts of this process, without its host.
-    """
-
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # Files that workers read under the same path
+    # Files and folders of items; workers must see them, and files of this length
     data: tuple[Path, ...]
-    wanted: str
+    wanted: str  # Digest of the facts of this process, without its host
 
     @classmethod
     def of(

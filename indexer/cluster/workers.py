@@ -61,42 +61,22 @@ class Countable(Protocol):
 
 @dataclass
 class Call:
-    """A running call.
+    """A running call."""
 
-    Attributes
-    ----------
-    number
-        Position among all calls.
-    arguments
-        Arguments of the function.
-    losses
-        Number of workers that were lost while they had the call.
-    alone
-        True once the call must run while no other call does.
-    """
-
-    number: int
-    arguments: tuple[Any, ...]
-    losses: int = 0
-    alone: bool = False
+    number: int  # Position among all calls
+    arguments: tuple[Any, ...]  # Arguments of the function
+    losses: int = 0  # Number of workers that were lost while they had the call
+    alone: bool = False  # True once the call must run while no other call does
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Processes that calls are spread over.
+    """Processes that calls are spread over."""
 
-    Attributes
-    ----------
-    executor
-        Executor of `concurrent.futures`; None to run calls in this process.
-    count
-        Number of calls that the executor runs at a time.
-    check
-        Requirements that each worker is checked for; None for no check.
-    """
-
+    # Executor of `concurrent.futures`; None to run calls in this process.
     executor: Executor | None
-    count: int = 1
+    count: int = 1  # Number of calls that the executor runs at a time
+    # Requirements that each worker is checked for; None for no check
     check: WorkerCheck | None = None
 
     @classmethod

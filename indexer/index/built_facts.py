@@ -155,18 +155,12 @@ class BuiltTesting(msgspec.Struct):
 
 
 class BuiltGaps(msgspec.Struct):
-    """Shares of the build's records that lacked columns.
+    """Shares of the build's records that lacked columns."""
 
-    Attributes
-    ----------
-    columns
-        Share of records without the column, for each column that was ever empty.
-    features
-        Share of records without any of the feature's columns, for each feature that
-        was ever without.
-    """
-
+    # Share of records without the column, for each column that was ever empty
     columns: dict[str, Share]
+    # Share of records without any of the feature's columns, for each feature that was
+    # ever without
     features: dict[str, Share]
 
 

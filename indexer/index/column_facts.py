@@ -14,32 +14,20 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
 class ColumnFacts(msgspec.Struct, omit_defaults=True):
-    """Facts of one column.
-
-    Attributes
-    ----------
-    kind
-        Kind of the cells' contents.
-    rows, empty, different
-        Number of cells, of empty cells, and of different contents of the others.
-    empty_words
-        Words that stood for an empty cell.
-    example
-        The commonest cell; "" where all are empty.
-    date_order
-        The first of day and month in dates; None where dates are unambiguous.
-    decimal
-        Decimal sign of numbers that people wrote; None for other columns.
-    """
+    """Facts of one column."""
 
     name: str
-    kind: ColumnKind
+    kind: ColumnKind  # Kind of the cells' contents
+    # `rows`, `empty`, `different`: number of cells, of empty cells, and of different
+    # contents of the others
     rows: Count
     empty: Count
     different: Count
-    example: str = ""
-    empty_words: list[str] = []
+    example: str = ""  # The commonest cell; "" where all are empty
+    empty_words: list[str] = []  # Words that stood for an empty cell
+    # The first of day and month in dates; None where dates are unambiguous
     date_order: DateOrder | None = None
+    # Decimal sign of numbers that people wrote; None for other columns
     decimal: Decimal | None = None
 
     @property

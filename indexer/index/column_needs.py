@@ -19,21 +19,11 @@ REMEMBERED = 1024
 
 
 class Needs(NamedTuple):
-    """The needs of one feature, as bits of columns.
+    """The needs of one feature, as bits of columns."""
 
-    Attributes
-    ----------
-    columns
-        Columns that the feature reads; 0 for a function, which may read any.
-    always
-        Columns of the feature that no item of the build lacked.
-    spared
-        True if all columns of the feature may be empty.
-    """
-
-    columns: int
-    always: int
-    spared: bool
+    columns: int  # Columns that the feature reads; 0 for a function, which may read any
+    always: int  # Columns of the feature that no item of the build lacked
+    spared: bool  # True if all columns of the feature may be empty
 
     def is_met(self, empty: int) -> bool:
         """Tell whether models know the feature's value where these are empty."""

@@ -19,29 +19,16 @@ SIZES = 4  # sizes whose skylines are among the facts
 
 
 class SkylineSet(msgspec.Struct):
-    """One candidate on a skyline.
+    """One candidate on a skyline."""
 
-    Attributes
-    ----------
-    row
-        The candidate's number in the index.
-    cost, mean_cost
-        The cost that a budget has to cover, and the cost on average, which early exits
-        make smaller; in the skyline's unit.
-    quality
-        By the index's measure, in [0, 1].
-    accuracy
-        Share of right answers; None where answers are numbers.
-    features
-        Names, in computing order.
-    """
-
-    row: int
+    row: int  # The candidate's number in the index
+    # `cost` and `mean_cost`: the cost that a budget has to cover, and the cost on
+    # average, which early exits make smaller; in the skyline's unit
     cost: float
     mean_cost: float
-    quality: float
-    accuracy: float | None
-    features: list[str]
+    quality: float  # By the index's measure, in [0, 1]
+    accuracy: float | None  # Share of right answers; None where answers are numbers
+    features: list[str]  # Names, in computing order
 
 
 class SkylineFacts(msgspec.Struct):
@@ -57,48 +44,31 @@ class SkylineFacts(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """Everything an index says of itself; fields of a package are unset without one.
+    """Everything an index says of itself; fields of a package are unset without one."""
 
-    Attributes
-    ----------
-    version
-        Checksum of the index's file; "" before it is saved.
-    sizes
-        The smallest and the largest item size.
-    candidates
-        Number of feature sets kept.
-    breakpoints, cells
-        Number of parts that sizes are divided into; one of the two is set.
-    skylines
-        At a few sizes from the smallest to the largest.
-    learned
-        By feature: the number of its terms, and of the texts that taught them.
-    sets
-        Names of each candidate's features, in computing order.
-    overhead_us
-        Microseconds that every plan takes beside its features.
-    build
-        The package's `meta`, as `MetaFacts` reads it, without items and single times.
-    stages_s
-        Seconds of each stage of the build that has just ended.
-    """
-
-    version: str
-    sizes: tuple[Size, Size]
-    candidates: int
+    version: str  # Checksum of the index's file; "" before it is saved
+    sizes: tuple[Size, Size]  # The smallest and the largest item size
+    candidates: int  # Number of feature sets kept
     task: Task
     measure: str
+    # `breakpoints` and `cells`: number of parts that sizes are divided into; one of the
+    # two is set
     breakpoints: int | UnsetType = UNSET
     cells: int | UnsetType = UNSET
-    skylines: list[SkylineFacts]
+    skylines: list[SkylineFacts]  # At a few sizes from the smallest to the largest
     kind: Kind | UnsetType = UNSET
     labels: tuple[str, ...] | UnsetType = UNSET
     coverage: float | UnsetType | None = UNSET
     features: list[str] | UnsetType = UNSET
+    # By feature: the number of its terms, and of the texts that taught them
     learned: dict[str, dict[str, Any]] | UnsetType = UNSET
+    # Names of each candidate's features, in computing order
     sets: list[tuple[str, ...]] | UnsetType = UNSET
+    # Microseconds that every plan takes beside its features
     overhead_us: float | UnsetType = UNSET
+    # The package's `meta`, as `MetaFacts` reads it, without items and single times
     build: dict[str, Any] | UnsetType = UNSET
+    # Seconds of each stage of the build that has just ended
     stages_s: dict[str, float] | UnsetType = UNSET
 
 

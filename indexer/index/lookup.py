@@ -25,23 +25,16 @@ class Lookup(ABC, Generic[OneSize]):
     `form`, its type and number of dimensions, and under `file` its name in a file where
     that differs. `SizeLookup` is for sizes of one number, `SizePairLookup` for sizes of
     two. Both are immutable: threads may share them, and processes their arrays.
-
-    Attributes
-    ----------
-    variables
-        Count of numbers in a size.
-    coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds
-        (`features/costs/polynomials.py`).
-    rows : (K,) int64
-        Candidates that are on the skyline of some size, least accurate first.
     """
 
     __slots__ = ()
 
-    variables: ClassVar[int]
+    variables: ClassVar[int]  # Count of numbers in a size
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    # (K, T) float64: Cost polynomial of each ranked candidate, seconds
+    # (`features/costs/polynomials.py`).
     coefficients: Floats
+    # (K,) int64: Candidates that are on the skyline of some size, least accurate first
     rows: Ints
 
     @classmethod

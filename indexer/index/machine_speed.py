@@ -44,24 +44,14 @@ class TimedCall(NamedTuple):
 
 
 class MachineTimes(NamedTuple):
-    """Median seconds of the S samples on the machine of the build.
+    """Median seconds of the S samples on the machine of the build."""
 
-    Attributes
-    ----------
-    overhead_s : (S,)
-        Seconds of reading an item's header and preparing its features.
-    step_s : (S, s)
-        Seconds of each step.
-    feature_s : (S, m)
-        Seconds of each feature without its steps; NaN where seconds are declared.
-    model_s : (S, M)
-        Seconds of the models that `compared_models` names.
-    """
-
+    # (S,): Seconds of reading an item's header and preparing its features
     overhead_s: Floats
-    step_s: Floats
+    step_s: Floats  # (S, s): Seconds of each step
+    # (S, m): Seconds of each feature without its steps; NaN where seconds are declared
     feature_s: Floats
-    model_s: Floats
+    model_s: Floats  # (S, M): Seconds of the models that `compared_models` names
 
     def facts(self) -> dict[str, Any]:
         """Return the times as plain data, for the header of an index."""
@@ -225,21 +215,12 @@ def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
 
 
 class MachineFactors(NamedTuple):
-    """Time on this machine divided by time on the build's machine, for each part.
+    """Time on this machine divided by time on the build's machine, for each part."""
 
-    Attributes
-    ----------
-    overhead, models
-        One factor for every overhead, one for all models.
-    steps : (s,)
-        Factor of each step.
-    features : (m,)
-        Factor of each feature; 1 where seconds are declared.
-    """
-
+    # `overhead` and `models`: one factor for every overhead, one for all models
     overhead: float
-    steps: Floats
-    features: Floats
+    steps: Floats  # (s,): Factor of each step
+    features: Floats  # (m,): Factor of each feature; 1 where seconds are declared
     models: float
 
 

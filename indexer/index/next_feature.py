@@ -27,55 +27,29 @@ Floats = NDArray[np.float64]
 
 
 class NodeCosts(NamedTuple):
-    """Times of features and steps at one item's size.
+    """Times of features and steps at one item's size."""
 
-    Attributes
-    ----------
-    feature_s : (2, m) float64
-        Typical and high seconds of each feature.
-    step_s : (2, s) float64
-        Typical and high seconds of each step.
-    """
-
-    feature_s: Floats
-    step_s: Floats
+    feature_s: Floats  # (2, m) float64: Typical and high seconds of each feature
+    step_s: Floats  # (2, s) float64: Typical and high seconds of each step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """The rule of one index for the next feature; immutable.
+    """The rule of one index for the next feature; immutable."""
 
-    Attributes
-    ----------
-    costs
-        High cost curves of features and steps.
-    typical_features : (m,), typical_steps : (s,)
-        Median time as a share of the high cost curve.
-    masks : (C,) int64
-        Feature set of each candidate.
-    qualities : (C,) float64
-        Quality of each candidate.
-    orders : (C, K) int32
-        Features of each candidate in the order of computing, then -1.
-    gains : (C, K + 1) float64
-        Quality of the best answer after each feature of an order.
-    needs : (m,) int64
-        Steps that each feature needs, as masks.
-    model_s : (C,) float64
-        Seconds of each candidate's model.
-    quantiles : float
-        Standard deviations between the median and the quantile of the curves.
-    """
-
-    costs: CostTable
+    costs: CostTable  # High cost curves of features and steps
+    # (m,), typical_steps : (s,): Median time as a share of the high cost curve
     typical_features: Floats
     typical_steps: Floats
-    masks: NDArray[np.int64]
-    qualities: Floats
+    masks: NDArray[np.int64]  # (C,) int64: Feature set of each candidate
+    qualities: Floats  # (C,) float64: Quality of each candidate
+    # (C, K) int32: Features of each candidate in the order of computing, then -1
     orders: NDArray[np.int32]
+    # (C, K + 1) float64: Quality of the best answer after each feature of an order
     gains: Floats
-    needs: NDArray[np.int64]
-    model_s: Floats
+    needs: NDArray[np.int64]  # (m,) int64: Steps that each feature needs, as masks
+    model_s: Floats  # (C,) float64: Seconds of each candidate's model
+    # Standard deviations between the median and the quantile of the curves
     quantiles: float
 
     @classmethod

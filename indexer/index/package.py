@@ -32,82 +32,55 @@ class Package:
     C is the number of candidates, m the number of features, s the number of their
     steps. Every field with one entry per candidate has the rows of the index. The empty
     feature set is always one of the candidates.
-
-    Attributes
-    ----------
-    kind
-        Kind of the items: "image", "text" or "record".
-    labels
-        Class names; models answer with positions in this tuple. Empty where answers
-        are numbers: then each model has the one class 0, whose score is the value.
-    features
-        The m features, in the order of the bits of `masks`.
-    costs
-        Cost curves of features and of the steps that they share.
-    masks : (C,) uint64
-        Feature set of each candidate.
-    orders
-        Positions of each candidate's features, in the order of computing.
-    fallbacks
-        `fallbacks[r][k]` is the best row whose set lies within the first k features of
-        `orders[r]`, for k = 0 .. len(orders[r]).
-    models
-        Model of each candidate; models read the full row of all features.
-    model_s : (C,) float64
-        Seconds of each model's answer, with its early exits where it has some.
-    overhead_s
-        Seconds of every plan, whatever features it computes.
-    meta
-        Plain data about the build, and samples for warming up (docs/reference/file.md).
-    margins
-        `margins[r][k]` is the margin between the two best classes beyond which the
-        model of `fallbacks[r][k]` answers after k features; infinite where work always
-        goes on. Empty in an index without exits.
-    early_exits
-        Evaluator of each candidate's schedule; None for a model without a schedule.
-        Empty in an index without schedules.
-    whole_s, mean_s : (C,) float64
-        Seconds of each model evaluated whole, and mean seconds with early exits; empty
-        in an index without schedules.
-    ends
-        `ends[r][k]` is the share of the items that plan r answers after k features.
-        Empty in an index without exits and schedules, and where the share is not known.
-    typical : (m + s,) float64
-        Median time of each feature, then of each step, as a share of its cost curve, in
-        (0, 1]; empty where it is not known.
-    learned
-        Term weights of the learned features, by feature name.
-    measure
-        Name of the quality, from `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
-    accuracies : (C,) float64
-        Expected accuracy of each candidate where quality is another measure of
-        classes; else empty.
-    intervals : (C, 2) float64
-        Lowest and highest residual, label less value, that is expected of an answer;
-        empty where answers are classes. `meta["coverage"]` is the share of residuals
-        between the two.
     """
 
-    kind: Kind
+    kind: Kind  # Kind of the items: "image", "text" or "record"
+    # Class names; models answer with positions in this tuple. Empty where answers are
+    # numbers: then each model has the one class 0, whose score is the value.
     labels: tuple[str, ...]
+    # The m features, in the order of the bits of `masks`
     features: tuple[StoredFeature, ...]
-    costs: CostTable
-    masks: NDArray[np.uint64]
-    orders: Orders
+    costs: CostTable  # Cost curves of features and of the steps that they share
+    masks: NDArray[np.uint64]  # (C,) uint64: Feature set of each candidate
+    orders: Orders  # Positions of each candidate's features, in the order of computing
+    # `fallbacks[r][k]` is the best row whose set lies within the first k features of
+    # `orders[r]`, for k = 0 .. len(orders[r]).
     fallbacks: Orders
+    # Model of each candidate; models read the full row of all features
     models: tuple[Model, ...]
+    # (C,) float64: Seconds of each model's answer, with its early exits where it has
+    # some
     model_s: NDArray[np.float64]
-    overhead_s: float
+    overhead_s: float  # Seconds of every plan, whatever features it computes
+    # Plain data about the build, and samples for warming up (docs/reference/file.md).
     meta: dict[str, Any]
+    # `margins[r][k]` is the margin between the two best classes beyond which the model
+    # of `fallbacks[r][k]` answers after k features; infinite where work always goes on.
+    # Empty in an index without exits.
     margins: tuple[tuple[float, ...], ...] = ()
+    # (m + s,) float64: Median time of each feature, then of each step, as a share of
+    # its cost curve, in (0, 1]; empty where it is not known
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    # Evaluator of each candidate's schedule; None for a model without a schedule. Empty
+    # in an index without schedules.
     early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
+    # `whole_s` and `mean_s`: (C,) float64: Seconds of each model evaluated whole, and
+    # mean seconds with early exits; empty in an index without schedules
     whole_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    # `ends[r][k]` is the share of the items that plan r answers after k features. Empty
+    # in an index without exits and schedules, and where the share is not known.
     ends: tuple[tuple[float, ...], ...] = ()
+    # Term weights of the learned features, by feature name
     learned: Mapping[str, TermWeights] = field(default_factory=dict)
+    # Name of the quality, from `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
     measure: str = "accuracy"
+    # (C,) float64: Expected accuracy of each candidate where quality is another measure
+    # of classes; else empty
     accuracies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    # (C, 2) float64: Lowest and highest residual, label less value, that is expected of
+    # an answer; empty where answers are classes. `meta["coverage"]` is the share of
+    # residuals between the two.
     intervals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
 
     @property

@@ -33,33 +33,24 @@ class SizeLookup(Lookup[float]):
     range is the spans of its block that contain the range. A block ends when as many
     candidates have joined the skyline as were on it at the start of the block, so the
     number of spans grows with the number of changes.
-
-    Attributes
-    ----------
-    breakpoints : (R - 1,) float64
-        Sizes at which the skyline changes, ascending.
-    guide : (R + 1,) int32
-        Number of breakpoints before each of R equal cells of sizes, and after all.
-    spacing : (2,) float64
-        Size at which the first cell starts, and cells per unit of size.
-    blocks : (R,) int32
-        Block of each range.
-    offsets : (B + 1,) int32
-        Block b has `spans[offsets[b] : offsets[b + 1]]`.
-    spans : (T, 3) int32
-        Rank, first range and end range; in each block by ascending rank, then range. A
-        file has this array as `stays`.
-    coefficients, rows
-        See `Lookup`.
     """
 
     variables: ClassVar = 1
+    # (R - 1,) float64: Sizes at which the skyline changes, ascending
     breakpoints: Floats = field(metadata={"form": (np.float64, 1)})
+    # (R + 1,) int32: Number of breakpoints before each of R equal cells of sizes, and
+    # after all
     guide: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    # (2,) float64: Size at which the first cell starts, and cells per unit of size
     spacing: Floats = field(metadata={"form": (np.float64, 1)})
+    # (R,) int32: Block of each range
     blocks: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    # (B + 1,) int32: Block b has `spans[offsets[b] : offsets[b + 1]]`
     offsets: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    # (T, 3) int32: Rank, first range and end range; in each block by ascending rank,
+    # then range. A file has this array as `stays`.
     spans: NDArray[np.int32] = field(metadata={"form": (np.int32, 2), "file": "stays"})
+    # `coefficients` and `rows`: see `Lookup`
     coefficients: Floats = field(metadata={"form": (np.float64, 2)})
     rows: Ints = field(metadata={"form": (np.int64, 1)})
 

@@ -39,31 +39,24 @@ class SizePairLookup(Lookup[Pair]):
     before it. Cells are split along the side that is longer in logarithms until nearly
     all entries are steps. Then bisection by true costs, and a look at a few neighbours,
     give the exact answer.
-
-    Attributes
-    ----------
-    thresholds : (N,) float64
-        Size at which each node of the tree divides.
-    nodes : (N, 3) int32
-        0 to compare a or 1 to compare b, the child below the threshold, the child from
-        the threshold on. A child below 0 is the complement of a cell. Child nodes come
-        after their parents.
-    cells : (Q, 2) int32
-        Cell q has `entries[cells[q, 0] : cells[q, 1]]`; equal lists are stored once.
-    entries : (E,) int32
-        Ranks, descending; an entry that is no step is the complement of its rank.
-    levels : (K,) int32
-        Place of each rank's quality among the distinct qualities, ascending.
-    coefficients, rows
-        See `Lookup`; no coefficient is negative.
     """
 
     variables: ClassVar = 2
+    # (N,) float64: Size at which each node of the tree divides
     thresholds: Floats = field(metadata={"form": (np.float64, 1)})
+    # (N, 3) int32: 0 to compare a or 1 to compare b, the child below the threshold, the
+    # child from the threshold on. A child below 0 is the complement of a cell. Child
+    # nodes come after their parents.
     nodes: Ints = field(metadata={"form": (np.int32, 2)})
+    # (Q, 2) int32: Cell q has `entries[cells[q, 0] : cells[q, 1]]`; equal lists are
+    # stored once
     cells: Ints = field(metadata={"form": (np.int32, 2)})
+    # (E,) int32: Ranks, descending; an entry that is no step is the complement of its
+    # rank
     entries: Ints = field(metadata={"form": (np.int32, 1)})
+    # (K,) int32: Place of each rank's quality among the distinct qualities, ascending
     levels: Ints = field(metadata={"form": (np.int32, 1)})
+    # `coefficients` and `rows`: see `Lookup`; no coefficient is negative
     coefficients: Floats = field(metadata={"form": (np.float64, 2)})
     rows: NDArray[np.int64] = field(metadata={"form": (np.int64, 1)})
 

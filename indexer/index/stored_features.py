@@ -42,20 +42,11 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a feature was learned; its term weights are arrays of the file.
+    """How a feature was learned; its term weights are arrays of the file."""
 
-    Attributes
-    ----------
-    terms
-        Number of known terms.
-    texts
-        Number of labelled texts that the weights were learned from.
-    strength
-        C of the logistic regression that gave the weights; None for Bayes' rule.
-    """
-
-    terms: int
-    texts: int
+    terms: int  # Number of known terms
+    texts: int  # Number of labelled texts that the weights were learned from
+    # C of the logistic regression that gave the weights; None for Bayes' rule
     strength: float | None = None
 
 

@@ -37,19 +37,12 @@ class Sequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GreedySearch:
-    """The result of `search_greedy`.
+    """The result of `search_greedy`."""
 
-    Attributes
-    ----------
-    sequences
-        Sequences by ranges of lambda, ascending: the first is Greedy-Acc, the last
-        Greedy-Cost.
-    expanded
-        Accuracy of every trained set, by mask.
-    """
-
+    # Sequences by ranges of lambda, ascending: the first is Greedy-Acc, the last
+    # Greedy-Cost
     sequences: tuple[Sequence, ...]
-    expanded: dict[int, float]
+    expanded: dict[int, float]  # Accuracy of every trained set, by mask
 
 
 def search_greedy(

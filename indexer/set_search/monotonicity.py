@@ -18,23 +18,15 @@ class Violations:
 
     These are the measurements of ICSP's appendix, figures (a) and (b). The distance of
     a pair is the number of features that only the larger set has.
-
-    Attributes
-    ----------
-    pairs : (m + 1,) int64
-        Number of compared pairs, by distance.
-    histogram : (m + 1, RESOLUTION + 1) int64
-        Number of violations, by distance and by loss of accuracy in steps of
-        1 / RESOLUTION, rounded up.
-    largest : (m + 1,) float64
-        Largest loss of accuracy by distance, 0 without a violation.
-    complete : bool
-        True if all pairs were compared, False if only every n-th larger set was.
     """
 
-    pairs: NDArray[np.int64]
+    pairs: NDArray[np.int64]  # (m + 1,) int64: Number of compared pairs, by distance
+    # (m + 1, RESOLUTION + 1) int64: Number of violations, by distance and by loss of
+    # accuracy in steps of 1 / RESOLUTION, rounded up
     histogram: NDArray[np.int64]
+    # (m + 1,) float64: Largest loss of accuracy by distance, 0 without a violation
     largest: NDArray[np.float64]
+    # True if all pairs were compared, False if only every n-th larger set was
     complete: bool
 
     @property

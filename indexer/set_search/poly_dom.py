@@ -32,30 +32,17 @@ NOTHING: Mapping[int, float] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PolyDomSearch:
-    """The result of `search`.
+    """The result of `search`."""
 
-    Attributes
-    ----------
-    m : int
-        Number of features.
-    expanded : Expanded
-        Accuracy of every trained set, by mask.
-    alpha : float
-        Proven factor, infinite if the search was stopped before it proved any. The
-        accuracy of an untrained set is at most alpha times the accuracy of one of its
-        trained subsets. The proof needs accuracy to be monotone up to `tolerance`, and
-        with `covering` to have diminishing returns.
-    tolerance : float
-        Allowed loss of accuracy of a larger set.
-    complete : bool
-        True if the requested alpha is proven.
-    """
-
-    m: int
-    expanded: Expanded
+    m: int  # Number of features
+    expanded: Expanded  # Accuracy of every trained set, by mask
+    # Proven factor, infinite if the search was stopped before it proved any. The
+    # accuracy of an untrained set is at most alpha times the accuracy of one of its
+    # trained subsets. The proof needs accuracy to be monotone up to `tolerance`, and
+    # with `covering` to have diminishing returns.
     alpha: float
-    tolerance: float
-    complete: bool
+    tolerance: float  # Allowed loss of accuracy of a larger set
+    complete: bool  # True if the requested alpha is proven
 
     @cached_property
     def violations(self) -> Violations:

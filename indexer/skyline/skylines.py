@@ -23,22 +23,15 @@ class Skylines:
     that cost no more at that size. Of candidates with equal accuracy and cost, the
     first row is on the skyline. At a size where the skyline changes, the skyline is
     that of the sizes just above.
-
-    Attributes
-    ----------
-    rows : (S,) int64
-        Candidate of each interval; ordered by row, then by size.
-    starts, ends : (S,) float64
-        First size of each interval, and the first size after it; the end is infinite
-        for an interval up to the end of the range.
-    sizes
-        Range of sizes, `(low, high)`.
     """
 
+    # (S,) int64: Candidate of each interval; ordered by row, then by size
     rows: NDArray[np.int64]
+    # `starts` and `ends`: (S,) float64: First size of each interval, and the first size
+    # after it; the end is infinite for an interval up to the end of the range
     starts: Floats
     ends: Floats
-    sizes: tuple[float, float]
+    sizes: tuple[float, float]  # Range of sizes, `(low, high)`
 
     @property
     def breakpoints(self) -> Floats:

@@ -129,25 +129,15 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """Bounds of K > 2 class scores, from the running sums after each base model.
+    """Bounds of K > 2 class scores, from the running sums after each base model."""
 
-    Attributes
-    ----------
-    least, most : (T, K)
-        Bounds of the sums that base models after each position add (`bound_sums`).
-    head
-        Head of the classifier: turns whole sums into class scores.
-    rounding : (3,)
-        Rounding outwards (`rounding_of`).
-    bound
-        Compiled `bound_scores`.
-    """
-
+    # `least` and `most`: (T, K): Bounds of the sums that base models after each
+    # position add (`bound_sums`)
     least: Floats
     most: Floats
-    head: Head
-    rounding: Floats
-    bound: Any
+    head: Head  # Head of the classifier: turns whole sums into class scores
+    rounding: Floats  # (3,): Rounding outwards (`rounding_of`)
+    bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
         """Bound the score of each class after `used` >= 1 base models."""

@@ -33,26 +33,16 @@ NO_WIDTH = 2**62  # wider than any row, so no row goes to a kernel that does not
 
 
 class EarlyAnswer(NamedTuple):
-    """The answer of an ensemble that may stop early, for one row.
+    """The answer of an ensemble that may stop early, for one row."""
 
-    Attributes
-    ----------
-    code
-        Position of the chosen class.
-    used
-        Base models evaluated, 1 to T.
-    scores
-        (K,) class scores of a row that took all T base models: the classifier's own
-        scores, but for the last bits. None for a row that stopped early.
-    bounds
-        Of a row that stopped early: for each class the least and the largest score
-        that the remaining base models could have led to. None for base models without
-        bounds, such as linear terms.
-    """
-
-    code: int
-    used: int
+    code: int  # Position of the chosen class
+    used: int  # Base models evaluated, 1 to T
+    # (K,) class scores of a row that took all T base models: the classifier's own
+    # scores, but for the last bits. None for a row that stopped early.
     scores: Scores | None
+    # Of a row that stopped early: for each class the least and the largest score that
+    # the remaining base models could have led to. None for base models without bounds,
+    # such as linear terms.
     bounds: Bounds | None
 
 

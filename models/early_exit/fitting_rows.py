@@ -31,18 +31,11 @@ AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """T cheap base models in B blocks; a schedule takes each block as one base model.
+    """T cheap base models in B blocks; a schedule takes a block as one base model."""
 
-    Attributes
-    ----------
-    order : (T,) int64
-        Base models, block after block, ascending within each block.
-    sizes : (B,) int64
-        Number of base models of each block.
-    """
-
+    # (T,) int64: Base models, block after block, ascending within each block
     order: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    sizes: NDArray[np.int64]  # (B,) int64: Number of base models of each block
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -87,21 +80,12 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """Base scores of rows, computed part by part.
+    """Base scores of rows, computed part by part."""
 
-    Attributes
-    ----------
-    base_scores
-        Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for
-        more.
-    row_bytes
-        Upper bound on the bytes that `base_scores` needs for one row.
-    blocks
-        Blocks of base models; None to score each base model by itself.
-    """
-
+    # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
-    row_bytes: int
+    row_bytes: int  # Upper bound on the bytes that `base_scores` needs for one row
+    # Blocks of base models; None to score each base model by itself
     blocks: Blocks | None = None
 
     def in_blocks(self, X: Rows) -> "FitScores":

@@ -31,38 +31,22 @@ class Lattices(SumOfTerms):
 
     `kernels/plain.py` describes the rounding. Sums are exact in any order. If
     calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
-
-    Attributes
-    ----------
-    preparation
-        Makes the d inputs from a full row.
-    knots : (d, P) float64
-        Keypoints of each input, ascending.
-    inputs : (T, S) int32
-        Inputs of each lattice, in 0..d - 1.
-    calibrations : (T, S, P + 2) int32
-        Calibrated values in units of 2^-20: one for each keypoint, then the value for a
-        missing input twice.
-    vertices : (T, R, 2^S) int32
-        Vertices in units of `unit`; bit s of a vertex's index is its coordinate s.
-    bias : (R,) float64
-        Raw scores before the first lattice, whole numbers of units.
-    unit
-        Unit of vertices and bias, a power of two.
-    simplex
-        True if lattices interpolate on simplices.
-    packed
-        The lattices packed for one row at a time; None if only the plain kernel works.
     """
 
-    preparation: Preparation
-    knots: Floats
-    inputs: NDArray[np.int32]
+    preparation: Preparation  # Makes the d inputs from a full row
+    knots: Floats  # (d, P) float64: Keypoints of each input, ascending
+    inputs: NDArray[np.int32]  # (T, S) int32: Inputs of each lattice, in 0..d - 1.
+    # (T, S, P + 2) int32: Calibrated values in units of 2^-20: one for each keypoint,
+    # then the value for a missing input twice
     calibrations: NDArray[np.int32]
+    # (T, R, 2^S) int32: Vertices in units of `unit`; bit s of a vertex's index is its
+    # coordinate s
     vertices: NDArray[np.int32]
+    # (R,) float64: Raw scores before the first lattice, whole numbers of units
     bias: Floats
-    unit: float
-    simplex: bool = False
+    unit: float  # Unit of vertices and bias, a power of two
+    simplex: bool = False  # True if lattices interpolate on simplices
+    # The lattices packed for one row at a time; None if only the plain kernel works
     packed: PackedTerms | None = None
     kind: ClassVar[str] = "lattices"
 

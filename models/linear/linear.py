@@ -27,23 +27,14 @@ class Linear(SumOfTerms):
     so raw scores may differ from its scores in the last bits (about 1e-15 of the
     largest term), and choices only if two classes tie within that. As in scikit-learn,
     rows with NaN or infinity are refused, with `BadRow`.
-
-    Attributes
-    ----------
-    preparation
-        Makes the d inputs from a full row.
-    weights : (d, R) float64
-        R is 1 for a binary margin, else the number of classes.
-    intercepts : (R,) float64
-    enter
-        The kernel `linear_one`, compiled.
     """
 
-    preparation: Preparation
+    preparation: Preparation  # Makes the d inputs from a full row
+    # (d, R) float64: R is 1 for a binary margin, else the number of classes
     weights: Floats
-    intercepts: Floats
+    intercepts: Floats  # (R,) float64:
     kind: ClassVar[str] = "linear"
-    enter: Any = field(init=False)
+    enter: Any = field(init=False)  # The kernel `linear_one`, compiled
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "enter", entry(linear_one))
@@ -153,14 +144,9 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The difference of two linear sums, which may be far smaller than each.
+    """The difference of two linear sums, which may be far smaller than each."""
 
-    Attributes
-    ----------
-    sums
-        Both sums. Rounding errors are a share of these, not of the difference.
-    """
-
+    # Both sums. Rounding errors are a share of these, not of the difference.
     sums: Linear
 
     def __reduce__(self) -> tuple[Any, ...]:

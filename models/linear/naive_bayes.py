@@ -20,19 +20,13 @@ class Gaussian(Scorer):
     Log-likelihoods are added input by input. NumPy adds in pairs, so raw scores may
     differ from scikit-learn's in the last bits, and choices only if classes tie within
     that. As in scikit-learn, rows with NaN or infinity are refused, with `BadRow`.
-
-    Attributes
-    ----------
-    preparation
-        Makes the d inputs from a full row.
-    means, variances : (K, d) float64
-    constants : (K,) float64
-        Sum of the log prior and the normalising terms of each class.
     """
 
-    preparation: Preparation
+    preparation: Preparation  # Makes the d inputs from a full row
+    # `means` and `variances`: (K, d) float64:
     means: Floats
     variances: Floats
+    # (K,) float64: Sum of the log prior and the normalising terms of each class
     constants: Floats
     kind: ClassVar[str] = "gaussian"
 

@@ -19,21 +19,13 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelCosts:
-    """Costs of T base models and of the F features that they read.
+    """Costs of T base models and of the F features that they read."""
 
-    Attributes
-    ----------
-    own : (T,) float64
-        Cost of evaluating each base model, > 0.
-    features : (F,) float64
-        Cost of computing each feature once, >= 0. F = 0 if all features are known.
-    uses : (T, F) bool
-        True for the features that each base model reads.
-    """
-
-    own: Floats
+    own: Floats  # (T,) float64: Cost of evaluating each base model, > 0
+    # (F,) float64: Cost of computing each feature once, >= 0. F = 0 if all features are
+    # known.
     features: Floats
-    uses: Flags
+    uses: Flags  # (T, F) bool: True for the features that each base model reads
 
     @classmethod
     def check(
@@ -85,17 +77,12 @@ class ModelCosts:
 
 
 class Stage(NamedTuple):
-    """Features to compute, then positions of a schedule that need no further ones.
+    """Features to compute, then positions of a schedule that need no further ones."""
 
-    Attributes
-    ----------
-    features
-        Features to compute first, ascending; may be empty in the first stage.
-    start, stop
-        First position of the schedule in this stage, and the position after the last.
-    """
-
+    # Features to compute first, ascending; may be empty in the first stage
     features: tuple[int, ...]
+    # `start` and `stop`: first position of the schedule in this stage, and the position
+    # after the last
     start: int
     stop: int
 

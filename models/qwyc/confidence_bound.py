@@ -40,17 +40,10 @@ AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 
 @dataclass(frozen=True, slots=True)
 class FreshRows:
-    """Calibration rows with their decisions, read in parts to save memory.
+    """Calibration rows with their decisions, read in parts to save memory."""
 
-    Attributes
-    ----------
-    count
-        Number of all rows, M.
-    read
-        Function that yields (scores, decisions) of one part after the other.
-    """
-
-    count: int
+    count: int  # Number of all rows, M
+    # Function that yields (scores, decisions) of one part after the other
     read: Callable[[], Iterator[tuple[Any, ...]]]
 
     def __len__(self) -> int:

@@ -20,24 +20,13 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Upper bound on the share of changed decisions on fresh rows.
+    """Upper bound on the share of changed decisions on fresh rows."""
 
-    Attributes
-    ----------
-    bound : float
-        Upper bound of the share, in [0, 1].
-    confidence : float
-        Probability, over draws of calibration rows, that the bound holds, in (0, 1).
-    rows : int
-        Number of calibration rows, which are used for nothing else.
-    changed : int
-        Number of changed decisions among the calibration rows.
-    """
-
-    bound: float
+    bound: float  # Upper bound of the share, in [0, 1]
+    # Probability, over draws of calibration rows, that the bound holds, in (0, 1)
     confidence: float
-    rows: int
-    changed: int
+    rows: int  # Number of calibration rows, which are used for nothing else
+    changed: int  # Number of changed decisions among the calibration rows
 
     def array(self) -> Floats:
         """Return the four attributes as an array (4,)."""

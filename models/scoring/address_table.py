@@ -34,21 +34,11 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressTable(NotCopied):
-    """A record of addresses and numbers, which a kernel finds by one address.
+    """A record of addresses and numbers, which a kernel finds by one address."""
 
-    Attributes
-    ----------
-    record : (1,) structured
-        Addresses of arrays, and numbers.
-    arrays
-        Arrays at these addresses, by field of the record.
-    address
-        Address of the record.
-    """
-
-    record: NDArray[np.void]
-    arrays: dict[str, NDArray[Any]]
-    address: int
+    record: NDArray[np.void]  # (1,) structured: Addresses of arrays, and numbers
+    arrays: dict[str, NDArray[Any]]  # Arrays at these addresses, by field of the record
+    address: int  # Address of the record
 
 
 def lay_table(

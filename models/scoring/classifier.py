@@ -31,31 +31,17 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """The last step of a library's prediction: link function and decision rule.
+    """The last step of a library's prediction: link function and decision rule."""
 
-    Attributes
-    ----------
-    classes : (K,)
-        Labels, ascending: the estimator's `classes_`.
-    link
-        Code of the function from raw scores to class scores; see `kernels/link.py`.
-    rule
-        Code of the rule that chooses the class. Libraries differ at exact ties: at a
-        raw score of 0, only scikit-learn's GradientBoosting takes the positive class.
-    inputs
-        R, the number of raw scores: 1 for a binary margin, else K.
-    gain
-        Factor of raw scores before the link function.
-    enter
-        The kernel `answer_one`, compiled.
-    """
-
-    classes: NDArray[Any]
+    classes: NDArray[Any]  # (K,): Labels, ascending: the estimator's `classes_`
+    # Code of the function from raw scores to class scores; see `kernels/link.py`.
     link: int
+    # Code of the rule that chooses the class. Libraries differ at exact ties: at a raw
+    # score of 0, only scikit-learn's GradientBoosting takes the positive class.
     rule: int
-    inputs: int
-    gain: float = 1.0
-    enter: Any = field(init=False)
+    inputs: int  # R, the number of raw scores: 1 for a binary margin, else K
+    gain: float = 1.0  # Factor of raw scores before the link function
+    enter: Any = field(init=False)  # The kernel `answer_one`, compiled
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "enter", entry(answer_one))

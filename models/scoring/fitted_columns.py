@@ -32,29 +32,18 @@ class FittedColumns:
       codes.
     * scikit-learn reads categories by their values. Categories that are texts have
       codes here, and can come in a frame only.
-
-    Attributes
-    ----------
-    rules
-        Library whose rules apply to frames.
-    count
-        Number of columns.
-    names
-        Names of the columns; None if the model was fitted on an array.
-    categories
-        Known categories of each column with codes, in the order of the codes.
-    places
-        Positions of the columns with codes; None if they are uncertain, as LightGBM
-        does not keep them.
-    by_name
-        True if the columns of a frame are found by name, in any order.
     """
 
-    rules: Library
-    count: int
+    rules: Library  # Library whose rules apply to frames
+    count: int  # Number of columns
+    # Names of the columns; None if the model was fitted on an array
     names: tuple[str, ...] | None = None
+    # Known categories of each column with codes, in the order of the codes
     categories: tuple[tuple[Any, ...], ...] = ()
+    # Positions of the columns with codes; None if they are uncertain, as LightGBM does
+    # not keep them
     places: tuple[int, ...] | None = ()
+    # True if the columns of a frame are found by name, in any order
     by_name: bool = False
 
     def rows_of(self, X: Any) -> Rows:

@@ -15,20 +15,12 @@ TEXTS = ("string", "String", "large_string", "Utf8")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """The columns of a data frame.
+    """The columns of a data frame."""
 
-    Attributes
-    ----------
-    names
-        Names of the columns, as texts.
-    kinds
-        Kind of each column; "numbers" if its cells are neither categories nor texts.
-    column
-        Function from a position to the column, in the form of its library.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # Names of the columns, as texts
+    # Kind of each column; "numbers" if its cells are neither categories nor texts
     kinds: Sequence[Kind]
+    # Function from a position to the column, in the form of its library
     column: Callable[[int], Any]
 
     def take(self, places: Sequence[int]) -> "Frame":

@@ -36,25 +36,17 @@ class Preparation:
 
     The arithmetic is scikit-learn's, operation by operation, so that prepared values
     have the same bits (of a Normalizer, the norm may round differently).
-
-    Attributes
-    ----------
-    columns : (d,) int32
-        Positions of the model's inputs in the full row.
-    operations : (S,) int64
-        Codes of the operations; see `kernels/preparation.py`.
-    table : (S, 7, d) float64
-        Numbers of each operation. For an affine one: filling (NaN leaves a gap as it
-        is), center, scale, gain, offset, low, high. For a binarising one: the
-        threshold, in the row of the center.
-    width
-        Least number of columns of a full row.
     """
 
+    # (d,) int32: Positions of the model's inputs in the full row
     columns: NDArray[np.int32]
+    # (S,) int64: Codes of the operations; see `kernels/preparation.py`.
     operations: NDArray[np.int64]
+    # (S, 7, d) float64: Numbers of each operation. For an affine one: filling (NaN
+    # leaves a gap as it is), center, scale, gain, offset, low, high. For a binarising
+    # one: the threshold, in the row of the center.
     table: Floats
-    width: int = field(init=False)
+    width: int = field(init=False)  # Least number of columns of a full row
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", int(self.columns.max(initial=-1)) + 1)

@@ -14,18 +14,10 @@ from .stored_arrays import Stored
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """The model that answers every row with the class shares of the training labels.
+    """The model that answers every row with the class shares of the training labels."""
 
-    Attributes
-    ----------
-    classes : (K,)
-        Labels, ascending.
-    shares : (K,) float64
-        Share of each class, in [0, 1], summing to 1.
-    """
-
-    classes: NDArray[Any]
-    shares: Floats
+    classes: NDArray[Any]  # (K,): Labels, ascending
+    shares: Floats  # (K,) float64: Share of each class, in [0, 1], summing to 1
     kind: ClassVar[str] = "prior"
 
     def __repr__(self) -> str:
@@ -85,15 +77,9 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mean:
-    """The model that answers every row with the mean of the training labels.
+    """The model that answers every row with the mean of the training labels."""
 
-    Attributes
-    ----------
-    value
-        The mean, finite.
-    """
-
-    value: float
+    value: float  # The mean, finite
     kind: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:

@@ -17,18 +17,12 @@ from .model import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemainingBounds:
-    """Bounds of the sum of the base models after each position of an order.
+    """Bounds of the sum of the base models after each position of an order."""
 
-    Attributes
-    ----------
-    order : (T,) int64
-        Base models; the scores of the first spread most.
-    least, most : (T,) float64
-        Bounds of the sum of the base models after each position, rounding included; 0
-        at the last.
-    """
-
+    # (T,) int64: Base models; the scores of the first spread most
     order: NDArray[np.int64]
+    # `least` and `most`: (T,) float64: Bounds of the sum of the base models after each
+    # position, rounding included; 0 at the last
     least: Floats
     most: Floats
 

@@ -160,39 +160,24 @@ class SumOfTerms(Scorer, BaseModels):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTerms(NotCopied):
-    """Base models packed for kernels, in one order and for one stopping rule.
+    """Base models packed for kernels, in one order and for one stopping rule."""
 
-    Attributes
-    ----------
-    table
-        Arrays for the kernels.
-    width
-        Least number of columns of a row.
-    start : (R,) float64
-        Sums before the first base model.
-    enter
-        Kernel of one row, with the arguments row, `at` and sometimes totals (R,) to
-        write. Limits: returns the answer. Margins: returns the code (see
-        `stopping_rule.py`). Whole sums: returns the raw score. None if only `many`
-        exists. A kernel that is given here is compiled.
-    many
-        Kernel of rows (N, width), with the arguments rows, `at`, totals (N, R) to add
-        to, and codes (N,) to write.
-    follow_one
-        Kernel of one row for limits, with the arguments row and `at`. Returns code and
-        sum; the code is UNDECIDED only if the whole sum is near the threshold. None for
-        other rules. A kernel that is given here is compiled.
-    at
-        Address of the table.
-    """
-
-    table: AddressTable
-    width: int
-    start: Floats
+    table: AddressTable  # Arrays for the kernels
+    width: int  # Least number of columns of a row
+    start: Floats  # (R,) float64: Sums before the first base model
+    # Kernel of one row, with the arguments row, `at` and sometimes totals (R,) to
+    # write. Limits: returns the answer. Margins: returns the code (see
+    # `stopping_rule.py`). Whole sums: returns the raw score. None if only `many`
+    # exists. A kernel that is given here is compiled.
     enter: Any
+    # Kernel of rows (N, width), with the arguments rows, `at`, totals (N, R) to add to,
+    # and codes (N,) to write
     many: Any
+    # Kernel of one row for limits, with the arguments row and `at`. Returns code and
+    # sum; the code is UNDECIDED only if the whole sum is near the threshold. None for
+    # other rules. A kernel that is given here is compiled.
     follow_one: Any
-    at: int = field(init=False)
+    at: int = field(init=False)  # Address of the table
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", self.table.address)

@@ -48,20 +48,14 @@ class Never:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
-    """The rule for two classes: a sum beyond a limit ends the evaluation.
+    """The rule for two classes: a sum beyond a limit ends the evaluation."""
 
-    Attributes
-    ----------
-    lower, upper : (T,) float64
-        Limits after each base model. A sum below `lower` is answered NEGATIVE, a sum
-        above `upper` POSITIVE.
-    threshold
-        Whole sums above the threshold are positive. Sums start from 0, so this is the
-        model's threshold less its bias.
-    """
-
+    # `lower` and `upper`: (T,) float64: Limits after each base model. A sum below
+    # `lower` is answered NEGATIVE, a sum above `upper` POSITIVE.
     lower: Floats
     upper: Floats
+    # Whole sums above the threshold are positive. Sums start from 0, so this is the
+    # model's threshold less its bias.
     threshold: float = 0.0
     rule: ClassVar[Literal["limits"]] = "limits"
     group: ClassVar[int] = 1
@@ -108,17 +102,10 @@ class Margins:
     """The rule for K > 2 classes: a large margin ends the evaluation.
 
     The margin of a row is the difference between its largest and second largest sum.
-
-    Attributes
-    ----------
-    margin : (T,) float64
-        Margin after each base model that a row must exceed.
-    group
-        Number of consecutive trees that are one base model.
     """
 
-    margin: Floats
-    group: int = 1
+    margin: Floats  # (T,) float64: Margin after each base model that a row must exceed
+    group: int = 1  # Number of consecutive trees that are one base model
     rule: ClassVar[Literal["margins"]] = "margins"
     near: ClassVar[float] = NEAR
     threshold: ClassVar[float] = 0.0

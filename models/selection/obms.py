@@ -43,18 +43,10 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """The description of a class before any training.
+    """The description of a class before any training."""
 
-    Attributes
-    ----------
-    rows
-        Examples that one quantum trains the class on: the paper's n_i.
-    penalty
-        Penalty as a function of the examples seen: the paper's gamma_i.
-    """
-
-    rows: int
-    penalty: Penalty
+    rows: int  # Examples that one quantum trains the class on: the paper's n_i
+    penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i
 
 
 def choose_class(

@@ -19,24 +19,14 @@ from polydom.features.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
-    """Scores, times and warnings of one training.
+    """Scores, times and warnings of one training."""
 
-    Attributes
-    ----------
-    score
-        Score on the validation rows; larger is better, finite.
-    train_score
-        Score on the training rows; None if not measured.
-    fit_s, score_s
-        CPU seconds of training and of validating.
-    warnings
-        Distinct warnings of the learner, such as non-convergence.
-    """
-
-    score: float
-    train_score: float | None = None
+    score: float  # Score on the validation rows; larger is better, finite
+    train_score: float | None = None  # Score on the training rows; None if not measured
+    # `fit_s` and `score_s`: CPU seconds of training and of validating
     fit_s: float = 0.0
     score_s: float = 0.0
+    # Distinct warnings of the learner, such as non-convergence
     warnings: tuple[str, ...] = ()
 
 
@@ -49,35 +39,24 @@ class Arm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One line of the log: a learner, its amount, the cost and the result.
-
-    Attributes
-    ----------
-    amount
-        Examples of this training, or total iterations after it.
-    spent
-        Examples or iterations charged: `amount` for a learner that starts anew with
-        each training, the difference for a learner that carries on.
-    score, train_score
-        Scores as in `TrainingOutcome`; `score` is None after a failure.
-    seconds
-        CPU seconds of training and validating; after a failure, wall seconds until it.
-    bound
-        Upper bound of the strategy on the learner's final score; None without one.
-    error
-        Reason of the failure; empty after a success.
-    """
+    """One line of the log: a learner, its amount, the cost and the result."""
 
     learner: str
-    amount: int
+    amount: int  # Examples of this training, or total iterations after it
+    # Examples or iterations charged: `amount` for a learner that starts anew with each
+    # training, the difference for a learner that carries on
     spent: int
+    # `score` and `train_score`: scores as in `TrainingOutcome`; `score` is None after a
+    # failure
     score: float | None
     train_score: float | None = None
+    # CPU seconds of training and validating; after a failure, wall seconds until it
     seconds: float = 0.0
     fit_s: float = 0.0
+    # Upper bound of the strategy on the learner's final score; None without one
     bound: float | None = None
     warnings: tuple[str, ...] = ()
-    error: str = ""
+    error: str = ""  # Reason of the failure; empty after a success
 
     def to_dict(self) -> dict[str, Any]:
         """Return the line as plain data, fit for JSON."""
@@ -125,21 +104,6 @@ class Race:
         Function called with the race after each allocation.
     jobs
         Largest number of trainings at once, if a strategy asks for several.
-
-    Attributes
-    ----------
-    log
-        All allocations, in the order of the requests.
-    curves
-        Successful allocations of each learner, in the order of the requests.
-    failed
-        Failed allocation of each learner that is out of the race.
-    spent
-        Examples or iterations charged to all learners together.
-    seconds
-        CPU seconds used so far, including those of the continued race.
-    left_s
-        CPU seconds to go, as the strategy estimates; None if unknown.
     """
 
     arms: Mapping[str, Arm]
@@ -151,11 +115,17 @@ class Race:
     past: Iterable[Allocation] = ()
     progress: "Callable[[Race], None] | None" = None
     jobs: int = 1
+    # All allocations, in the order of the requests
     log: list[Allocation] = field(init=False, default_factory=list)
+    # Successful allocations of each learner, in the order of the requests
     curves: dict[str, list[Allocation]] = field(init=False)
+    # Failed allocation of each learner that is out of the race
     failed: dict[str, Allocation] = field(init=False, default_factory=dict)
+    # Examples or iterations charged to all learners together
     spent: int = field(init=False, default=0)
+    # CPU seconds used so far, including those of the continued race
     seconds: float = field(init=False, default=0.0)
+    # CPU seconds to go, as the strategy estimates; None if unknown
     left_s: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:

@@ -16,18 +16,12 @@ from polydom.features.errors import BadInput
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """One division of the data.
+    """One division of the data."""
 
-    Attributes
-    ----------
-    X, y
-        Training rows, (N, D) and (N,), in the order of draws.
-    X_valid, y_valid
-        Validation rows, (M, D) and (M,), in the order of draws.
-    """
-
+    # `X` and `y`: training rows, (N, D) and (N,), in the order of draws
     X: NDArray[Any]
     y: NDArray[Any]
+    # `X_valid` and `y_valid`: validation rows, (M, D) and (M,), in the order of draws
     X_valid: NDArray[Any]
     y_valid: NDArray[Any]
 

@@ -16,21 +16,13 @@ Scorer = Callable[[Any, Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A validation score.
+    """A validation score."""
 
-    Attributes
-    ----------
-    scorer
-        Function (fitted estimator, X, y) -> score that can be pickled, or a name in
-        scikit-learn; larger is better.
-    best
-        Score of a perfect learner.
-    labels
-        True for classes as targets (draws keep their shares), False for numbers.
-    """
-
+    # Function (fitted estimator, X, y) -> score that can be pickled, or a name in
+    # scikit-learn; larger is better
     scorer: str | Scorer
-    best: float
+    best: float  # Score of a perfect learner
+    # True for classes as targets (draws keep their shares), False for numbers
     labels: bool = True
 
     def make_scorer(self) -> Scorer:

@@ -23,27 +23,15 @@ INFINITE = 0x7F800000  # bits of infinity; NaN has more, apart from the sign
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The inputs of trees, one slot for each column and treatment of missing values.
+    """The inputs of trees, one slot for each column and treatment of missing values."""
 
-    Attributes
-    ----------
-    columns : (S,) int32
-        Column of the row that a slot reads.
-    lacking : (S,) int32
-        Key of a missing value.
-    zeros : (S,) int32
-        Key of values of at most TINY, or NO_ZERO.
-    of : (M,) int64
-        Slot of each node of the trees; negative in leaves.
-    keys : (M,) int32
-        Key of each node's threshold; rows with a larger key go right. HIGHEST in
-        leaves.
-    """
-
-    columns: NDArray[np.int32]
-    lacking: NDArray[np.int32]
-    zeros: NDArray[np.int32]
+    columns: NDArray[np.int32]  # (S,) int32: Column of the row that a slot reads
+    lacking: NDArray[np.int32]  # (S,) int32: Key of a missing value
+    zeros: NDArray[np.int32]  # (S,) int32: Key of values of at most TINY, or NO_ZERO
+    # (M,) int64: Slot of each node of the trees; negative in leaves
     of: NDArray[np.int64]
+    # (M,) int32: Key of each node's threshold; rows with a larger key go right. HIGHEST
+    # in leaves.
     keys: NDArray[np.int32]
 
     @property

@@ -55,28 +55,15 @@ FEWEST_BESIDE_VECTORS = 96
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchTrees(NotCopied):
-    """Trees packed for batches of float32 rows.
+    """Trees packed for batches of float32 rows."""
 
-    Attributes
-    ----------
-    forest
-        Arrays of the trees, for the kernels.
-    leaves, tests
-        Largest number of leaves, and of tests, in one tree.
-    terms
-        V, the number of values of a leaf.
-    outputs
-        R, the number of raw scores of a row.
-    vector
-        True if the kernels use AVX-512.
-    """
-
-    forest: Forest
+    forest: Forest  # Arrays of the trees, for the kernels
+    # `leaves` and `tests`: largest number of leaves, and of tests, in one tree
     leaves: int
     tests: int
-    terms: int
-    outputs: int
-    vector: bool = False
+    terms: int  # V, the number of values of a leaf
+    outputs: int  # R, the number of raw scores of a row
+    vector: bool = False  # True if the kernels use AVX-512
 
     def work_arrays(self) -> WorkArrays:
         """Make the memory that one call writes on; its size does not depend on X."""

@@ -34,59 +34,35 @@ ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One binary tree with its library's numbering; node 0 is the root.
+    """One binary tree with its library's numbering; node 0 is the root."""
 
-    Attributes
-    ----------
-    column : (n,) int
-        Input that a node tests; negative in a leaf.
-    threshold : (n,) float64
-        Largest value of a row that goes left.
-    left, right : (n,) int
-        Children; meaningless in a leaf.
-    values : (n, V) float64
-        Summands of the raw scores; only the rows of leaves count.
-    flags : (n,) int
-        Sum of flags: MISSING_LEFT, NAN_IS_ZERO and so on.
-    sets : mapping node -> categories
-        Categories of each node that tests membership instead of a threshold.
-    """
-
-    column: NDArray[Any]
-    threshold: NDArray[Any]
+    column: NDArray[Any]  # (n,) int: Input that a node tests; negative in a leaf
+    threshold: NDArray[Any]  # (n,) float64: Largest value of a row that goes left
+    # `left` and `right`: (n,) int: Children; meaningless in a leaf
     left: NDArray[Any]
     right: NDArray[Any]
+    # (n, V) float64: Summands of the raw scores; only the rows of leaves count
     values: Floats
-    flags: NDArray[Any]
+    flags: NDArray[Any]  # (n,) int: Sum of flags: MISSING_LEFT, NAN_IS_ZERO and so on
+    # Categories of each node that tests membership instead of a threshold
     sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeArrays:
-    """The nodes and leaf values of T trees.
+    """The nodes and leaf values of T trees."""
 
-    Attributes
-    ----------
-    nodes : (M,) of `NODE`
-    roots : (T + 1,) int64
-        First node of each tree, then M.
-    targets : (T,) int32
-        First raw score that a tree's values are added to.
-    leaves : (L, V) float64
-        Values of each leaf: V is K in a forest, 1 in boosting.
-    set_starts, set_bits : (B + 1,) int64, (W,) uint32
-        Category sets, 32 categories to a word.
-    bias : (R,) float64
-        Raw scores before the first tree.
-    """
-
-    nodes: NDArray[np.void]
-    roots: NDArray[np.int64]
+    nodes: NDArray[np.void]  # (M,) of `NODE`:
+    roots: NDArray[np.int64]  # (T + 1,) int64: First node of each tree, then M
+    # (T,) int32: First raw score that a tree's values are added to
     targets: NDArray[np.int32]
+    # (L, V) float64: Values of each leaf: V is K in a forest, 1 in boosting
     leaves: Floats
+    # `set_starts` and `set_bits`: (B + 1,) int64, (W,) uint32: Category sets, 32
+    # categories to a word
     set_starts: NDArray[np.int64]
     set_bits: NDArray[np.uint32]
-    bias: Floats
+    bias: Floats  # (R,) float64: Raw scores before the first tree
 
     @property
     def outputs(self) -> int:

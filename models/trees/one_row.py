@@ -33,17 +33,10 @@ MOST_NODES = 65536
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTrees(PackedTerms):
-    """Trees packed for float32 rows and one stopping rule.
+    """Trees packed for float32 rows and one stopping rule."""
 
-    Attributes
-    ----------
-    vector
-        True if the kernels of single rows use AVX-512.
-    batch
-        The same trees packed for many rows at once; None if that would be slower.
-    """
-
-    vector: bool
+    vector: bool  # True if the kernels of single rows use AVX-512
+    # The same trees packed for many rows at once; None if that would be slower
     batch: BatchTrees | None = None
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:

@@ -40,23 +40,16 @@ class Trees(TreeArrays, SumOfTerms):
     Leaf values are added to `bias` in float64 in the order of the trees, then divided
     by `divisor`. scikit-learn and LightGBM do the same, so raw scores equal theirs to
     the bit.
-
-    Attributes
-    ----------
-    preparation
-        Makes the inputs from a full row. Without operations the trees read the full
-        row itself.
-    divisor : float
-    single : bool
-        True if inputs are rounded to float32 before they are compared, as in
-        scikit-learn's trees, forests and GradientBoosting.
-    packed
-        The trees packed for sums of all trees; None if only plain nodes represent them.
     """
 
+    # Makes the inputs from a full row. Without operations the trees read the full row
+    # itself.
     preparation: Preparation
     divisor: float
+    # True if inputs are rounded to float32 before they are compared, as in scikit-
+    # learn's trees, forests and GradientBoosting
     single: bool
+    # The trees packed for sums of all trees; None if only plain nodes represent them
     packed: PackedTrees | None = None
     kind: ClassVar[str] = "trees"
 

@@ -25,24 +25,12 @@ LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """The plan of one item.
+    """The plan of one item."""
 
-    Attributes
-    ----------
-    item
-        The item.
-    row
-        Row of the index whose plan the item gets.
-    exact
-        True if the answer must have scores.
-    cost
-        Predicted cost of the plan, in the index's unit.
-    """
-
-    item: Item
-    row: int
-    exact: bool = False
-    cost: float = 0.0
+    item: Item  # The item
+    row: int  # Row of the index whose plan the item gets
+    exact: bool = False  # True if the answer must have scores
+    cost: float = 0.0  # Predicted cost of the plan, in the index's unit
 
 
 class Answered(NamedTuple):
@@ -294,24 +282,13 @@ class BatchBudget:
 
 @dataclass
 class Chunk:
-    """Items that were planned together, until all their results are recorded.
-
-    Attributes
-    ----------
-    assignments
-        Plan of each item.
-    cost
-        Predicted cost of all plans; of money, without early exits.
-    planned_s
-        Time at which the chunk was planned, on the planner's clock.
-    all_s
-        Seconds that the whole chunk took; None to count from `planned_s`.
-    """
+    """Items that were planned together, until all their results are recorded."""
 
     budget: BatchBudget
-    assignments: list[Assignment]
-    cost: float
-    planned_s: float
+    assignments: list[Assignment]  # Plan of each item
+    cost: float  # Predicted cost of all plans; of money, without early exits
+    planned_s: float  # Time at which the chunk was planned, on the planner's clock
+    # Seconds that the whole chunk took; None to count from `planned_s`
     all_s: float | None = None
 
     def results(

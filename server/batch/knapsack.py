@@ -39,18 +39,10 @@ SAME = 1e-9
 
 
 class Shape(NamedTuple):
-    """The properties of an item that decide which plans it can get.
+    """The properties of an item that decide which plans it can get."""
 
-    Attributes
-    ----------
-    size
-        Size of the item.
-    withheld
-        Mask of the features that cannot be computed for the item.
-    """
-
-    size: Size
-    withheld: int = 0
+    size: Size  # Size of the item
+    withheld: int = 0  # Mask of the features that cannot be computed for the item
 
     @classmethod
     def of(cls, item: Item) -> Self:
@@ -59,20 +51,12 @@ class Shape(NamedTuple):
 
 
 class Hull(NamedTuple):
-    """The plans of one item on the upper concave hull of quality over cost; H of them.
+    """The H plans of one item on the upper concave hull of quality over cost."""
 
-    Attributes
-    ----------
-    rows : (H,) int64
-        Rows of the index.
-    costs : (H,) float64
-        Cost of each plan for this item, ascending, in the index's unit.
-    qualities : (H,) float64
-        Expected quality of each plan, ascending; the gain per cost descends.
-    """
-
-    rows: Ints
+    rows: Ints  # (H,) int64: Rows of the index
+    # (H,) float64: Cost of each plan for this item, ascending, in the index's unit
     costs: Floats
+    # (H,) float64: Expected quality of each plan, ascending; the gain per cost descends
     qualities: Floats
 
     @property
@@ -117,18 +101,10 @@ def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
 
 
 class PlanCosts(NamedTuple):
-    """Cost polynomials (C, T) of an index's candidates.
+    """Cost polynomials (C, T) of an index's candidates."""
 
-    Attributes
-    ----------
-    mean
-        Average costs; early exits make plans cheaper.
-    most
-        Costs of plans that take no early exit.
-    """
-
-    mean: Floats
-    most: Floats
+    mean: Floats  # Average costs; early exits make plans cheaper
+    most: Floats  # Costs of plans that take no early exit
 
 
 def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
@@ -216,19 +192,12 @@ class Steps:
 
 
 class Threshold(NamedTuple):
-    """The rule that decides which steps are taken.
+    """The rule that decides which steps are taken."""
 
-    Attributes
-    ----------
-    slope
-        Quality gained per cost at which the budget runs out. Steps above this slope are
-        taken, steps below are not; 0 takes every step, infinity takes none.
-    share
-        Share in [0, 1] of the steps with exactly this slope that are taken.
-    """
-
+    # Quality gained per cost at which the budget runs out. Steps above this slope are
+    # taken, steps below are not; 0 takes every step, infinity takes none.
     slope: float
-    share: float
+    share: float  # Share in [0, 1] of the steps with exactly this slope that are taken
 
     def taken(self, slopes: Floats) -> Floats:
         """Return the share (T,) in [0, 1] of each step that is taken."""
@@ -273,18 +242,10 @@ def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
 
 
 class Solution(NamedTuple):
-    """The plan of each item.
+    """The plan of each item."""
 
-    Attributes
-    ----------
-    places : (N,) int64
-        Position on each item's hull.
-    cost
-        Cost of all plans together.
-    """
-
-    places: Ints
-    cost: float
+    places: Ints  # (N,) int64: Position on each item's hull
+    cost: float  # Cost of all plans together
 
 
 def solve(hulls: Sequence[Hull], budget: float) -> Solution:

@@ -8,20 +8,11 @@ from polydom.features.errors import BadInput
 
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):
-    """A time budget; it runs from the first byte of the request.
+    """A time budget; it runs from the first byte of the request."""
 
-    Attributes
-    ----------
-    arrived_s
-        Time of the request's first byte, on the monotonic clock.
-    amount
-        Seconds from then until the last byte of the answer.
-    reserve_s
-        Seconds of `amount` reserved for the work after the plan: encoding and sending.
-    """
-
-    arrived_s: float
-    amount: float
+    arrived_s: float  # Time of the request's first byte, on the monotonic clock
+    amount: float  # Seconds from then until the last byte of the answer
+    # Seconds of `amount` reserved for the work after the plan: encoding and sending
     reserve_s: float = 0.0
 
     @property
@@ -44,15 +35,9 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
 
 
 class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
-    """A budget of money, or of another cost that time does not reduce.
+    """A budget of money, or of another cost that time does not reduce."""
 
-    Attributes
-    ----------
-    amount
-        The budget in the index's unit.
-    """
-
-    amount: float
+    amount: float  # The budget in the index's unit
 
     @property
     def whole(self) -> float:

@@ -93,30 +93,18 @@ def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
 
 
 class Progress(NamedTuple):
-    """The progress of an execution, as one value that other threads may read.
+    """The progress of an execution, as one value that other threads may read."""
 
-    Attributes
-    ----------
-    done
-        Number of features that are computed.
-    exited_row
-        Row of the plan that exited early at its checkpoint `done`; -1 without an exit.
-    audit
-        As in `Outcome`.
-    drawn
-        True if the audit drew this answer, though the plan did not exit early.
-    uncharged
-        True if an audit was cut short, so that uncharged features were computed.
-    row, high_s
-        Of any-time executions: row whose model answers, and high quantile of the
-        seconds of all features computed.
-    """
-
-    done: int = 0
+    done: int = 0  # Number of features that are computed
+    # Row of the plan that exited early at its checkpoint `done`; -1 without an exit
     exited_row: int = -1
-    audit: bool | None = None
+    audit: bool | None = None  # As in `Outcome`
+    # True if the audit drew this answer, though the plan did not exit early
     drawn: bool = False
+    # True if an audit was cut short, so that uncharged features were computed
     uncharged: bool = False
+    # `row` and `high_s`: of any-time executions: row whose model answers, and high
+    # quantile of the seconds of all features computed
     row: int = -1
     high_s: float = 0.0
 

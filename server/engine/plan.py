@@ -20,35 +20,22 @@ class Plan:
     """The K features of a candidate in the order of their computation.
 
     Checkpoint k is before feature k; checkpoint K is after the last feature.
-
-    Attributes
-    ----------
-    row
-        Row of the candidate in the index.
-    features : (K,)
-        Positions of the features in the extractor.
-    answers : (K + 1,)
-        Row whose model answers if the work stops at checkpoint k: the most accurate row
-        whose features are all computed.
-    begun : (K + 1,)
-        Cost polynomial, constant first, of the features before checkpoint k.
-    ahead : (K,)
-        Cost polynomial from checkpoint k to the next checkpoint with a better answer:
-        the features between, and the model. None if no better answer follows.
-    margins : (K + 1,)
-        Lead of the best class over the second beyond which the model of checkpoint k
-        answers early; infinite without an exit there.
-    exits
-        True if any margin is finite.
     """
 
-    row: int
-    features: tuple[int, ...]
+    row: int  # Row of the candidate in the index
+    features: tuple[int, ...]  # (K,): Positions of the features in the extractor
+    # (K + 1,): Row whose model answers if the work stops at checkpoint k: the most
+    # accurate row whose features are all computed
     answers: tuple[int, ...]
+    # (K + 1,): Cost polynomial, constant first, of the features before checkpoint k
     begun: tuple[Coefficients, ...]
+    # (K,): Cost polynomial from checkpoint k to the next checkpoint with a better
+    # answer: the features between, and the model. None if no better answer follows.
     ahead: tuple[Coefficients | None, ...]
+    # (K + 1,): Lead of the best class over the second beyond which the model of
+    # checkpoint k answers early; infinite without an exit there
     margins: tuple[float, ...]
-    exits: bool
+    exits: bool  # True if any margin is finite
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
         """Say whether `left` pays for a better answer than that of checkpoint k < K."""

@@ -44,33 +44,19 @@ PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A chosen plan, its predicted cost, and why it is not the best plan.
+    """A chosen plan, its predicted cost, and why it is not the best plan."""
 
-    Attributes
-    ----------
-    plan
-        Plan to carry out.
-    cost
-        Predicted cost with the drift of that moment.
-    reason
-        None for the most accurate plan at this size. "budget" if a better plan does not
-        fit the budget; "waited" if it would have fitted without waiting for other
-        requests; "pressure" if a cheaper plan was taken because others wait; "missing"
-        if a better plan needs columns that the record lacks; "infeasible" if no plan
-        that was asked for fits.
-    drift
-        Correction factor that is part of the cost.
-    late
-        True if the plan is carried out although it does not fit.
-    left
-        Budget left at the choice; infinite if more budget would not change the choice.
-    """
-
-    plan: Plan
-    cost: float
+    plan: Plan  # Plan to carry out
+    cost: float  # Predicted cost with the drift of that moment
+    # None for the most accurate plan at this size. "budget" if a better plan does not
+    # fit the budget; "waited" if it would have fitted without waiting for other
+    # requests; "pressure" if a cheaper plan was taken because others wait; "missing" if
+    # a better plan needs columns that the record lacks; "infeasible" if no plan that
+    # was asked for fits.
     reason: Reason | None
-    drift: float = 1.0
-    late: bool = False
+    drift: float = 1.0  # Correction factor that is part of the cost
+    late: bool = False  # True if the plan is carried out although it does not fit
+    # Budget left at the choice; infinite if more budget would not change the choice
     left: float = math.inf
 
 

@@ -38,44 +38,26 @@ class Caller:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One item to classify, and the terms of the request.
+    """One item to classify, and the terms of the request."""
 
-    Attributes
-    ----------
-    item
-        The item.
-    budget
-        Budget of the answer.
-    on_infeasible
-        Answer if the budget pays for nothing but the prior, or for less than
-        `min_quality`: "prior"; the cheapest set of enough quality, late; or an error
-        before any work.
-    min_quality
-        Expected quality below which an answer is of no use, in [0, 1].
-    caller
-        The caller; work stops at the next checkpoint once the caller is gone.
-    waits_since_s
-        Time since which the request waits for others; infinite if it does not wait.
-    arrived_s
-        Arrival of the request's first byte, on the planner's clock.
-    read_s
-        Time at which the request was decoded.
-    send_time
-        Send time of similar answers, which learns from this one; None to learn nothing.
-    exact
-        True to evaluate models whole, so that answers have scores.
-    """
-
-    item: Item
-    budget: Budget
+    item: Item  # The item
+    budget: Budget  # Budget of the answer
+    # Answer if the budget pays for nothing but the prior, or for less than
+    # `min_quality`: "prior"; the cheapest set of enough quality, late; or an error
+    # before any work
     on_infeasible: OnInfeasible = "prior"
+    # Expected quality below which an answer is of no use, in [0, 1]
     min_quality: float = 0.0
+    # The caller; work stops at the next checkpoint once the caller is gone
     caller: Caller = msgspec.field(default_factory=Caller)
+    # Time since which the request waits for others; infinite if it does not wait
     waits_since_s: float = math.inf
+    # Arrival of the request's first byte, on the planner's clock
     arrived_s: float = 0.0
-    read_s: float = 0.0
+    read_s: float = 0.0  # Time at which the request was decoded
+    # Send time of similar answers, which learns from this one; None to learn nothing
     send_time: SendTime | None = None
-    exact: bool = False
+    exact: bool = False  # True to evaluate models whole, so that answers have scores
 
     def out_s(self, finished_s: float) -> float:
         """Return when an answer finished at `finished_s` has usually been sent."""

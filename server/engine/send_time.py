@@ -115,16 +115,11 @@ def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
 
 
 class SendTimes(NamedTuple):
-    """The send times of one kind of answer.
+    """The send times of one kind of answer."""
 
-    Attributes
-    ----------
-    loop, thread
-        Send time of answers computed on the event loop, and by the computing thread.
-    weighs
-        True if a single answer goes out, whose best reserve may be weighed.
-    """
-
+    # `loop` and `thread`: send time of answers computed on the event loop, and by the
+    # computing thread
     loop: SendTime
     thread: SendTime
+    # True if a single answer goes out, whose best reserve may be weighed
     weighs: bool = True

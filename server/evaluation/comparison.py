@@ -19,21 +19,12 @@ FREEZE = 256  # trials after which replies are hidden from the garbage collector
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One predictor's answer to one item, or its error.
+    """One predictor's answer to one item, or its error."""
 
-    Attributes
-    ----------
-    took_s
-        Seconds from asking to the answer, by the caller's clock.
-    answer
-        The answer; None where the predictor raised an error.
-    error
-        The error; None where there is an answer.
-    """
-
-    took_s: float
+    took_s: float  # Seconds from asking to the answer, by the caller's clock
+    # The answer; None where the predictor raised an error
     answer: Answer | PlainAnswer | None = None
-    error: PolydomError | None = None
+    error: PolydomError | None = None  # The error; None where there is an answer
 
 
 class Trial(msgspec.Struct, frozen=True):

@@ -33,51 +33,26 @@ T = TypeVar("T")
 
 
 class LabelledItem(NamedTuple):
-    """One item, and the class or number it is labelled with.
+    """One item, and the class or number it is labelled with."""
 
-    Attributes
-    ----------
-    name
-        Number of the row, from 0, or path of the file in the folder.
-    payload
-        The item as the index is asked: bytes, a string or a mapping.
-    label
-        Name of the class, which the index need not know; or a number, written out.
-    size
-        Size as in `Item`.
-    whole
-        All columns of a record but the label; the payload of any other item.
-    """
-
-    name: str
-    payload: Any
+    name: str  # Number of the row, from 0, or path of the file in the folder
+    payload: Any  # The item as the index is asked: bytes, a string or a mapping
+    # Name of the class, which the index need not know; or a number, written out
     label: str
-    size: Size
-    whole: Any
+    size: Size  # Size as in `Item`
+    whole: Any  # All columns of a record but the label; the payload of any other item
 
 
 class LabelledItems(NamedTuple):
-    """The usable items of a file or folder, and a count of the others.
+    """The usable items of a file or folder, and a count of the others."""
 
-    Attributes
-    ----------
-    items
-        Items that can be used; at least one.
-    unreadable
-        Names of the items that cannot be read, each with the reason.
-    unlabelled
-        Number of items without a label.
-    foreign
-        Number of items by label, for labels that the index does not know.
-    remarks
-        Remarks on the file as a whole.
-    """
-
-    items: list[LabelledItem]
+    items: list[LabelledItem]  # Items that can be used; at least one
+    # Names of the items that cannot be read, each with the reason
     unreadable: list[tuple[str, str]]
-    unlabelled: int
+    unlabelled: int  # Number of items without a label
+    # Number of items by label, for labels that the index does not know
     foreign: dict[str, int]
-    remarks: list[str]
+    remarks: list[str]  # Remarks on the file as a whole
 
 
 def read_labelled(

@@ -85,17 +85,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The tokens that requests need; without any, requests need none.
+    """The tokens that requests need; without any, requests need none."""
 
-    Attributes
-    ----------
-    tokens
-        Tokens for every path but `OPEN_PATHS`.
-    admin
-        Tokens for the paths below `ADMIN_PATHS`; without any, nobody may ask there.
-    """
-
-    tokens: Tokens | None = None
+    tokens: Tokens | None = None  # Tokens for every path but `OPEN_PATHS`
+    # Tokens for the paths below `ADMIN_PATHS`; without any, nobody may ask there
     admin: Tokens | None = None
 
     @classmethod

@@ -29,25 +29,15 @@ _FRAMING = re.compile(
 
 
 class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A whole request, for a function that answers without an ASGI cycle.
+    """A whole request, for a function that answers without an ASGI cycle."""
 
-    Attributes
-    ----------
-    query, headers, body
-        The request as it came; names of headers in lower case.
-    arrived_s
-        Time of the first byte.
-    caller
-        The caller who waits for the answer.
-    when_written
-        Calls a function once the answer was written.
-    """
-
+    # `query`, `headers`, `body`: the request as it came; names of headers in lower case
     query: bytes
     headers: list[tuple[bytes, bytes]]
     body: bytes
-    arrived_s: float
-    caller: Caller
+    arrived_s: float  # Time of the first byte
+    caller: Caller  # The caller who waits for the answer
+    # Calls a function once the answer was written
     when_written: Callable[[Callable[[], object]], object]
 
 

@@ -81,31 +81,22 @@ class Histogram:
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """The kind of one answer, and the times of its stages on the planner's clock.
+    """The kind of one answer, and the times of its stages on the planner's clock."""
 
-    Attributes
-    ----------
-    features
-        Names of the features that answered.
-    reason, predicted
-        Fields of `Outcome`.
-    arrived_s, read_s, started_s, finished_s
-        Fields of `Request` and `Outcome`.
-    due_s
-        Time by which the answer had to be written. For an index that counts money:
-        infinity if the plan cost no more than the budget, else minus infinity.
-    send_time
-        The estimate of sending times that learns from this answer, or None.
-    """
-
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # Names of the features that answered
+    # `reason` and `predicted`: fields of `Outcome`
     reason: Reason | None
     predicted: float
+    # `arrived_s`, `read_s`, `started_s`, `finished_s`: fields of `Request` and
+    # `Outcome`
     arrived_s: float
     read_s: float
     started_s: float
     finished_s: float
+    # Time by which the answer had to be written. For an index that counts money:
+    # infinity if the plan cost no more than the budget, else minus infinity.
     due_s: float
+    # The estimate of sending times that learns from this answer, or None
     send_time: SendTime | None
 
 

@@ -36,25 +36,15 @@ Values = Callable[[Model], Iterable[Value]]
 
 
 class Family(NamedTuple):
-    """One metric that every model has.
+    """One metric that every model has."""
 
-    Attributes
-    ----------
-    name, kind, help
-        Prometheus's name, metric class and help text.
-    values
-        Returns the samples of one model.
-    labels
-        Names of the labels after `model`.
-    of_none
-        Whether requests that reached no model are exposed, too, with `model=""`.
-    """
-
+    # `name`, `kind`, `help`: prometheus's name, metric class and help text
     name: str
     kind: Any
     help: str
-    values: Values
-    labels: tuple[str, ...] = ()
+    values: Values  # Returns the samples of one model
+    labels: tuple[str, ...] = ()  # Names of the labels after `model`
+    # True to expose requests that reached no model, with `model=""`
     of_none: bool = False
 
 

@@ -40,44 +40,24 @@ TRUTHS: Mapping[str, Value] = {"false": False, "true": True}
 
 
 class Row(NamedTuple):
-    """A row of a table, a line of JSON Lines, or a file of a folder.
+    """A row of a table, a line of JSON Lines, or a file of a folder."""
 
-    Attributes
-    ----------
-    name
-        Number of the row from 0, or path of the file in its folder.
-    item
-        The item, with only the columns that the index knows; an error if not readable.
-    label
-        Cell of the label column; None without such a column.
-    whole
-        All columns but the label, for records; None if they were not asked for.
-    """
-
-    name: str
+    name: str  # Number of the row from 0, or path of the file in its folder
+    # The item, with only the columns that the index knows; an error if not readable
     item: ScorableItem
-    label: Any = None
+    label: Any = None  # Cell of the label column; None without such a column
+    # All columns but the label, for records; None if they were not asked for
     whole: Mapping[str, Any] | None = None
 
 
 class Rows(NamedTuple):
-    """The rows of a file or folder.
+    """The rows of a file or folder."""
 
-    Attributes
-    ----------
-    rows
-        Iterator over the rows.
-    total
-        Number of rows; None if unknown before all are read.
-    remarks
-        Returns sentences about columns that were not read or never present so far.
-    names
-        Returns the names of the columns; of JSON Lines those of the first line read.
-    """
-
-    rows: Iterator[Row]
-    total: int | None
+    rows: Iterator[Row]  # Iterator over the rows
+    total: int | None  # Number of rows; None if unknown before all are read
+    # Returns sentences about columns that were not read or never present so far
     remarks: Callable[[], list[str]]
+    # Returns the names of the columns; of JSON Lines those of the first line read
     names: Callable[[], Sequence[str]] = tuple
 
 
@@ -173,24 +153,14 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """The columns of an Arrow table that hold its items.
+    """The columns of an Arrow table that hold its items."""
 
-    Attributes
-    ----------
-    kind
-        Kind of the items.
-    column
-        Column of the items; None for the usual column, and if each row is a record.
-    known
-        Columns that records have; if empty, all columns but `beside`.
-    beside
-        Columns that are no part of records.
-    """
-
-    kind: Kind
+    kind: Kind  # Kind of the items
+    # Column of the items; None for the usual column, and if each row is a record
     column: str | None
+    # Columns that records have; if empty, all columns but `beside`
     known: tuple[str, ...]
-    beside: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # Columns that are no part of records
 
     def among(self, names: Sequence[str]) -> list[str]:
         """Return the columns to read of a table; BadInput if the table has none."""

@@ -24,60 +24,32 @@ UNFINISHED = "_unfinished-"  # readers of folders skip names with an underscore
 
 
 class PartScored(msgspec.Struct):
-    """The result of scoring a part.
+    """The result of scoring a part."""
 
-    Attributes
-    ----------
-    number, rows, errors
-        Number of the part, of its items, and of items without an answer.
-    planned
-        Predicted cost of its plans by the index.
-    plans
-        Cost of carrying out the plans: reference seconds of a processor, or an amount
-        in the index's unit.
-    spent
-        Cost of the plans, and of reading and writing; of money, the same as `plans`.
-    measured_s
-        Processor seconds on the machine that scored the part.
-    quality
-        Sum of the expected qualities of its answers.
-    is_first
-        True if the process had not scored a part before.
-    digest
-        Digest of its file, by `digest_of`.
-    """
-
+    # `number`, `rows`, `errors`: number of the part, of its items, and of items without
+    # an answer
     number: int
     rows: int = 0
     errors: int = 0
-    planned: float = 0.0
+    planned: float = 0.0  # Predicted cost of its plans by the index
+    # Cost of carrying out the plans: reference seconds of a processor, or an amount in
+    # the index's unit
     plans: float = 0.0
+    # Cost of the plans, and of reading and writing; of money, the same as `plans`
     spent: float = 0.0
-    measured_s: float = 0.0
-    quality: float = 0.0
-    is_first: bool = False
-    digest: str = ""
+    measured_s: float = 0.0  # Processor seconds on the machine that scored the part
+    quality: float = 0.0  # Sum of the expected qualities of its answers
+    is_first: bool = False  # True if the process had not scored a part before
+    digest: str = ""  # Digest of its file, by `digest_of`
 
 
 class PartJob(msgspec.Struct, frozen=True):
-    """The settings that all parts of a batch share.
+    """The settings that all parts of a batch share."""
 
-    Attributes
-    ----------
-    file
-        File of the index.
-    folder
-        Folder of the files with answers.
-    keep
-        Columns of the items that the files keep beside the answers.
-    stops
-        True to end the run at an item that cannot be answered.
-    """
-
-    file: IndexFile
-    folder: str
-    keep: tuple[str, ...]
-    stops: bool
+    file: IndexFile  # File of the index
+    folder: str  # Folder of the files with answers
+    keep: tuple[str, ...]  # Columns of the items that the files keep beside the answers
+    stops: bool  # True to end the run at an item that cannot be answered
 
 
 def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:

@@ -44,39 +44,20 @@ ROWS = 256  # in memory at a time
 
 
 class Rows(NamedTuple):
-    """Some items of a part.
+    """Some items of a part."""
 
-    Attributes
-    ----------
-    names
-        Name of each item: the number of its row from 0, or its path in the folder.
-    items
-        Items, or errors.
-    kept
-        Arrow arrays of the columns to keep.
-    """
-
+    # Name of each item: the number of its row from 0, or its path in the folder
     names: list[str]
-    items: list[ScorableItem]
-    kept: list[Any]
+    items: list[ScorableItem]  # Items, or errors
+    kept: list[Any]  # Arrow arrays of the columns to keep
 
 
 class Part(msgspec.Struct, frozen=True, tag=True):
-    """A part of the items.
+    """A part of the items."""
 
-    Attributes
-    ----------
-    number
-        Number of the part from 0.
-    first
-        Number of items before the part.
-    count
-        Number of items in the part.
-    """
-
-    number: int
-    first: int
-    count: int
+    number: int  # Number of the part from 0
+    first: int  # Number of items before the part
+    count: int  # Number of items in the part
 
     @property
     def name(self) -> str:

@@ -44,21 +44,11 @@ class WorkerIndex:
 
 
 class IndexFile(NamedTuple):
-    """The index file that a worker must open; small enough to send with each call.
+    """The index file that a worker must open; small enough to send with each call."""
 
-    Attributes
-    ----------
-    path
-        Absolute path, equal on all machines.
-    version
-        Checksum of the file.
-    features
-        Python files with the user's own features.
-    """
-
-    path: str
-    version: str
-    features: tuple[Path, ...]
+    path: str  # Absolute path, equal on all machines
+    version: str  # Checksum of the file
+    features: tuple[Path, ...]  # Python files with the user's own features
 
     @classmethod
     def of(

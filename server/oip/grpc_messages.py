@@ -96,24 +96,13 @@ COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """An inference request whose data is not decoded yet.
+    """An inference request whose data is not decoded yet."""
 
-    Attributes
-    ----------
-    message
-        The decoded message, without the data of a long request.
-    typed
-        Encoded contents by the number of their input, for a long request.
-    raw
-        Elements of `raw_input_contents`.
-    size
-        Size of the received message, in bytes.
-    """
-
-    message: Message
+    message: Message  # The decoded message, without the data of a long request
+    # Encoded contents by the number of their input, for a long request
     typed: Mapping[int, memoryview]
-    raw: Sequence[bytes | memoryview]
-    size: int
+    raw: Sequence[bytes | memoryview]  # Elements of `raw_input_contents`
+    size: int  # Size of the received message, in bytes
 
     @property
     def weight(self) -> int:

@@ -30,17 +30,10 @@ KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a request.
+    """The parameters of a request."""
 
-    Attributes
-    ----------
-    named
-        Terms of a `PredictRequest` by name.
-    caller_timeout_s
-        Seconds that the caller waits at most; None if unknown.
-    """
-
-    named: Mapping[str, Any]
+    named: Mapping[str, Any]  # Terms of a `PredictRequest` by name
+    # Seconds that the caller waits at most; None if unknown
     caller_timeout_s: float | None = None
 
     @classmethod
@@ -144,17 +137,10 @@ def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
 
 @dataclass(slots=True)
 class SharedBudget:
-    """One budget for several items; each gets an even share of the rest.
+    """One budget for several items; each gets an even share of the rest."""
 
-    Attributes
-    ----------
-    budget
-        The whole budget.
-    spent
-        Sum of the predicted costs of plans so far, which reduces money.
-    """
-
-    budget: Deadline | MoneyBudget
+    budget: Deadline | MoneyBudget  # The whole budget
+    # Sum of the predicted costs of plans so far, which reduces money
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:

@@ -20,18 +20,13 @@ _LONGEST = 10
 
 
 class Field(NamedTuple):
-    """The position of a field in a message.
+    """The position of a field in a message."""
 
-    Attributes
-    ----------
-    number, kind
-        Number of the field in the `.proto`, and its wire type.
-    begin, value, end
-        Offsets of the tag, of the value, and of the end of the value.
-    """
-
+    # `number` and `kind`: number of the field in the `.proto`, and its wire type.
     number: int
     kind: int
+    # `begin`, `value`, `end`: offsets of the tag, of the value, and of the end of the
+    # value
     begin: int
     value: int
     end: int

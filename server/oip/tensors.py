@@ -52,40 +52,25 @@ _LENGTH = struct.Struct("<I")
 
 
 class Tensor(NamedTuple):
-    """Named values of one type.
+    """Named values of one type."""
 
-    Attributes
-    ----------
-    name, datatype
-        As in the protocol; the latter is BYTES or one of `DTYPES`.
-    shape
-        Lengths of the axes; their product is the number of values.
-    values
-        Values in row-major order. Missing floats are NaN. BYTES are bytes; strings if
-        they come from JSON or go to JSON; None if the JSON has null.
-    """
-
+    # `name` and `datatype`: as in the protocol; the latter is BYTES or one of `DTYPES`
     name: str
     datatype: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # Lengths of the axes; their product is the number of values
+    # Values in row-major order. Missing floats are NaN. BYTES are bytes; strings if
+    # they come from JSON or go to JSON; None if the JSON has null.
     values: Sequence[Value]
 
 
 class Declared(NamedTuple):
-    """The description of an input, checked before its data is read.
+    """The description of an input, checked before its data is read."""
 
-    Attributes
-    ----------
-    name, datatype, shape
-        As in `Tensor`.
-    size
-        Number of values.
-    """
-
+    # `name`, `datatype`, `shape`: as in `Tensor`
     name: str
     datatype: str
     shape: tuple[int, ...]
-    size: int
+    size: int  # Number of values
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":

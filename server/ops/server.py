@@ -32,21 +32,14 @@ lifecycle = logging.getLogger("polydom.life")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of a server that its process needs, and its answers do not.
+    """Options of a server that its process needs, and its answers do not."""
 
-    Attributes
-    ----------
-    watch
-        Watch over files that are reloaded when replaced; None for no watch.
-    leave_s
-        Seconds, after a signal to stop, of saying "not ready" and still taking
-        connections: time for load balancers to notice.
-    certificate, key
-        PEM files, for TLS.
-    """
-
+    # Watch over files that are reloaded when replaced; None for no watch
     watch: Watch | None = None
+    # Seconds, after a signal to stop, of saying "not ready" and still taking
+    # connections: time for load balancers to notice
     leave_s: float = 0.0
+    # `certificate` and `key`: PEM files, for TLS
     certificate: Path | None = None
     key: Path | None = None
 

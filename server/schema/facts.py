@@ -24,21 +24,16 @@ class ScheduleFacts(msgspec.Struct, frozen=True):
     """The base models that a set's model evaluates when it stops early.
 
     `ExitFacts` has the promise on changed answers, which is for the whole plan.
-
-    Attributes
-    ----------
-    base_models
-        Trees, lattices or linear terms of the whole model.
-    mean_used, p99_used
-        Share of base models that are evaluated: the mean, and the 99th percentile.
-    mean_us, p99_us, whole_us
-        Microseconds of the model on the serving machine: the mean, the high quantile
-        that plans count, and those of all base models; None where unknown.
     """
 
-    base_models: int
+    base_models: int  # Trees, lattices or linear terms of the whole model
+    # `mean_used` and `p99_used`: share of base models that are evaluated: the mean, and
+    # the 99th percentile
     mean_used: float
     p99_used: float
+    # `mean_us`, `p99_us`, `whole_us`: microseconds of the model on the serving machine:
+    # the mean, the high quantile that plans count, and those of all base models; None
+    # where unknown
     mean_us: float | None = None
     p99_us: float | None = None
     whole_us: float | None = None
@@ -134,22 +129,15 @@ class PartFactor(NamedTuple):
 
 
 class Rescaling(msgspec.Struct, frozen=True):
-    """Factors from the costs on the index's machine to the costs on this machine.
+    """Factors from the costs on the index's machine to the costs on this machine."""
 
-    Attributes
-    ----------
-    state
-        "rescaled"; or the reason for factors of 1: "not_yet" timed, turned "off",
-        "no_time" in the index's unit of cost, "no_samples" with known times.
-    overhead, models
-        Factors of the overhead of a plan, and of models.
-    steps, features
-        Factors of steps and features, by name.
-    """
-
+    # "rescaled"; or the reason for factors of 1: "not_yet" timed, turned "off",
+    # "no_time" in the index's unit of cost, "no_samples" with known times
     state: RescalingState
+    # `overhead` and `models`: factors of the overhead of a plan, and of models
     overhead: float = 1.0
     models: float = 1.0
+    # `steps` and `features`: factors of steps and features, by name
     steps: dict[str, float] = msgspec.field(default_factory=dict)
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -164,50 +152,28 @@ class Rescaling(msgspec.Struct, frozen=True):
 
 
 class PlanExitFacts(msgspec.Struct, frozen=True):
-    """Results of one plan's exits on the items that they were fitted on.
+    """Results of one plan's exits on the items that they were fitted on."""
 
-    Attributes
-    ----------
-    features
-        Features of the plan's set, in computing order.
-    early
-        Share of items that were answered before the last feature.
-    saved
-        Share of the features' cost that early answers save.
-    changed
-        Share of answers that differ from the whole plan's.
-    """
-
-    features: tuple[str, ...]
-    early: float
-    saved: float
-    changed: float
+    features: tuple[str, ...]  # Features of the plan's set, in computing order
+    early: float  # Share of items that were answered before the last feature
+    saved: float  # Share of the features' cost that early answers save
+    changed: float  # Share of answers that differ from the whole plan's
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
-    """The promise of an index's exits, and the cost that they save.
+    """The promise of an index's exits, and the cost that they save."""
 
-    Attributes
-    ----------
-    alpha
-        Share of each plan's answers that its exits may change.
-    confidence
-        Confidence that `alpha` holds for fresh items; None without such a promise.
-    fitted, calibrated
-        Number of items that fitted the exits, and that calibrated the promise.
-    early, saved
-        Means over the plans.
-    plans
-        Results of each set's plan.
-    """
-
-    alpha: float
+    alpha: float  # Share of each plan's answers that its exits may change
+    # Confidence that `alpha` holds for fresh items; None without such a promise
     confidence: float | None
+    # `fitted` and `calibrated`: number of items that fitted the exits, and that
+    # calibrated the promise
     fitted: int
     calibrated: int
+    # `early` and `saved`: means over the plans
     early: float
     saved: float
-    plans: list[PlanExitFacts]
+    plans: list[PlanExitFacts]  # Results of each set's plan
 
 
 class IndexFacts(msgspec.Struct):
@@ -243,35 +209,23 @@ class IndexFacts(msgspec.Struct):
 
 
 class PartFacts(msgspec.Struct):
-    """Cost of one feature, or of one step that features share.
+    """Cost of one feature, or of one step that features share."""
 
-    Attributes
-    ----------
-    part, name
-        Kind and name of the part.
-    steps
-        Names of the steps that a feature needs.
-    cost
-        Polynomial of the cost on the serving machine, in the index's unit.
-    factor
-        Factor from the cost on the index's machine to the cost on the serving machine.
-    fitted
-        Polynomial in seconds, fitted to the measured times; null where seconds are
-        declared, or the index does not keep the polynomial.
-    covered
-        Share of the measured times that the polynomial covers; null where `fitted` is.
-    measured
-        Pairs of a size and measured seconds, at most 480, evenly chosen; empty for an
-        index without measured times.
-    """
-
+    # `part` and `name`: kind and name of the part
     part: Literal["feature", "step"]
     name: str
-    steps: list[str]
+    steps: list[str]  # Names of the steps that a feature needs
+    # Polynomial of the cost on the serving machine, in the index's unit
     cost: list[float]
+    # Factor from the cost on the index's machine to the cost on the serving machine
     factor: float
+    # Polynomial in seconds, fitted to the measured times; null where seconds are
+    # declared, or the index does not keep the polynomial
     fitted: list[float] | None
+    # Share of the measured times that the polynomial covers; null where `fitted` is
     covered: float | None
+    # Pairs of a size and measured seconds, at most 480, evenly chosen; empty for an
+    # index without measured times
     measured: list[tuple[Size, float]]
 
 

@@ -41,24 +41,13 @@ _JSON_ALONE: tuple[str, str | None] = ("application/json", None)
 
 
 class Planned(NamedTuple):
-    """A request that was decoded and planned, and waits for the computing thread.
+    """A request that was decoded and planned, and waits for the computing thread."""
 
-    Attributes
-    ----------
-    served
-        The model that answers.
-    request
-        The decoded request, with its item and its budget.
-    choice
-        The plan; None where costs are money, which the computing thread plans with.
-    size
-        Bytes of the body, which count as held while the request waits.
-    """
-
-    served: ServedModel
-    request: Request
+    served: ServedModel  # The model that answers
+    request: Request  # The decoded request, with its item and its budget
+    # The plan; None where costs are money, which the computing thread plans with
     choice: Choice | None
-    size: int
+    size: int  # Bytes of the body, which count as held while the request waits
 
 
 class Predict:

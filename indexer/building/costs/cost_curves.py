@@ -19,20 +19,13 @@ CURVE_POINTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A cost curve beside the measurements it was fitted to.
-
-    Attributes
-    ----------
-    sizes : (M * repeats,) or (M * repeats, 2)
-        Sizes of the items of all measurements.
-    seconds : (M * repeats,)
-        Measured times.
-    """
+    """A cost curve beside the measurements it was fitted to."""
 
     name: str
     fitted: CostCurve
+    # (M * repeats,) or (M * repeats, 2): Sizes of the items of all measurements
     sizes: NDArray[np.float64]
-    seconds: Seconds
+    seconds: Seconds  # (M * repeats,): Measured times
     quantile: float
 
     @property
@@ -70,24 +63,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """Cost curves of features, steps and overhead.
+    """Cost curves of features, steps and overhead."""
 
-    Attributes
-    ----------
-    features
-        Curves of the features, in the extractor's order.
-    steps
-        Curves of the steps, in the extractor's order.
-    overhead
-        Curve of reading an item and starting its extraction.
-    measured
-        Machine of the measurement, and how busy it was.
-    """
-
-    features: list[Curve]
-    steps: list[Curve]
-    overhead: CostCurve
-    measured: Measured
+    features: list[Curve]  # Curves of the features, in the extractor's order
+    steps: list[Curve]  # Curves of the steps, in the extractor's order
+    overhead: CostCurve  # Curve of reading an item and starting its extraction
+    measured: Measured  # Machine of the measurement, and how busy it was
 
     @property
     def all(self) -> list[Curve]:

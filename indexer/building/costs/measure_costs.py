@@ -52,27 +52,13 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """What features, steps and overhead of a project cost, and how models are timed.
+    """What features, steps and overhead of a project cost, and how models are timed."""
 
-    Attributes
-    ----------
-    measurer
-        Stopwatch of models, with the features of training.
-    curves
-        Cost curves in seconds.
-    table
-        Costs in units of the budget, with what features declare.
-    middle
-        Median size of the items.
-    weight
-        Units of the budget that a second costs.
-    """
-
-    measurer: "Measurer"
-    curves: Curves
-    table: CostTable
-    middle: Size
-    weight: float
+    measurer: "Measurer"  # Stopwatch of models, with the features of training
+    curves: Curves  # Cost curves in seconds
+    table: CostTable  # Costs in units of the budget, with what features declare
+    middle: Size  # Median size of the items
+    weight: float  # Units of the budget that a second costs
 
     def of_set(self, mask: int) -> float:
         """Cost of a set's features at the median size."""
@@ -134,19 +120,12 @@ def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """Times features, steps and models, or recalls the times of an earlier run.
-
-    Attributes
-    ----------
-    quantile
-        Share of the measured times, in (0, 1), that a cost must not be below.
-    cache
-        Cache of measured times; None to measure again each time.
-    """
+    """Times features, steps and models, or recalls the times of an earlier run."""
 
     extractor: Extractor
+    # Share of the measured times, in (0, 1), that a cost must not be below
     quantile: float
-    cache: Cache | None
+    cache: Cache | None  # Cache of measured times; None to measure again each time
     progress: Progress
 
     def _times(

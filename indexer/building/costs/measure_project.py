@@ -86,15 +86,9 @@ def measure_project(
 
 @dataclass(frozen=True)
 class NoWorkers(Workers):
-    """Workers of a build on another machine: here they refuse all work.
+    """Workers of a build on another machine: here they refuse all work."""
 
-    Attributes
-    ----------
-    lacks
-        Error to raise for any call.
-    """
-
-    lacks: Unfinished = field(kw_only=True)
+    lacks: Unfinished = field(kw_only=True)  # Error to raise for any call
 
     def run(self, *arguments: Any, **terms: Any) -> Iterator[Any]:
         """Refuse to call anything."""

@@ -18,18 +18,11 @@ SHOWN = 5  # differences of libraries that a message lists
 
 
 class BuildNote(NamedTuple):
-    """A note of the build for the machine that measures, which needs the same names.
+    """A note of the build for the machine that measures, which needs the same names."""
 
-    Attributes
-    ----------
-    versions
-        Versions of the build's libraries, by name.
-    workers
-        Number of calls that the build carries out at a time. The time that a search
-        has spent depends on this number, and so do the sets that it trains.
-    """
-
-    versions: dict[str, str]
+    versions: dict[str, str]  # Versions of the build's libraries, by name
+    # Number of calls that the build carries out at a time. The time that a search has
+    # spent depends on this number, and so do the sets that it trains.
     workers: int
 
     @classmethod

@@ -21,36 +21,17 @@ CLASSES = 20
 
 
 class CheckedData(NamedTuple):
-    """The content of a project's data.
+    """The content of a project's data."""
 
-    Attributes
-    ----------
-    kind
-        Kind of the items.
-    items
-        Number of usable items.
-    classes
-        Numbers of items by class; empty where labels are numbers.
-    numbers
-        The least and the largest label, where labels are numbers.
-    tested
-        Number of items to test on; None if the build chooses them.
-    left_out
-        Names of unusable items, with reasons.
-    columns
-        Descriptions of a table's columns.
-    warnings
-        Sentences about probable mistakes in the data.
-    """
-
-    kind: Kind
-    items: int
-    classes: dict[str, int]
+    kind: Kind  # Kind of the items
+    items: int  # Number of usable items
+    classes: dict[str, int]  # Numbers of items by class; empty where labels are numbers
+    # The least and the largest label, where labels are numbers
     numbers: tuple[float, float] | None
-    tested: int | None
-    left_out: tuple[tuple[str, str], ...]
-    columns: list[ColumnFacts]
-    warnings: list[str]
+    tested: int | None  # Number of items to test on; None if the build chooses them
+    left_out: tuple[tuple[str, str], ...]  # Names of unusable items, with reasons
+    columns: list[ColumnFacts]  # Descriptions of a table's columns
+    warnings: list[str]  # Sentences about probable mistakes in the data
 
     def facts(self) -> dict[str, Any]:
         """Give plain data."""

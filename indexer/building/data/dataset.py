@@ -30,43 +30,28 @@ log = logging.getLogger("polydom")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled items.
+    """Labelled items."""
 
-    Attributes
-    ----------
-    items
-        N items of one kind. Items of files and tables are read when they are accessed.
-    names
-        Names of the items in messages: file and row.
-    labels
-        The K class names, sorted; empty where labels are numbers.
-    codes : (N,) int64
-        Positions of the items' classes in `labels`; 0 where labels are numbers.
-    groups : (N,) int64
-        Numbers of the items' groups; a group is never split between training and
-        testing.
-    skipped
-        Items left out: pairs of name and reason.
-    tested : (N,) bool
-        True for items to test on; None if the build chooses them.
-    times : (N,) int64 or float64
-        Times of the items, in any unit; None if times play no part.
-    weights : (N,) float64
-        Weights of the items, above 0, with mean 1 over all items read; None for equal
-        ones.
-    numbers : (N,) float64
-        Labels that are numbers; None for classes.
-    """
-
+    # N items of one kind. Items of files and tables are read when they are accessed.
     items: Sequence[Item]
-    names: Sequence[str]
-    labels: tuple[str, ...]
+    names: Sequence[str]  # Names of the items in messages: file and row
+    labels: tuple[str, ...]  # The K class names, sorted; empty where labels are numbers
+    # (N,) int64: Positions of the items' classes in `labels`; 0 where labels are
+    # numbers
     codes: Rows
+    # (N,) int64: Numbers of the items' groups; a group is never split between training
+    # and testing
     groups: Rows
+    # Items left out: pairs of name and reason
     skipped: tuple[tuple[str, str], ...] = ()
+    # (N,) bool: True for items to test on; None if the build chooses them
     tested: NDArray[np.bool_] | None = None
+    # (N,) int64 or float64: Times of the items, in any unit; None if times play no part
     times: NDArray[Any] | None = None
+    # (N,) float64: Weights of the items, above 0, with mean 1 over all items read; None
+    # for equal ones
     weights: NDArray[np.float64] | None = None
+    # (N,) float64: Labels that are numbers; None for classes
     numbers: NDArray[np.float64] | None = None
 
     @property
@@ -191,22 +176,12 @@ class Dataset:
 
 
 class NumberedFile(NamedTuple):
-    """A table's name, and the numbers of its rows.
-
-    Attributes
-    ----------
-    rows
-        Number of rows, without rows left out.
-    first
-        Number of the first row.
-    left_out
-        Numbers of the rows left out, ascending.
-    """
+    """A table's name, and the numbers of its rows."""
 
     name: str
-    rows: int
-    first: int = 1
-    left_out: tuple[int, ...] = ()
+    rows: int  # Number of rows, without rows left out
+    first: int = 1  # Number of the first row
+    left_out: tuple[int, ...] = ()  # Numbers of the rows left out, ascending
 
     def number(self, row: int) -> int:
         """Give the number of a row, by its position among the rows not left out."""
@@ -221,18 +196,10 @@ class NumberedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowNames(Sequence[str]):
-    """Names of tables' rows: `rows.csv, row 7`.
+    """Names of tables' rows: `rows.csv, row 7`."""
 
-    Attributes
-    ----------
-    files
-        Tables, in order.
-    rows
-        Positions among the rows of all tables.
-    """
-
-    files: tuple[NumberedFile, ...]
-    rows: Rows
+    files: tuple[NumberedFile, ...]  # Tables, in order
+    rows: Rows  # Positions among the rows of all tables
 
     @classmethod
     def of(cls, files: Sequence[NumberedFile]) -> "RowNames":

@@ -25,18 +25,9 @@ class Row(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The rows of one file or folder.
+    """The rows of one file or folder."""
 
-    Attributes
-    ----------
-    rows
-        Rows, read one after the other.
-    most
-        Upper bound of their number; None if unknown.
-    left_out
-        Examples of files that are no items, with reasons.
-    """
-
-    rows: Iterable[Row]
-    most: int | None = None
+    rows: Iterable[Row]  # Rows, read one after the other
+    most: int | None = None  # Upper bound of their number; None if unknown
+    # Examples of files that are no items, with reasons
     left_out: Sequence[tuple[str, str]] = ()

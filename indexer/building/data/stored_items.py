@@ -36,50 +36,27 @@ BLOCK = 1024  # items looked up in the table at a time
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A folder or a file of items, and how items are read from it.
+    """A folder or a file of items, and how items are read from it."""
 
-    Attributes
-    ----------
-    form
-        Form of an item: a file, a line with a JSON object, or a piece of msgpack.
-    path
-        Folder of the files, or file of the items, as bytes, since names need not be
-        UTF-8.
-    shown
-        Beginning of an item's name, before its number; None for files, whose name is
-        the path within the folder.
-    text
-        Encoding of text files, empty to detect it; or key of the text in a line.
-    """
-
+    # Form of an item: a file, a line with a JSON object, or a piece of msgpack
     form: Form
+    # Folder of the files, or file of the items, as bytes, since names need not be UTF-8
     path: bytes
+    # Beginning of an item's name, before its number; None for files, whose name is the
+    # path within the folder
     shown: str | None = None
+    # Encoding of text files, empty to detect it; or key of the text in a line
     text: str | None = None
 
 
 class Reference(NamedTuple):
-    """The place of one item.
+    """The place of one item."""
 
-    Attributes
-    ----------
-    place
-        Folder or file of the item.
-    number
-        Number of the line or piece, for the item's name.
-    offset
-        Position of the first byte.
-    length
-        Number of bytes.
-    own_name
-        Name of an item whose place gives none.
-    """
-
-    place: Place
-    number: int = 0
-    offset: int = 0
-    length: int = 0
-    own_name: str = ""
+    place: Place  # Folder or file of the item
+    number: int = 0  # Number of the line or piece, for the item's name
+    offset: int = 0  # Position of the first byte
+    length: int = 0  # Number of bytes
+    own_name: str = ""  # Name of an item whose place gives none
 
     @property
     def name(self) -> str:

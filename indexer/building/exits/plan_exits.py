@@ -38,55 +38,31 @@ PAYS = 0.05  # share of a plan's mean cost that its exits must save at least
 
 @dataclass(frozen=True, slots=True)
 class PlanExits:
-    """The exits of C plans.
+    """The exits of C plans."""
 
-    Attributes
-    ----------
-    margins
-        `margins[r][k]`: threshold of the margin beyond which plan r answers after its
-        first k features; infinite where it never does. Empty if no plan has exits.
-    evaluators
-        Evaluators that follow the schedules of the plans' models; None for a model
-        without a schedule. Empty if no model has one.
-    model_costs : (C,) float64
-        High quantiles of the costs of the plans' models, which stop early if they have
-        a schedule, in units of the budget.
-    mean_costs : (C,) float64
-        Mean costs of the plans' models.
-    ends
-        `ends[r][k]`: share of items that plan r answers after k features.
-    facts
-        Plain data for `polydom inspect`.
-    """
-
+    # `margins[r][k]`: threshold of the margin beyond which plan r answers after its
+    # first k features; infinite where it never does. Empty if no plan has exits.
     margins: Margins
+    # Evaluators that follow the schedules of the plans' models; None for a model
+    # without a schedule. Empty if no model has one.
     evaluators: tuple[Evaluator | None, ...]
+    # (C,) float64: High quantiles of the costs of the plans' models, which stop early
+    # if they have a schedule, in units of the budget
     model_costs: Floats
-    mean_costs: Floats
-    ends: Margins
-    facts: dict[str, Any]
+    mean_costs: Floats  # (C,) float64: Mean costs of the plans' models
+    ends: Margins  # `ends[r][k]`: share of items that plan r answers after k features
+    facts: dict[str, Any]  # Plain data for `polydom inspect`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemAnswers:
-    """Answers of C candidates for N items that their models were not trained on.
+    """Answers of C candidates for N items that their models were not trained on."""
 
-    Attributes
-    ----------
-    margins : (N, C) float64
-        Scores of the best classes minus those of the second best.
-    choices : (N, C) int64
-        Classes that the candidates choose.
-    groups : (N,)
-        Numbers of the items' groups.
-    values : (N, width) float32
-        Full rows of the items.
-    """
-
+    # (N, C) float64: Scores of the best classes minus those of the second best
     margins: Floats
-    choices: Rows
-    groups: Groups
-    values: NDArray[np.float32]
+    choices: Rows  # (N, C) int64: Classes that the candidates choose
+    groups: Groups  # (N,): Numbers of the items' groups
+    values: NDArray[np.float32]  # (N, width) float32: Full rows of the items
 
     def of(self, candidates: Rows) -> Answers:
         """Return the answers of some candidates."""
@@ -95,21 +71,11 @@ class ItemAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerTimes:
-    """Seconds of a model's answers.
+    """Seconds of a model's answers."""
 
-    Attributes
-    ----------
-    whole_s
-        Mean seconds of the whole model.
-    mean_s
-        Mean seconds of the model stopped early, on the same items.
-    high_s
-        High quantile of the seconds of the model stopped early.
-    """
-
-    whole_s: float
-    mean_s: float
-    high_s: float
+    whole_s: float  # Mean seconds of the whole model
+    mean_s: float  # Mean seconds of the model stopped early, on the same items
+    high_s: float  # High quantile of the seconds of the model stopped early
 
 
 # Times the model of a candidate, whole and by a schedule that was fitted for a goal.
@@ -128,21 +94,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanCosts:
-    """Costs of a plan at its checkpoints k = 0 ... K, in units of the budget.
+    """Costs of a plan at its checkpoints k = 0 ... K, in units of the budget."""
 
-    Attributes
-    ----------
-    candidates : (K + 1,)
-        Candidates that answer at the checkpoints; the last is the plan itself.
-    steps : (K + 1,)
-        Costs of the features between the previous checkpoint and this one.
-    checks : (K + 1,)
-        Costs of the candidates' whole models.
-    """
-
+    # (K + 1,): Candidates that answer at the checkpoints; the last is the plan itself
     candidates: Rows
+    # (K + 1,): Costs of the features between the previous checkpoint and this one
     steps: Floats
-    checks: Floats
+    checks: Floats  # (K + 1,): Costs of the candidates' whole models
 
     @property
     def whole(self) -> float:
@@ -165,29 +123,18 @@ class PlanExitFitter:
     ... K. One of the index's C candidates can answer there. At the last checkpoint the
     plan's own model answers, and may stop early by a schedule. Both kinds of exits
     together keep to the goal: a plan with both has each fitted for half of the goal.
-
-    Attributes
-    ----------
-    goal
-        Share of answers that may change, and the confidence.
-    fitted
-        Answers for the items to fit on, by the models whose quality was measured.
-    fresh
-        Answers for the items to calibrate on, by the models that the index keeps; None
-        without a confidence.
-    schedules
-        Fitter of schedules; None if no items are left to fit them on.
-    weight
-        Units of the budget that a second costs.
-    refitted
-        True if the index keeps other models than those whose quality was measured.
     """
 
-    goal: ExitGoal
+    goal: ExitGoal  # Share of answers that may change, and the confidence
+    # Answers for the items to fit on, by the models whose quality was measured
     fitted: ItemAnswers
+    # Answers for the items to calibrate on, by the models that the index keeps; None
+    # without a confidence
     fresh: ItemAnswers | None = None
+    # Fitter of schedules; None if no items are left to fit them on
     schedules: ScheduleFitter | None = None
-    weight: float = 1.0
+    weight: float = 1.0  # Units of the budget that a second costs
+    # True if the index keeps other models than those whose quality was measured
     refitted: bool = False
 
     @property

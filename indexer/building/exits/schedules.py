@@ -32,27 +32,15 @@ FEWEST_FITTED = 100  # rows at least to learn an order of base models from
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScheduleFitter:
-    """Fits the schedules of an index's models.
+    """Fits the schedules of an index's models."""
 
-    Attributes
-    ----------
-    values : (N, width) float32
-        Full rows to fit on.
-    fresh : (M, width) float32
-        Full rows to calibrate on, used for nothing else; None without a confidence.
-    groups : (M,)
-        Numbers of the groups of the rows to calibrate on.
-    cache
-        Cache of fitted schedules.
-    key
-        Name of the rows, and of all that models depend on.
-    """
-
-    values: NDArray[np.float32]
+    values: NDArray[np.float32]  # (N, width) float32: Full rows to fit on
+    # (M, width) float32: Full rows to calibrate on, used for nothing else; None without
+    # a confidence
     fresh: NDArray[np.float32] | None
-    groups: Groups | None
-    cache: Cache
-    key: str
+    groups: Groups | None  # (M,): Numbers of the groups of the rows to calibrate on
+    cache: Cache  # Cache of fitted schedules
+    key: str  # Name of the rows, and of all that models depend on
 
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
         """Fit the schedule of a set's model, and return its evaluator.

@@ -114,27 +114,13 @@ def _groups(
 
 
 class ComputedValues(NamedTuple):
-    """Values of n neighbouring items and some features.
+    """Values of n neighbouring items and some features."""
 
-    Attributes
-    ----------
-    start
-        Position of the first item.
-    features
-        Positions of the features.
-    rows : (n, width) float32
-        Values, one feature after the other.
-    bad
-        Reasons of unusable items, by position among the n.
-    seconds
-        Seconds that the computation took.
-    """
-
-    start: int
-    features: tuple[int, ...]
-    rows: NDArray[np.float32]
-    bad: dict[int, str]
-    seconds: float
+    start: int  # Position of the first item
+    features: tuple[int, ...]  # Positions of the features
+    rows: NDArray[np.float32]  # (n, width) float32: Values, one feature after the other
+    bad: dict[int, str]  # Reasons of unusable items, by position among the n
+    seconds: float  # Seconds that the computation took
 
 
 class _Kept(NamedTuple):

@@ -28,24 +28,13 @@ SMOOTHING = 0.03  # of Bayes' rule, in texts
 
 
 class Fitting(NamedTuple):
-    """Settings of a fit.
+    """Settings of a fit."""
 
-    Attributes
-    ----------
-    classes
-        Number of classes; 0 where labels are numbers.
-    most
-        Number of terms to keep at most.
-    strength
-        C of logistic or linear regression, above 0; None for Bayes' rule.
-    seed
-        Seed of the order in which the regression visits texts.
-    """
-
-    classes: int
-    most: int
+    classes: int  # Number of classes; 0 where labels are numbers
+    most: int  # Number of terms to keep at most
+    # C of logistic or linear regression, above 0; None for Bayes' rule
     strength: float | None
-    seed: int
+    seed: int  # Seed of the order in which the regression visits texts
 
 
 class TrainingTexts(NamedTuple):

@@ -71,45 +71,23 @@ SAMPLED = 200  # texts whose terms are counted to estimate the terms of all
 
 
 class Lesson(NamedTuple):
-    """Items to learn features from.
+    """Items to learn features from."""
 
-    Attributes
-    ----------
-    dataset
-        All items.
-    rows : (N,) int64
-        Positions of the items to learn from, ascending.
-    parts : (N,) int64
-        Numbers of the folds of these items.
-    seed
-        Seed of all draws.
-    """
-
-    dataset: Dataset
-    rows: Rows
-    parts: Rows
-    seed: int
+    dataset: Dataset  # All items
+    rows: Rows  # (N,) int64: Positions of the items to learn from, ascending
+    parts: Rows  # (N,) int64: Numbers of the folds of these items
+    seed: int  # Seed of all draws
 
 
 class Learned(NamedTuple):
-    """A learned feature, and the scores of the items that it was learned from.
+    """A learned feature, and the scores of the items that it was learned from."""
 
-    Attributes
-    ----------
-    weights
-        Weights of terms.
-    facts
-        Description for the index.
-    rows : (M,) int64
-        Positions of the items that were learned from: all, or as many as time allows.
-    scores : (M, K) float32
-        Scores of these items, computed out of fold.
-    """
-
-    weights: TermWeights
-    facts: StoredTerms
+    weights: TermWeights  # Weights of terms
+    facts: StoredTerms  # Description for the index
+    # (M,) int64: Positions of the items that were learned from: all, or as many as time
+    # allows
     rows: Rows
-    scores: Scores
+    scores: Scores  # (M, K) float32: Scores of these items, computed out of fold
 
 
 def lesson_of(
@@ -324,17 +302,11 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms of a lesson's texts, which are taken group by group.
+    """Estimated numbers of terms of a lesson's texts, taken group by group."""
 
-    Attributes
-    ----------
-    ranks : (N,) int64
-        Ranks of the items' groups, in an order that is drawn.
-    total : (N,) float64
-        Terms of all items whose groups have at most the rank of this item's group.
-    """
-
-    ranks: Rows
+    ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
+    # (N,) float64: Terms of all items whose groups have at most the rank of this item's
+    # group
     total: NDArray[np.float64]
 
     @classmethod

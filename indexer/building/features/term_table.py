@@ -18,23 +18,14 @@ CHUNK = 1 << 20
 
 
 class TermTable(NamedTuple):
-    """Terms of N texts that occur in at least two of them, one text after the other.
+    """Terms of N texts that occur in at least two of them, one text after the other."""
 
-    Attributes
-    ----------
-    hashes : (T,) uint32
-        All terms, ascending.
-    starts : (N + 1,) int64
-        Position of each text's first term, and at the end the number of all.
-    terms : (E,) int32
-        Positions in `hashes`.
-    counts : (E,) float32
-        1 + the logarithm of how often the term occurs in the text.
-    """
-
-    hashes: NDArray[np.uint32]
+    hashes: NDArray[np.uint32]  # (T,) uint32: All terms, ascending
+    # (N + 1,) int64: Position of each text's first term, and at the end the number of
+    # all
     starts: Rows
-    terms: NDArray[np.int32]
+    terms: NDArray[np.int32]  # (E,) int32: Positions in `hashes`
+    # (E,) float32: 1 + the logarithm of how often the term occurs in the text
     counts: NDArray[np.float32]
 
     def only(self, rows: Rows) -> "TermTable":
@@ -56,17 +47,11 @@ class CountedTexts(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """The V terms that are kept.
+    """The V terms that are kept."""
 
-    Attributes
-    ----------
-    terms : (V,) int64
-        Positions among all terms, ascending.
-    rarity : (V,) float32
-        Smoothed inverse document frequency: 1 + log((1 + N) / (1 + texts with it)).
-    """
-
-    terms: Rows
+    terms: Rows  # (V,) int64: Positions among all terms, ascending
+    # (V,) float32: Smoothed inverse document frequency: 1 + log((1 + N) / (1 + texts
+    # with it))
     rarity: NDArray[np.float32]
 
 

@@ -93,21 +93,11 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class TextColumns:
-    """The columns of free text that a project's records have.
+    """The columns of free text that a project's records have."""
 
-    Attributes
-    ----------
-    texts
-        Columns of free text, by name.
-    columns
-        Names of all columns.
-    own
-        The user's features, by name.
-    """
-
-    texts: Mapping[str, StoredText]
-    columns: Sequence[str]
-    own: Mapping[str, Feature]
+    texts: Mapping[str, StoredText]  # Columns of free text, by name
+    columns: Sequence[str]  # Names of all columns
+    own: Mapping[str, Feature]  # The user's features, by name
 
     @classmethod
     def of(

@@ -54,21 +54,12 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ProgressiveSearch:
-    """The result of a progressive search.
+    """The result of a progressive search."""
 
-    Attributes
-    ----------
-    search
-        Sets trained on all rows, and the alpha that they prove.
-    sample
-        Number of rows that features were ordered on.
-    tried
-        Number of sets trained on these rows.
-    """
-
+    # Sets trained on all rows, and the alpha that they prove
     search: poly_dom.PolyDomSearch
-    sample: int
-    tried: int
+    sample: int  # Number of rows that features were ordered on
+    tried: int  # Number of sets trained on these rows
 
 
 def search_progressively(

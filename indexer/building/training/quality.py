@@ -48,22 +48,14 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """A metric of answers.
+    """A metric of answers."""
 
-    Attributes
-    ----------
-    name
-        "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
-        classes, "r2" or "mae" of numbers.
-    classes
-        Number of classes, K; 0 for numbers.
-    costs : (K, K)
-        Costs of answering class j for an item of class i; only for "cost". At least one
-        cost is above 0.
-    """
-
+    # "accuracy", "balanced_accuracy", "macro_f1", "auc", "log_loss" or "cost" of
+    # classes, "r2" or "mae" of numbers
     name: str
-    classes: int
+    classes: int  # Number of classes, K; 0 for numbers
+    # (K, K): Costs of answering class j for an item of class i; only for "cost". At
+    # least one cost is above 0.
     costs: Floats | None = None
 
     def facts(self) -> list[Any]:

@@ -30,23 +30,14 @@ REFITTING = 0.5  # seconds of training on all items, per second of the search
 
 
 class KeptModels(NamedTuple):
-    """The models that an index keeps, of C candidates.
+    """The models that an index keeps, of C candidates."""
 
-    Attributes
-    ----------
-    models
-        The models, one per candidate.
-    again
-        Flags, one per candidate: True for a model that was trained on all items.
-    model_costs : (C,) float64
-        Costs of evaluating the models, in units of the budget.
-    measured
-        Machines that models were timed on again; None where no model was trained again.
-    """
-
-    models: tuple[Model, ...]
+    models: tuple[Model, ...]  # The models, one per candidate
+    # Flags, one per candidate: True for a model that was trained on all items
     again: tuple[bool, ...]
+    # (C,) float64: Costs of evaluating the models, in units of the budget
     model_costs: Floats
+    # Machines that models were timed on again; None where no model was trained again
     measured: Measured | None = None
 
 

@@ -31,24 +31,14 @@ CostOf = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class SearchedSets:
-    """The sets that a search trained.
+    """The sets that a search trained."""
 
-    Attributes
-    ----------
-    qualities
-        Quality of every trained set, by mask.
-    sets
-        Sets that an index may keep, ascending; the empty set is the first.
-    sequences
-        Orders in which Greedy adds features; empty for Poly-Dom.
-    facts
-        Plain data for `polydom inspect`.
-    """
-
-    qualities: Mapping[int, float]
+    qualities: Mapping[int, float]  # Quality of every trained set, by mask
+    # Sets that an index may keep, ascending; the empty set is the first
     sets: tuple[int, ...]
+    # Orders in which Greedy adds features; empty for Poly-Dom
     sequences: tuple[tuple[int, ...], ...]
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # Plain data for `polydom inspect`
 
     def keep(
         self,

@@ -39,34 +39,19 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTask:
-    """The inputs of training on any feature set; small, as each call carries them.
+    """The inputs of training on any feature set; small, as each call carries them."""
 
-    Attributes
-    ----------
-    items
-        Arrays of N items: `values` (N, width) float32 of features and `codes` (N,)
-        int64 of classes, 0 where labels are numbers. Optional are `weights` (N,)
-        float64 of the items, `class_weights` (K,) float64 for fitting alone, and
-        `numbers` (N,) float64, the labels.
-    division
-        Rows of each part, by `division_of`.
-    metric
-        Metric of quality.
-    learner
-        Name and parameters of the learner.
-    starts
-        First column of each feature, and at the end the width.
-    key
-        Name of the trained sets in the cache: entries `sets/{key}/{mask}`.
-    """
-
+    # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
+    # of classes, 0 where labels are numbers. Optional are `weights` (N,) float64 of the
+    # items, `class_weights` (K,) float64 for fitting alone, and `numbers` (N,) float64,
+    # the labels.
     items: SharedArrays
-    division: SharedArrays
-    metric: Metric
-    learner: dict[str, Any]
+    division: SharedArrays  # Rows of each part, by `division_of`
+    metric: Metric  # Metric of quality
+    learner: dict[str, Any]  # Name and parameters of the learner
     seed: int
-    starts: tuple[int, ...]
-    key: str
+    starts: tuple[int, ...]  # First column of each feature, and at the end the width
+    key: str  # Name of the trained sets in the cache: entries `sets/{key}/{mask}`
 
     @property
     def values(self) -> NDArray[np.float32]:

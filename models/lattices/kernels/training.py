@@ -20,24 +20,16 @@ Ints = NDArray[np.int64]
 
 
 class Model(NamedTuple):
-    """Rows placed between keypoints, and the lattices that read them.
+    """Rows placed between keypoints, and the lattices that read them."""
 
-    Attributes
-    ----------
-    places, parts : (N, d) int16 and float32
-        Keypoint below each value, and the share of the way to the next.
-    inputs : (T, S) int32
-    simplex
-    calibrations : (T, S, P + 1) float64
-    vertices : (T, R, V) float64
-    """
-
+    # `places` and `parts`: (N, d) int16 and float32: Keypoint below each value, and the
+    # share of the way to the next
     places: NDArray[np.int16]
     parts: NDArray[np.float32]
-    inputs: NDArray[np.int32]
+    inputs: NDArray[np.int32]  # (T, S) int32:
     simplex: bool
-    calibrations: Floats
-    vertices: Floats
+    calibrations: Floats  # (T, S, P + 1) float64:
+    vertices: Floats  # (T, R, V) float64:
 
 
 SUMS, CUBE = float64[:, ::1], float64[:, :, ::1]

@@ -33,51 +33,35 @@ PIVOTS = 32  # thresholds of a slot that every row is compared with
 
 
 class Forest(NamedTuple):
-    """Trees as the kernels of this module read them.
+    """Trees as the kernels of this module read them."""
 
-    Attributes
-    ----------
-    columns, lacking, zeros : (S,) int32
-        Slots as in `keys.py`.
-    cuts, starts : (C,), (S + 1,) int32
-        Ascending keys of thresholds, slot after slot, and the start of each slot.
-    codes : (S + 1,) int32
-        First code of each slot, then the number of all codes.
-    heads : (T, HEAD_SIZE) int64
-    tests : (M, 4) uint16
-        Inner nodes, tree after tree, parents before their children.
-    values : (L,) float64
-        Leaf values, tree after tree: V times those of all leaves. `IN_REGISTERS` zeros
-        at the end let the kernel read past the last tree.
-    """
-
+    # `columns`, `lacking`, `zeros`: (S,) int32: Slots as in `keys.py`.
     columns: NDArray[np.int32]
     lacking: NDArray[np.int32]
     zeros: NDArray[np.int32]
+    # `cuts` and `starts`: (C,), (S + 1,) int32: Ascending keys of thresholds, slot
+    # after slot, and the start of each slot
     cuts: NDArray[np.int32]
     starts: NDArray[np.int32]
+    # (S + 1,) int32: First code of each slot, then the number of all codes
     codes: NDArray[np.int32]
-    heads: NDArray[np.int64]
+    heads: NDArray[np.int64]  # (T, HEAD_SIZE) int64:
+    # (M, 4) uint16: Inner nodes, tree after tree, parents before their children
     tests: NDArray[np.uint16]
+    # (L,) float64: Leaf values, tree after tree: V times those of all leaves.
+    # `IN_REGISTERS` zeros at the end let the kernel read past the last tree.
     values: Floats
 
 
 class WorkArrays(NamedTuple):
-    """Memory that the kernels write on.
+    """Memory that the kernels write on."""
 
-    Attributes
-    ----------
-    keys : (2, BLOCK) int32
-    codes : (number of codes, BLOCK) uint8
-    answers : (most leaves and tests of a tree, BLOCK) uint8
-        Answers of leaves, which are their numbers, then answers of a tree's tests.
-    totals : (R, BLOCK) float64
-    """
-
-    keys: NDArray[np.int32]
-    codes: NDArray[np.uint8]
+    keys: NDArray[np.int32]  # (2, BLOCK) int32:
+    codes: NDArray[np.uint8]  # (number of codes, BLOCK) uint8:
+    # (most leaves and tests of a tree, BLOCK) uint8: Answers of leaves, which are their
+    # numbers, then answers of a tree's tests
     answers: NDArray[np.uint8]
-    totals: Floats
+    totals: Floats  # (R, BLOCK) float64:
 
 
 INTS, BYTES, TOTALS = int32[::1], uint8[:, ::1], float64[:, ::1]
