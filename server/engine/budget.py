@@ -70,12 +70,8 @@ def read_amount(
 ) -> float | None:
     """Return a budget in an index's own unit, "s" or a currency; None if not given.
 
-    `names` are the caller's names of `budget_ms` and `budget`, for messages.
-
-    Raises
-    ------
-    BadInput
-        If the amount is negative or not finite, or is given in the wrong unit.
+    `names` are the caller's names of `budget_ms` and `budget`, for messages. BadInput
+    is raised for an amount below 0, an infinite amount, or the wrong unit.
     """
     in_ms, in_unit = names
     if unit == "s" and budget is not None:

@@ -34,22 +34,8 @@ class CostDrift:
 
     For any times, the share of N plans in T seconds that exceed their predictions is at
     most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` while
-    `bound_hits` is 0. The factor is never below 1. All features share one factor, as a
-    slow machine slows all of them. Threads may share it.
-
-    Parameters
-    ----------
-    quantile
-        q, the share of plans that predictions should cover, between 0 and 1.
-    step
-        Change of the factor's logarithm per plan, above 0.
-    largest
-        Upper bound of the factor, above 1.
-
-    Raises
-    ------
-    BadInput
-        If the quantile is not between 0 and 1.
+    `bound_hits` is 0. All features share one factor, as a slow machine slows all of
+    them. Threads may share it. `quantile` is q; BadInput is raised outside (0, 1).
 
     Attributes
     ----------

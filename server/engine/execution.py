@@ -32,12 +32,8 @@ from .request import Request
 def execute(planner: Planner, request: Request) -> Outcome:
     """Choose a plan for the budget that is left now, and carry it out.
 
-    Raises
-    ------
-    TooLittleLeft
-        If the request prefers an error to a poor or late answer.
-    BadFeature, BadItem, Abandoned
-        As `Execution.run`.
+    TooLittleLeft is raised if the request prefers an error to a poor or late answer;
+    other errors as in `Execution.run`.
     """
     return begin(planner, request).run()
 
@@ -51,20 +47,10 @@ def begin(
 ) -> "Execution":
     """Choose the plan of a request now, before anything is computed.
 
-    Parameters
-    ----------
-    waiting
-        Number of requests that wait now; with more, the plan is cheaper.
-    others
-        Called during the work: returns how many requests wait then. If any do,
-        optional improvements are skipped.
-    choice
-        An earlier choice for the request; used if `choose` would choose the same now.
-
-    Raises
-    ------
-    TooLittleLeft
-        As `Planner.choose`.
+    `waiting` requests wait now; with more, the plan is cheaper. During the work,
+    `others` returns how many requests wait then; if any do, optional improvements are
+    skipped. An earlier `choice` is used if `choose` would choose the same now.
+    TooLittleLeft is raised as by `Planner.choose`.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
@@ -114,22 +100,12 @@ COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
 
 
 class Execution(ABC):
-    """A request that is being answered.
+    """A request that is being answered, by one thread.
 
-    One thread runs the execution. Other threads may call `conclude` at any time: the
-    running thread only writes columns that no model of an earlier checkpoint reads.
-    Setting `stopped` ends the run at the next checkpoint.
-
-    Attributes
-    ----------
-    choice
-        The chosen plan, and the reason.
-    longest
-        Largest cost that the run can come to, with drift.
-    started_s
-        Time of the choice, on the planner's clock.
-    stopped
-        True once nobody wants the outcome.
+    Other threads may call `conclude` at any time: the running thread only writes
+    columns that no model of an earlier checkpoint reads. Setting `stopped` ends the run
+    at the next checkpoint. `longest` is the largest cost that the run can come to, with
+    drift; `started_s` is the time of the choice, on the planner's clock.
     """
 
     __slots__ = (
@@ -173,16 +149,9 @@ class Execution(ABC):
         """Compute features while the budget lasts, and answer.
 
         The planner learns here how long that took, even if another thread has concluded
-        meanwhile.
-
-        Raises
-        ------
-        BadFeature
-            If a feature cannot be computed on this item.
-        BadItem
-            If the item is damaged, or a model cannot take a gap in it.
-        Abandoned
-            If the caller has gone, or the execution was stopped.
+        meanwhile. BadFeature is raised if a feature fails on this item; BadItem if the
+        item is damaged, or a model cannot take a gap in it; Abandoned if the caller has
+        gone, or the execution was stopped.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:

@@ -26,37 +26,20 @@ class ExitAudit:
     a rate of alpha. A Shiryaev-Roberts sum of these likelihood ratios begins a new bet
     at every answer, so that a change is noticed at any time. While no answer changes
     with a chance above alpha, the sum of n answers is at most n in expectation, and the
-    mean time to an alarm is at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors,
-    2022).
+    mean number of drawn answers to a false alarm is at least `quiet` (Shin, Ramdas and
+    Rinaldo, E-detectors, 2022).
 
-    Threads may share it.
-
-    Parameters
-    ----------
-    alpha
-        Promised share of changed answers, in [0, 1); None without a promise, and then
-        without an alarm.
-    share
-        Share of the answers to draw, in [0, 1].
-    quiet
-        Mean number of drawn answers to a false alarm, above 1.
-    draw
-        Function that returns random numbers in [0, 1).
-
-    Raises
-    ------
-    BadInput
-        If alpha or share is outside its range.
+    Threads may share it. `alpha` is in [0, 1), or None without a promise and an alarm;
+    `share` is in [0, 1]; BadInput is raised otherwise. `draw` returns random numbers in
+    [0, 1).
 
     Attributes
     ----------
     exits
         Number of answers by an early exit: before the plan's last feature, or before
         its model's last base model.
-    audited
-        Number of exits whose whole plan was computed.
-    changed
-        Number of audited exits whose answer the whole plan changed.
+    audited, changed
+        Number of exits whose whole plan was computed; number of these that it changed.
     passed
         Number of drawn answers without an early exit.
     used, left

@@ -20,10 +20,7 @@ DEFAULTS = Settings()
 def package_of(index: Index, name: _AnyPath = "this index") -> Package:
     """Return the package of an index: its features, models and labels.
 
-    Raises
-    ------
-    BadIndexFile
-        If the index has bare candidates; the message calls the index `name`.
+    An index with bare candidates raises BadIndexFile, which calls the index `name`.
     """
     if index.package is None:
         raise BadIndexFile(
@@ -34,13 +31,7 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
 
 
 def load_index(path: _AnyPath) -> tuple[Index, Package]:
-    """Read and check an index file that can answer.
-
-    Raises
-    ------
-    BadIndexFile
-        If the file is damaged or foreign, or holds no models.
-    """
+    """Read and check an index file; BadIndexFile if the file cannot answer."""
     index = Index.load(path)
     return index, package_of(index, path)
 
@@ -52,14 +43,8 @@ def load_planner(
 ) -> Planner:
     """Make the planner of an index, or of its file, with its kernels compiled.
 
-    `features` are Python files with the operator's own features.
-
-    Raises
-    ------
-    BadIndexFile
-        As `load_index`.
-    BadFeature
-        If the code of a feature is missing, or differs from the indexed code.
+    `features` are Python files with the operator's own features. BadIndexFile is raised
+    as by `load_index`; BadFeature if a feature's code is missing or has changed.
     """
     if isinstance(index, Index):
         package = package_of(index)
@@ -75,7 +60,6 @@ def _compile_ahead(planner: Planner, *, rescales: bool) -> None:
     """Call each compiled function that answers may need, so that no request waits.
 
     The first calls on a processor take some ten seconds, later ones milliseconds.
-    `rescales` says whether skylines are computed anew with this machine's costs.
     """
     index, package = planner.index, planner.package
     row = np.zeros(planner.extractor.width, np.float32)

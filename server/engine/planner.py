@@ -61,16 +61,10 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Chooses plans with one index; threads may share it.
+    """Chooses plans with one index, which has a package; threads may share the planner.
 
     Parameters
     ----------
-    index
-        Index with a package.
-    extractor
-        Code of the package's features, in its order.
-    now
-        Monotonic clock.
     busy
         Clock of the processor seconds of the calling thread; by default `now`, if
         another `now` is given.
@@ -91,8 +85,6 @@ class Planner:
         Class names of each row's model; empty if answers are numbers.
     intervals
         Bounds of the residuals expected of each row; empty if answers are classes.
-    feature_names
-        Names of each row's features, in the order of computation.
     qualities, accuracies : (C,)
         Expected quality and accuracy of each row; no accuracies if answers are numbers.
     mean_costs : (C, T)
@@ -101,14 +93,8 @@ class Planner:
         Evaluator by the early-exit schedule of each row's model; None without one.
     anytime
         Rule to choose the next feature while time is left; None to follow plans.
-    drift
-        Correction of predicted costs by the measured times of plans.
-    corrects
-        True if the correction is used; never if costs are no times.
     suspects
         True after a plan too short to be timed took long; then the next one is timed.
-    audit
-        Audit of early exits.
     """
 
     def __init__(
@@ -162,17 +148,10 @@ class Planner:
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
         """Choose the plan for the budget that the request has left at `now_s`.
 
-        Parameters
-        ----------
-        waiting
-            Number of other requests that wait. Each adds to the penalty of a second.
-            The plan maximises quality minus penalty times cost (drift plus penalty:
-            Neely, Stochastic Network Optimization, 2010).
-
-        Raises
-        ------
-        TooLittleLeft
-            If no plan that was asked for fits, and the request prefers an error.
+        Each of the other requests that are `waiting` adds to the penalty of a second.
+        The plan maximises quality minus penalty times cost (drift plus penalty: Neely,
+        Stochastic Network Optimization, 2010). TooLittleLeft is raised if no plan that
+        was asked for fits, and the request prefers an error.
         """
         item, qualities = request.item, self.qualities
         size = item.size
@@ -214,13 +193,8 @@ class Planner:
         """Return the row that would answer better if the item had more columns.
 
         Rows that need the columns of a single further feature come first; -1 for none.
-
-        Parameters
-        ----------
-        left
-            Budget that the row must fit, without drift.
-        above, least
-            Quality that the row must exceed, and quality that it must at least have.
+        The row must fit the budget `left`, without drift; its quality must exceed
+        `above`, and be at least `least`.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -378,13 +352,9 @@ class Planner:
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Learn from a plan's measured time whether the cost curves still hold.
 
-        Parameters
-        ----------
-        charged_s
-            Predicted seconds of all that was computed, with drift.
-        busy_s
-            Measured processor seconds; elapsed seconds would count waiting for a
-            processor, too.
+        `charged_s` are the predicted seconds of all that was computed, with drift.
+        `busy_s` are processor seconds: elapsed seconds would count waiting for a
+        processor, too.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded

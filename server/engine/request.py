@@ -25,8 +25,7 @@ class Caller:
         Time on the monotonic clock at which the first byte of the last request was
         read; later than its arrival if other requests were read before.
     prompt
-        True if all bytes sent so far were read from the transport at once; False if
-        unknown.
+        True if all bytes sent so far were read from the transport at once.
     """
 
     __slots__ = ("ended", "gone", "prompt", "read_s")

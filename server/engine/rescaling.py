@@ -38,10 +38,7 @@ lifecycle = logging.getLogger("polydom.life")
 def read_machine_times(planner: Planner) -> MachineTimes | None:
     """Return the times of the samples at the build; None if the index has none.
 
-    Raises
-    ------
-    BadIndexFile
-        If the times do not fit the index.
+    Times that do not fit the index raise BadIndexFile.
     """
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
@@ -78,14 +75,8 @@ def rescale(
     """Time the samples, and give the planner an index with this machine's costs.
 
     Call it before the planner's first request, after all code has run once. It yields
-    between timings, so that other models can answer meanwhile.
-
-    Parameters
-    ----------
-    items, rows
-        Samples of the build, and the full row of each.
-    now
-        Clock; by default the processor time of the thread.
+    between timings, so that other models can answer meanwhile. `items` are the samples
+    of the build, `rows` the full row of each; `now` is the thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]

@@ -34,17 +34,12 @@ class SendTime:
 
     Parameters
     ----------
-    measured_s
-        Seconds measured before the first answer; they give the first estimate.
-    now_s
-        Time of these measurements, on the clock of all later calls.
+    measured_s, now_s
+        Seconds measured before the first answer, for a first estimate, and the time of
+        these measurements on the clock of all later calls.
     usual
-        Seconds to use without measurements, until the first time is added.
-
-    Attributes
-    ----------
-    usual
-        Estimate of the long-run median, in seconds.
+        Estimate of the long-run median, in seconds, until the first time is added; as
+        an attribute, the estimate now.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")
@@ -108,7 +103,7 @@ def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
     """Return the reserve with the largest product of chance and quality.
 
     `quality` gives the expected quality of the answer for a reserve in seconds; 0 if
-    the answer would be of no use. Of equal products, the first level counts.
+    the answer would be of no use.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds

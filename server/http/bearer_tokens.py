@@ -25,15 +25,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 class Tokens:
     """Secrets, one of which a request must send.
 
-    Parameters
-    ----------
-    tokens
-        At least one, each of at least `SHORTEST` characters that a header may hold.
-
-    Raises
-    ------
-    BadInput
-        If there is no token, or one is too short or cannot be sent in a header.
+    BadInput is raised if there is no token, or a token has fewer than `SHORTEST`
+    characters or one that a header cannot hold.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:

@@ -40,16 +40,9 @@ async def read_body(
 ) -> bytes:
     """Read a request's whole body, and decompress it.
 
-    Parameters
-    ----------
-    receive, headers
-        The request's ASGI messages, and its headers with names in lower case.
-    limit
-        Most bytes of the body as it comes, and as it is decompressed.
-    held
-        Counts the bytes that this request holds.
-    hint
-        The end of the error message for a body over the limit.
+    The body may have `limit` bytes as it comes, and as it is decompressed. `held`
+    counts the bytes that this request holds; `hint` ends the error message for a body
+    over the limit.
 
     Raises
     ------
@@ -132,15 +125,9 @@ def coding_of(headers: Headers) -> bytes:
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
     """Decompress a body, and stop soon after `limit` bytes.
 
-    A gzip body may have several members, and zeros behind the last member.
-
-    Raises
-    ------
-    BadInput
-        If the body is not compressed by `coding`, "gzip" or "deflate"; or is cut off,
-        or has bytes behind its end.
-    TooLarge
-        If the decompressed body has more than `limit` bytes.
+    A gzip body may have several members, and zeros behind the last member. BadInput is
+    raised for a body that is not compressed by `coding`, is cut off, or has bytes
+    behind its end; TooLarge if more than `limit` bytes come out.
     """
     if not body:
         return body

@@ -15,19 +15,8 @@ from ..runtime.admission import HeldBody
 class Flow(FlowControl):
     """Uvicorn's flow control, and the bytes of requests that wait to be parsed.
 
-    Parameters
-    ----------
-    transport
-        The connection's.
-    held
-        Counts the bytes that wait; None where there is no limit.
-
-    Attributes
-    ----------
-    unparsed
-        Bytes that were read; empty where none wait.
-    at
-        Position of the first byte in `unparsed` that waits.
+    The bytes that wait are `unparsed`, from position `at` on; `held` counts them, if
+    there is a limit.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
@@ -38,10 +27,7 @@ class Flow(FlowControl):
     def keep(self, data: bytes, start: int = 0) -> None:
         """Keep bytes from `start` on, behind bytes that wait, and pause reading.
 
-        Raises
-        ------
-        Overloaded
-            If the bytes that all connections keep are over the limit.
+        Overloaded is raised if the bytes that all connections keep are over the limit.
         """
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0

@@ -102,14 +102,10 @@ class HttpProtocol(HttpToolsProtocol):
         Seconds for a request to come in whole, and for a new connection to begin one.
     unread_s
         Seconds after which a caller who reads nothing of the answers is cut off.
-    head_limit
-        Bytes of the longest request line and headers.
-    header_limit
-        Number of headers that a request may have.
+    head_limit, header_limit
+        Bytes of the longest request line and headers; number of headers of a request.
     connection_limit
         Number of open connections; one more is answered with 503 and closed.
-    caller
-        The caller, as the application sees it.
     read_s
         Time at which the latest bytes were read: the beginning of that turn.
     """

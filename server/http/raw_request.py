@@ -51,12 +51,8 @@ class IncomingRequest:
 
     Attributes
     ----------
-    arrived_s
-        Time of the first byte.
     target
         Path and query as they came.
-    headers
-        Headers before the body; names in lower case.
     section
         The list that the next header belongs to: `headers`, and after the head a list
         of the headers behind the body, which are dropped.
@@ -66,8 +62,6 @@ class IncomingRequest:
         Whether there is a header `connection`.
     answerer
         The function that may answer without an ASGI cycle, until a cycle begins.
-    query
-        The query of a request that `answerer` may answer.
     pieces
         Pieces of the body that no cycle got yet.
     passed_bytes
@@ -108,14 +102,8 @@ def is_probe(data: bytes) -> bool:
 def framing_of(head: bytes) -> tuple[int, bool] | None:
     """Read the end of a request from its head; None if the head does not tell simply.
 
-    Parameters
-    ----------
-    head
-        Request line and headers up to the empty line.
-
-    Returns
-    -------
-    Bytes of the body, and whether another request may follow.
+    `head` goes up to the empty line. Returns the bytes of the body, and whether another
+    request may follow.
     """
     length, keeps = 0, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
@@ -134,13 +122,8 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
     """Whether the bytes surely hold no byte of a second request.
 
-    Parameters
-    ----------
-    data, end
-        The bytes, which begin with a request, and the end of its head; -1 if the head
-        is not whole.
-    longest
-        Bytes of the longest head that is searched.
+    The bytes begin with a request, whose head ends at `end`; -1 if the head is not
+    whole. At most `longest` bytes of a head are searched.
     """
     if not 0 <= end <= longest:
         return False

@@ -45,8 +45,6 @@ class Admission:
         Budget of a usual request, in seconds.
     call_soon
         The event loop's method, which calls a function in the loop's next turn.
-    now
-        The monotonic clock.
 
     Attributes
     ----------
@@ -138,10 +136,7 @@ class Admission:
     async def wait(self) -> None:
         """Wait for the turn of a request that came over another protocol than HTTP.
 
-        Raises
-        ------
-        Overloaded
-            If its turn would be too late.
+        Overloaded is raised if its turn would be too late.
         """
         if self.enter(self._now()):
             return
@@ -240,15 +235,7 @@ class Admission:
 
 
 class HeldBytes:
-    """Limits the bytes of all requests under way; for the event loop alone.
-
-    Attributes
-    ----------
-    limit
-        Bytes that may be held.
-    held
-        Bytes that are held now.
-    """
+    """The bytes `held` by all requests under way; for the event loop alone."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -285,10 +272,8 @@ class HeldBody:
     def hold(self, size: int) -> None:
         """Replace the number of bytes that this request holds.
 
-        Raises
-        ------
-        Overloaded
-            If the number grows and all requests together would exceed the limit.
+        Overloaded is raised if the number grows and all requests would exceed the
+        limit.
         """
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:

@@ -48,8 +48,7 @@ def describe_index(
 ) -> IndexFacts:
     """Describe an index: its answers, sets and costs.
 
-    With `shows_items` the caller may see single training items, so the description has
-    the number of samples and the words of columns.
+    With `shows_items` the description has the number of samples and columns' words.
     """
     package = package_of(index)
     qualities = index.qualities.tolist()

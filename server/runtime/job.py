@@ -21,19 +21,8 @@ class Job:
 
     When the budget is up and the thread is not done, the event loop answers with the
     features that are complete. A request that is too late when its turn comes waits
-    once more, behind the requests that can be in time.
-
-    Parameters
-    ----------
-    planner
-        The index's planner.
-    request
-        The request.
-    queue
-        The computing thread's queue.
-    choice
-        The plan that the event loop chose; the thread uses it if it would choose the
-        same, and chooses anew if it is None.
+    once more, behind the requests that can be in time. The thread uses the `choice` of
+    the event loop if it would choose the same.
     """
 
     def __init__(

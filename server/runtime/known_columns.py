@@ -17,13 +17,7 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    Parameters
-    ----------
-    features
-        The index's features. If one is a function, it may read any column, so no column
-        is known and every record passes.
-    gaps
-        Parameter of `ColumnNeeds`.
+    If a feature is a function, it may read any column, so every record passes.
 
     Attributes
     ----------
@@ -44,13 +38,7 @@ class KnownColumns(ColumnNeeds):
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Refuse a record with an unknown column, or without columns.
-
-        Raises
-        ------
-        BadItem
-            If a column is unknown, or the record is empty. Columns may be missing.
-        """
+        """Raise BadItem for an empty record, or a record with an unknown column."""
         if not self._known:
             return
         if not record:

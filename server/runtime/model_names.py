@@ -13,13 +13,8 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     """Read arguments `FILE` or `NAME=FILE`; return files by model name.
 
     A path that contains `=` needs a name, or a `/` before it. A folder stands for the
-    one index in it, as object stores and volumes give it.
-
-    Raises
-    ------
-    BadInput
-        If there is no argument, two have one name, or a name cannot be in a URL; or if
-        a folder does not hold exactly one index.
+    one index in it, as object stores and volumes give it; for another number of indexes
+    BadInput is raised, as by `name_paths`.
     """
     pairs = []
     for argument in arguments:
@@ -35,10 +30,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
     """Return files by model name; a file without a name is named as its stem.
 
-    Raises
-    ------
-    BadInput
-        If there is no file, two have one name, or a name cannot be in a URL.
+    BadInput is raised for no file, two of one name, or a name that cannot be in a URL.
     """
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())

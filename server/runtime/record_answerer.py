@@ -28,21 +28,10 @@ class RecordAnswerer:
     way answers them (`Translator.request` and `weighed`, `execution.begin`,
     `Translator.answer`). Usual requests get the same answer in both ways.
 
-    Only for the event loop, as there is one `Answer` object.
-
-    Parameters
-    ----------
-    translator
-        The translator of an index that is warm, and so does not change any more.
-    send_time
-        Estimate of the time that is kept for sending.
-    all_sent
-        Counts several answers that were written at one time.
-
-    Attributes
-    ----------
-    applies
-        Whether the index has usual requests; if not, do not call `answer`.
+    Only for the event loop, as there is one `Answer` object; and only once the index is
+    warm, and so does not change any more. `all_sent` counts several answers that were
+    written at one time. If `applies` is False, the index has no usual requests: do not
+    call `answer`.
     """
 
     __slots__ = (
@@ -124,19 +113,9 @@ class RecordAnswerer:
     ) -> bytes | None:
         """Return the encoded answer for a row, or None for the ordinary way.
 
-        Parameters
-        ----------
-        terms, row, gaps
-            The request as `RecordDecoder.read` returns it.
-        arrived_s
-            Time of the request's first byte.
-        when_written
-            Calls a function once the answer was written.
-
-        Raises
-        ------
-        BadRow
-            If the row's numbers are too large for its model.
+        `terms`, `row` and `gaps` come from `RecordDecoder.read`; `arrived_s` is the
+        time of the first byte; `when_written` calls a function once the answer was
+        written. BadRow is raised if the row's numbers are too large for its model.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:

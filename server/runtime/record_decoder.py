@@ -33,20 +33,8 @@ class RecordDecoder:
 
     `read` decodes a usual request in JSON without making a dictionary of its columns,
     as it knows their names beforehand; it refuses all other requests. `item` reads any
-    record.
-
-    Parameters
-    ----------
-    extractor
-        The index's features.
-    columns
-        The index's columns.
-
-    Attributes
-    ----------
-    whole
-        Whether the features read nothing but columns. Then a row of columns is the
-        whole item, and `read` may be used.
+    record. If `whole` is True, the features read nothing but columns, so that a row of
+    columns is the whole item, and `read` may be used.
     """
 
     def __init__(self, extractor: Extractor, columns: KnownColumns) -> None:
@@ -81,8 +69,6 @@ class RecordDecoder:
     def read(self, body: bytes) -> tuple[Terms, Row, Gaps | None] | None:
         """Return a request's terms, its record's row, and the record's gaps if any.
 
-        Only for an index that has columns as its `whole` input.
-
         None where a column is unknown, a string where a number is needed, a number too
         large for float32, or the body anything but one record in JSON and its terms.
         """
@@ -116,12 +102,9 @@ class RecordDecoder:
     def item(self, record: Mapping[str, Value]) -> Item:
         """Return the item of a mapping that `KnownColumns.check` has passed.
 
-        Raises
-        ------
-        BadItem
-            If a string comes where a number is needed, or a number where a text is, or
-            a number is too large: for float32 in a column of numbers, for float64 in
-            one of words.
+        BadItem is raised for a string where a number is needed, a number where a text
+        is, or a number too large: for float32 in a column of numbers, for float64 in
+        words.
         """
         for text in self._texts:
             text(record)

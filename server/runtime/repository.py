@@ -68,27 +68,19 @@ class Repository:
         is the default model.
     features
         Python files with the operator's own features; an index names no files.
-    settings
-        The operator's limits for every index.
 
     Raises
     ------
-    BadInput
-        If there is no file, or two have one name, or a name cannot be in a URL.
-    BadIndexFile, BadFeature
-        As `load_planner`.
+    BadInput, BadIndexFile, BadFeature
+        As `name_paths` and `load_planner`.
 
     Attributes
     ----------
-    queue
-        Queue of the computing thread, which all indexes share.
     leaving
         Whether the process was told to stop. Then no model is ready, but requests are
         still answered.
     no_model
         Counts of the errors of requests that reached no model.
-    held_bytes
-        Limit on the bytes of all requests under way.
     """
 
     def __init__(
@@ -131,14 +123,8 @@ class Repository:
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return the index that answers for a name; for None, the default's.
 
-        `version` is the checksum that the index must have; None stands for any.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown, or another version is served.
-        NotReady
-            If the name is known, but its index is not loaded.
+        `version` is the checksum that the index must have. UnknownModel is raised for
+        an unknown name or another version; NotReady if the index is not loaded.
         """
         place = self._first if name is None else self._place(name)
         served = place.served
@@ -176,10 +162,7 @@ class Repository:
     async def start(self) -> None:
         """Start the computing thread and warm every index up, one after the other.
 
-        Raises
-        ------
-        Exception
-            The error of the first index whose warm-up failed; the others answer.
+        The error of the first index whose warm-up failed is raised; the others answer.
         """
         self.queue.start()
         errors: list[Exception] = []
@@ -237,15 +220,9 @@ class Repository:
         """Load a model's file again, or those of all loaded models; return versions.
 
         The old index answers until the new one is warm. An unchanged file is not
-        loaded.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        ReloadFailed
-            If a file cannot be served. The other files are loaded, and the old index of
-            this one still answers.
+        loaded. UnknownModel is raised for an unknown name; ReloadFailed if a file
+        cannot be served: the other files are loaded, and the old index of this one
+        still answers.
         """
         wanted = [self._place(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []

@@ -40,28 +40,9 @@ LONGEST_REST_S = 0.1
 class ServedModel:
     """Answers requests with one index; for the event loop alone.
 
-    Parameters
-    ----------
-    translator
-        The index's translator.
-    queue
-        The computing thread's queue, which several indexes may share. The caller starts
-        and stops it.
-    metrics
-        The model's counts; a reloaded index continues those of the index before.
-
-    Attributes
-    ----------
-    planner
-        The index's planner.
-    version
-        Checksum of the index.
-    warm_up
-        The warm-up that `start` runs.
-    ready
-        Whether requests are answered: the warm-up is over, and sending was timed.
-    send_times
-        Estimates of the time from a plan's end until its answer is written.
+    Several indexes may share a `queue`; the caller starts and stops it. A reloaded
+    index continues the `metrics` of the index before. `ready` says whether requests are
+    answered: the warm-up is over, and sending was timed.
     """
 
     def __init__(
@@ -141,17 +122,9 @@ class ServedModel:
         """Answer a request whose first byte was read at `arrived_s`.
 
         Returns the request and its outcome, for `translator.answer` and then `sent`.
-
-        Raises
-        ------
-        NotReady
-            Before the warm-up is over, and while stopping.
-        Overloaded
-            If too many wait already.
-        BadInput, BadItem
-            If the request's terms or its item cannot be used.
-        BadFeature, TooLittleLeft, Abandoned
-            As `execution.execute`.
+        NotReady is raised before the warm-up is over, and while stopping; Overloaded if
+        too many wait; BadInput and BadItem for terms or an item that cannot be used;
+        other errors as by `execution.execute`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)

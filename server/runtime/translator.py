@@ -26,17 +26,8 @@ AFTER_S = 1e-5
 class Translator:
     """Makes a `Request` of the terms and item sent, and an `Answer` of its outcome.
 
-    Parameters
-    ----------
-    planner
-        The index's planner.
-    settings
-        The operator's limits.
-
     Attributes
     ----------
-    unit
-        Unit of the index's costs, "s" or a currency.
     columns
         Number of columns that the index knows; 0 if its features may read any column.
     columns_of
@@ -70,13 +61,7 @@ class Translator:
         caller: Caller,
         send_time: SendTime | None = None,
     ) -> Request:
-        """Make the request for an item; its first byte came at `arrived_s`.
-
-        Raises
-        ------
-        BadInput
-            If the terms cannot be used.
-        """
+        """Make the request for an item; BadInput if the terms cannot be used."""
         quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
@@ -182,13 +167,7 @@ class Translator:
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
-        """Return the item of a request.
-
-        Raises
-        ------
-        BadItem
-            If it is not one of the index's kind.
-        """
+        """Return the item of a request; BadItem for an item of another kind."""
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given[kind]
@@ -202,14 +181,10 @@ class Translator:
     def read(self, payload: object) -> Item:
         """Return the item of bytes, a string or a mapping of columns.
 
-        A record is refused for the same reasons whatever plan it would get, and
-        whether this method or `record_decoder` reads it.
-
-        Raises
-        ------
-        BadItem
-            If the item is not of the index's kind; or if a record has no columns, an
-            unknown column, or a value that its column cannot hold.
+        A record is refused for the same reasons whatever plan it would get, and whether
+        this method or `record_decoder` reads it. BadItem is raised for an item of
+        another kind; for a record without columns or with an unknown column; and for a
+        value that its column cannot hold.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -257,12 +232,8 @@ class AtOnce:
     def answer(self, terms: Terms, payload: object) -> Answer:
         """Answer for bytes, a string or a mapping; the budget begins with this call.
 
-        Raises
-        ------
-        BadInput
-            If the terms cannot be used.
-        BadItem, BadFeature
-            If the payload is no item of the index's kind, or a feature fails on it.
+        BadInput is raised for terms that cannot be used, BadItem for a payload that is
+        no item of the index's kind, BadFeature if a feature fails on the item.
         """
         translator = self._translator
         planner = translator.planner

@@ -24,25 +24,9 @@ WARM_UP_ROUNDS = 3
 class WarmUp:
     """Runs every feature on every sample, and every model on the rows they give.
 
-    Parameters
-    ----------
-    planner
-        A planner with the index as it was built.
-    rescales
-        Whether to time the samples and rescale the index's costs to this machine.
-
-    Attributes
-    ----------
-    samples
-        The items that the index carries.
-    rescaling
-        The state of the rescaling, and its factors.
-
-    Raises
-    ------
-    BadIndexFile
-        If a sample is no item that the features can read; or if the times of the
-        samples do not fit the index.
+    The `planner` has the index as it was built. If `rescales`, the samples are timed,
+    and the index's costs rescaled to this machine. BadIndexFile is raised if a sample
+    is no item that the features can read, or the samples' times do not fit the index.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -110,13 +94,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
 def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
 ) -> Translator:
-    """Load an index and warm it up, to answer in this process.
-
-    Raises
-    ------
-    BadIndexFile, BadFeature
-        As `load_planner`.
-    """
+    """Load an index and warm it up, to answer in this process."""
     planner = load_planner(index, features)
     WarmUp(planner).run()
     return Translator(planner, Settings())

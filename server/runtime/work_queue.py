@@ -31,12 +31,7 @@ class WorkQueue:
     """Runs one piece of work at a time, earliest deadline first.
 
     Other threads post work into a mailbox. The computing thread empties the mailbox
-    into its heap before it takes the next piece.
-
-    Parameters
-    ----------
-    now
-        The monotonic clock of the due times.
+    into its heap before it takes the next piece. Due times are on the clock `now`.
 
     Attributes
     ----------
@@ -45,8 +40,6 @@ class WorkQueue:
         the event loop.
     late
         Number of pieces of late work that wait behind work that can be in time.
-    busy
-        Whether the thread is running a piece of work.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

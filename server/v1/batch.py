@@ -37,10 +37,8 @@ RUNNING = 8
 class BatchEndpoint:
     """Answers batches; an ASGI application for one path.
 
-    Attributes
-    ----------
-    running
-        Number of batches for which the computing thread works, or is about to.
+    `running` is the number of batches for which the computing thread works, or is about
+    to.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -77,12 +75,7 @@ class BatchEndpoint:
 class Batch:
     """One batch; it ends early when the server is told to stop.
 
-    Raises
-    ------
-    UnknownModel, NotReady
-        If no index answers.
-    BadInput
-        If the terms cannot be used with it.
+    UnknownModel or NotReady is raised if no index answers; BadInput for bad terms.
     """
 
     def __init__(

@@ -49,19 +49,9 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    Parameters
-    ----------
-    reader, kind, query
-        The request's body, its content type and the raw query string.
-    limit
-        Bytes of one item, or of all that come as one object.
-
-    Raises
-    ------
-    BadInput
-        If the content type is unknown, or terms cannot be used.
-    TooLarge, ReceiveTimeout, Abandoned
-        If a JSON object does not come in whole.
+    `limit` counts the bytes of one item, or of all that come as one object. BadInput is
+    raised for an unknown content type or bad terms; TooLarge, ReceiveTimeout or
+    Abandoned if a JSON object does not come in whole.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -101,15 +91,7 @@ def _merge(body: BatchBody, terms: BatchTerms) -> None:
 
 
 class BatchReader:
-    """The body of one request, read no faster than it is used.
-
-    Attributes
-    ----------
-    arrived_s
-        Time of the first byte.
-    caller
-        The caller who waits for the answers.
-    """
+    """The body of one request, read no faster than it is used."""
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
@@ -260,13 +242,8 @@ def read_item(
     """Decode one item of a batch, in msgpack if `packed`, else in JSON.
 
     `columns` is a parameter of `check_body`; `kind` is the index's kind of items.
-
-    Raises
-    ------
-    BadInput
-        If the item is malformed.
-    BadItem
-        If a column of a record holds a list, an object or bytes.
+    BadInput is raised for a malformed item; BadItem if a column of a record holds a
+    list, an object or bytes.
     """
     check_body(raw, packed=packed, columns=columns)
     try:

@@ -25,12 +25,8 @@ MOST_AT_ONCE = 64 << 20
 class BatchReply:
     """Sends entries in the items' content type, `kind`, as they come.
 
-    A caller of HTTP/1.0 gets the whole answer at the end.
-
-    Attributes
-    ----------
-    packed
-        Whether that is msgpack, not JSON.
+    A caller of HTTP/1.0 gets the whole answer at the end. If `packed`, that is msgpack,
+    not JSON.
     """
 
     def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:

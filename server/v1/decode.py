@@ -59,8 +59,6 @@ def decode_request(
     ----------
     described
         Content type and budget, as `type_and_budget_in` returns them.
-    query
-        The raw query string.
     body
         JSON, msgpack, or an image's or text's own bytes, as the content type says.
         Without a content type, and as a form, a body that begins like JSON is JSON; so
@@ -194,14 +192,7 @@ def hint_of_one(
 ) -> str | None:
     """Return a hint for an item under a wrong key; None for other errors.
 
-    Parameters
-    ----------
-    error
-        The decoder's error.
-    body
-        An object in JSON, or a map in msgpack if `packed`.
-    kind
-        The index's kind of items; None if unknown.
+    `body` is an object in JSON, or a map in msgpack if `packed`.
     """
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None

@@ -122,10 +122,7 @@ async def _render_metrics(state: State) -> bytes:
 class Admin:
     """Answers `POST /v1/admin/reload`, for callers with an admin token.
 
-    Attributes
-    ----------
-    notify_others
-        Called after a successful reload, so that other processes reload, too.
+    `notify_others` is called after a reload, so that other processes reload, too.
     """
 
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
