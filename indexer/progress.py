@@ -19,9 +19,6 @@ class Progress(Protocol):
         """Begin a stage of `total` steps; None if the number is not known yet.
 
         A stage of 0 steps is skipped: the result of an earlier run was found.
-
-        The context's value is a function to call with the steps done so far and, where
-        the number becomes known only later, with the most steps that are left.
         """
 
 

@@ -30,11 +30,7 @@ REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 class StageTimes:
     """Seconds that stages took, each without the stages within it.
 
-    Attributes
-    ----------
-    seconds
-        Seconds by a stage's name, in the order of the first starts; stages of the same
-        name are added up.
+    `seconds` are by name; those of stages of the same name are added up.
     """
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
@@ -67,11 +63,6 @@ class ProgressBars:
 
     With `threaded` a thread of its own draws the bars. Otherwise the caller's thread
     draws between two steps, so that drawing never runs while a step is timed.
-
-    Attributes
-    ----------
-    times
-        Seconds that the stages took.
     """
 
     def __init__(
@@ -156,10 +147,7 @@ def latest(race: "Race") -> str:
 
 
 class StepsDone(ProgressColumn):
-    """Column of steps done: `5/8`, `5 of at most 8`, or `5`.
-
-    A stage of 0 steps shows `from the cache`.
-    """
+    """Column of steps done: `5/8`, `5 of at most 8`, `5`, or `from the cache`."""
 
     def render(self, task: Task) -> Text:
         """Write the column."""

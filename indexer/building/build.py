@@ -104,19 +104,8 @@ def make_index(
 ) -> Index:
     """Make an index of prepared items: choose a learner, measure, search, package.
 
-    Parameters
-    ----------
-    data
-        Items with their features.
-    watch
-        Function called after each training of a race, as in `build`.
-    ahead
-        True to train on all items before models are timed: their times may be missing.
-
-    Raises
-    ------
-    LacksTimes, LacksWork
-        If another machine has to go on first.
+    With `ahead`, models are trained on all items before they are timed: their times may
+    be missing. Raises LacksTimes or LacksWork if another machine has to go on first.
     """
     choice = choose_learner(data, own, watch)
     trainer = make_trainer(data, choice.setting, own)

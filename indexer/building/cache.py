@@ -53,14 +53,9 @@ def digest(*parts: Any) -> str:
 class Cache:
     """A folder of small `.pdx` files; safe to share between processes.
 
-    An entry is whole or absent, because a file is replaced in one step. An entry counts
-    as absent, and is made again, if it cannot be read, has another name inside, or does
-    not hold what its reader needs. The log names the first such entry.
-
-    Attributes
-    ----------
-    seen
-        True if all processes that carry out calls of a build see the folder.
+    An entry is whole or absent. It counts as absent, and is made again, if it cannot be
+    read, has another name inside, or does not hold what its reader needs. `seen` says
+    whether all processes that carry out calls of a build see the folder.
     """
 
     def __init__(self, folder: Path, *, seen: bool = True) -> None:
@@ -77,11 +72,8 @@ class Cache:
     ) -> Read | None:
         """Read the entry `name` by `read`; None if there is no usable one.
 
-        Parameters
-        ----------
-        read
-            Function of an entry's plain data and arrays. It raises a `PolydomError`, or
-            one of Python's own errors, if these have another form than it needs.
+        `read` takes an entry's plain data and arrays. It raises a `PolydomError`, or
+        one of Python's own errors, if these have another form than it needs.
         """
         path = self._path(name)
         try:
@@ -123,13 +115,7 @@ class Cache:
 
 
 class ReadOnlyCache(Cache):
-    """A cache whose entries are made by a process on another machine.
-
-    Attributes
-    ----------
-    lacks
-        Error to raise where an entry would be written.
-    """
+    """A cache of another machine's process; writing an entry raises `lacks`."""
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
         super().__init__(folder)
@@ -162,12 +148,8 @@ class AwaitedCache(ReadOnlyCache):
 class SharedArrays(Mapping[str, Array]):
     """Named arrays; sent to another process they are as small as a path.
 
-    Where the processes see no common folder, the arrays themselves are sent.
-
-    Attributes
-    ----------
-    folder
-        Folder with a file `NAME.npy` for each array; None where arrays are sent.
+    `folder` has a file `NAME.npy` for each array. Where the processes see no common
+    folder it is None, and the arrays themselves are sent.
     """
 
     def __init__(self, folder: Path | None, arrays: Mapping[str, Array]) -> None:
@@ -179,12 +161,7 @@ class SharedArrays(Mapping[str, Array]):
     def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
         """Write arrays to a folder, or keep them to be sent where that is None.
 
-        A process that has mapped an older file of the same name keeps the older one.
-
-        Raises
-        ------
-        BadProject
-            If the arrays are to be sent and are more than 16 MB.
+        Raises BadProject if arrays to be sent have more than 16 MB.
         """
         count = sum(array.nbytes for array in arrays.values())
         if folder is None and count > MOST_CARRIED:

@@ -1,8 +1,7 @@
 """Names of a build's entries in the cache, made of all that each entry depends on.
 
-A name includes the versions of the libraries that computed the entry. After an upgrade
-of a library the entry is computed again, never mixed with results of another version.
-Other installed libraries do not count, so machines that share a folder may have others.
+That includes the versions of the libraries that computed the entry, but no other
+installed libraries, so machines that share a folder may differ in these.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -45,10 +45,7 @@ class Candidates:
 def keep_candidates(
     searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
 ) -> Candidates:
-    """Time the models of all sets, drop the sets that are dominated, order the rest.
-
-    Budgets of the project that suit no set are named in a warning.
-    """
+    """Time the models of all sets, drop the sets that are dominated, order the rest."""
     sets, search = searched.sets, data.project.search
     models = {mask: partial(trainer.model, mask) for mask in sets}
     key, values = trainer.task.key, data.table.values
@@ -73,10 +70,7 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Masks of the features that an item may lack: each of features of equal columns.
-
-    Only features of a table's columns can be lacking.
-    """
+    """Masks of the features that an item may lack, by equal columns together."""
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
         if stored.reads is not None:
@@ -94,16 +88,7 @@ def say_odd_budgets(
 ) -> None:
     """Warn if every set costs less than all budgets, or more than all.
 
-    Parameters
-    ----------
-    budgets
-        The smallest and the largest budget, in units of the curves.
-    curves : (C, T)
-        Cost polynomials of the sets without the empty set.
-    sizes
-        The smallest and the largest size that the index answers for.
-    in_seconds
-        True if the unit is seconds.
+    `curves` (C, T) are the cost polynomials of the sets without the empty set.
     """
     if not len(curves):
         return
@@ -141,10 +126,8 @@ def expected_of(
 ) -> tuple[Floats, Floats]:
     """Correct the qualities of candidates for having been chosen as the best.
 
-    Returns
-    -------
-    Expected qualities (C,), and expected accuracies (C,) where quality is another
-    measure of classes; else none.
+    Returns expected qualities (C,), and expected accuracies (C,) where quality is
+    another measure of classes; else none.
     """
     sets, tested = sorted(searched.qualities), trainer.tested
     expected = partial(

@@ -40,12 +40,8 @@ class DividedItems(NamedTuple):
 def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
     """Set items aside for exits; check that the others can be divided.
 
-    Names of classes in `[quality]` are checked here, too, before features are computed.
-
-    Raises
-    ------
-    BadProject
-        If a class has too few items, or is unknown.
+    Raises BadProject if a class has too few items, or is unknown, before features are
+    computed.
     """
     drawn = _draw_fresh(whole, terms)
     lacking = _lacks_items(whole, drawn, terms)
@@ -81,8 +77,7 @@ def splits_of(dataset: Dataset, parts: int, terms: Terms) -> list[Division]:
 def race_division(dataset: Dataset, splits: list[Division], terms: Terms) -> Division:
     """Split the first training rows once more, for a race between learners.
 
-    The race sees none of the items that quality is measured on, unless that is done by
-    cross-validation, which uses all of them.
+    The race sees no item that quality is measured on, except in cross-validation.
     """
     ((train, _), *_) = splits
     ((fit, test),) = split(
@@ -101,11 +96,9 @@ def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, R
 
 
 def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
-    """Mark the items that could be set aside to calibrate exits on.
+    """Mark the items that could be set aside to calibrate exits on: whole groups.
 
-    Whole groups are drawn before anything else is done, so that nothing which a build
-    makes of the other items depends on them. Of items with times the newest are taken,
-    and no item that is there to test on.
+    Of items with times the newest are taken, and no item that is there to test on.
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
@@ -140,10 +133,7 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
 
 
 def _parts_beside(parts: int) -> int:
-    """Count the parts of the rest once half of one in `parts` is set aside.
-
-    The part that is tested on then has as many items as were set aside.
-    """
+    """Count the parts of the rest once half of one in `parts` is set aside."""
     return 2 * parts - 1
 
 

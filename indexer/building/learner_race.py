@@ -44,13 +44,7 @@ class LearnerChoice:
 def choose_learner(
     data: Prepared, own: Resources, watch: Watch | None = None
 ) -> LearnerChoice:
-    """Give the learner that the project names, or the winner of a race.
-
-    Raises
-    ------
-    BadInput
-        If every learner of a race fails.
-    """
+    """Give the learner that the project names, or the winner of a race."""
     project, table, strategy = data.project, data.table, data.terms.strategy
     if strategy is None:
         return LearnerChoice(project.learner, {})
@@ -90,33 +84,14 @@ def race_learners(
 ) -> LearnerChoice:
     """Race learners; trainings of an earlier run are taken from its log.
 
-    Parameters
-    ----------
-    values, targets
-        (N, width) feature values and (N,) codes, or numbers, of the items.
-    division
-        Training rows and validation rows. The search holds out other rows, so that the
-        qualities it reports are not the scores that the learner was chosen by.
-    metric
-        Metric of the validation score.
-    cache, name
-        Cache and entry of the race's log; an interrupted race continues from its log.
-    strategy
-        One of `models.selection.select.STRATEGIES`.
-    settings
-        Learners by name; all installed learners by default.
-    watch
-        Function called with the race after each training.
-    limit_s
-        Seconds that a single training may take. Each training then has a process of its
-        own; a crash or an overrun loses that learner only.
-    class_weights : (K,)
-        Weights of the classes, for learners that accept weights; None for equal ones.
+    `values` (N, width) and `targets` (N,) are of all items. `division` has training
+    rows and validation rows: the search holds out other rows, so that the qualities it
+    reports are not the scores that the learner was chosen by. `name` is the cache entry
+    of the log. With `limit_s`, each training has a process of its own; a crash or an
+    overrun loses that learner only. `class_weights` (K,) are for learners that accept
+    weights.
 
-    Raises
-    ------
-    BadInput
-        If the strategy is unknown or every learner fails.
+    Raises BadInput if the strategy is unknown or every learner fails.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings

@@ -75,18 +75,9 @@ def prepare_data(
 ) -> Prepared:
     """Read a project's items, resolve its terms, divide the items, compute features.
 
-    Parameters
-    ----------
-    given
-        Items that are in memory; None to read those that the project names.
-    strategy
-        Strategy of a race between learners, whatever learner the project names; None
-        for what the project says.
-
-    Raises
-    ------
-    BadProject, BadFeature, WorkerLost
-        As `build` raises them. Wrong settings are refused before slow work.
+    `given` are items in memory, instead of those that the project names; `strategy`
+    races learners, whatever learner the project names. Wrong settings are refused
+    before slow work.
     """
     strategy = strategy or strategy_of(project)
     if strategy is None:

@@ -415,16 +415,7 @@ class Cluster(Part, frozen=True):
 
 
 class ExitGoal(NamedTuple):
-    """How many answers early exits may change: `ExitTerms`, resolved.
-
-    Attributes
-    ----------
-    alpha
-        Share of a plan's answers that may differ from the whole plan's, in [0, 1).
-    confidence
-        With which that holds for fresh items, in (0, 1); None where nothing is
-        promised of them.
-    """
+    """How many answers early exits may change: `ExitTerms`, resolved."""
 
     alpha: float
     confidence: float | None = None
@@ -436,10 +427,7 @@ class ExitGoal(NamedTuple):
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
     def lacking(self, groups: Groups) -> str:
-        """Say how many items the promise needs that N items do not give; else empty.
-
-        `groups` (N,) are the numbers of the items' groups.
-        """
+        """Say which promise groups (N,) of items are too few for; "" for none."""
         if self.confidence is None:
             return ""
         there = lacking_rows(len(groups), self.alpha, self.confidence, groups)
@@ -614,8 +602,8 @@ class Project(Part, frozen=True):
     def exit_goal(self) -> ExitGoal | None:
         """The goal of early exits; None if the project wants none.
 
-        Exits keep the chosen class but not its scores. With a measure of scores there
-        are none, unless the project asks for them.
+        Exits keep the chosen class but not its scores: with a measure of scores there
+        are none by default.
         """
         alpha, confidence = self.exits.alpha, self.exits.confidence
         folds = self.search.folds is not None
@@ -631,10 +619,7 @@ class Project(Part, frozen=True):
     def of_numbers(self) -> Self:
         """Return this project adapted to labels that are numbers, without exits.
 
-        Raises
-        ------
-        BadProject
-            If a key is for classes.
+        Raises BadProject if a key is for classes.
         """
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:
@@ -657,9 +642,8 @@ class Project(Part, frozen=True):
     def refits(self) -> bool:
         """Whether kept models are trained again on all items.
 
-        With folds they always are, since no items are held out. Items that the project
-        names to test on are never trained on. Exits without a confidence are fitted on
-        items held out, which then must not be trained on.
+        Not on items that the project names to test on, nor on items held out that exits
+        without a confidence are fitted on.
         """
         if self.search.folds is not None:
             return True

@@ -36,12 +36,8 @@ def open_resources(
 ) -> Resources:
     """Connect to a project's workers, and open its folder of finished work.
 
-    Raises
-    ------
-    BadProject
-        If both `cache` and `[cluster] shared` name a folder.
-    BadWorker
-        If workers are not as this process, or do not see the folder.
+    Raises BadProject if both `cache` and `[cluster] shared` name a folder, BadWorker if
+    workers are not as this process or do not see the folder.
     """
     cluster = project.cluster
     if cluster.shared is not None and cache is not None:

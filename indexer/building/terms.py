@@ -38,10 +38,7 @@ def strategy_of(project: Project) -> str | None:
 
 
 def check_learner(project: Project) -> None:
-    """Refuse a learner without the weights or the scores that the project needs.
-
-    Called before items are read, since a wrong name needs no wait.
-    """
+    """Refuse a learner without the weights or the scores that the project needs."""
     learner = _make_either(project)
     quality = project.quality
     asked = quality.class_weights not in (None, "equal")
@@ -71,10 +68,7 @@ def _make_either(project: Project) -> Any:
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
     """Resolve what a project leaves to its items.
 
-    Raises
-    ------
-    BadProject
-        If a key, or the learner, is for other labels.
+    Raises BadProject if a key, or the learner, is for other labels.
     """
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":

@@ -64,10 +64,7 @@ class WorkerCheck(NamedTuple):
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Check the worker that this runs on, then call a function.
 
-        Raises
-        ------
-        OtherWorker
-            If the worker differs.
+        Raises OtherWorker, with the facts of this process, if the worker differs.
         """
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
@@ -77,10 +74,7 @@ class WorkerCheck(NamedTuple):
     def refuse(self, name: str, found: Any) -> None:
         """Refuse a worker by its facts, or by the error that it raised.
 
-        Raises
-        ------
-        BadWorker
-            If it differs from this process; the error names the differences.
+        Raises BadWorker, which names the differences, if there are any.
         """
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")

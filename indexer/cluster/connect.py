@@ -26,25 +26,12 @@ class Addressable(Protocol):
 
 
 def connect(address: str) -> Executor | None:
-    """Connect to a cluster, or use processes of this machine.
+    """Connect to a cluster; None where calls run in this process.
 
-    Parameters
-    ----------
-    address
-        `local`, `local:8`, `dask://HOST:PORT` (of the scheduler), `ray://auto` (the
-        cluster that this machine is part of) or `ray://HOST:PORT` (of Ray's client
-        server).
-
-    Returns
-    -------
-    The executor; None where calls run in this process.
-
-    Raises
-    ------
-    BadInput
-        If the address has another form, or its engine is not installed.
-    BadWorker
-        If no cluster answers at the address.
+    The address is `local`, `local:8`, `dask://HOST:PORT` (of the scheduler),
+    `ray://auto` (the cluster that this machine is part of) or `ray://HOST:PORT` (of
+    Ray's client server). Raises BadInput if the address has another form, or its engine
+    is not installed; BadWorker if no cluster answers.
     """
     engine, _, place = address.partition("://")
     if engine == "dask" and place:
@@ -87,14 +74,9 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None) -> Workers:
-    """Make the workers of an executor.
+    """Make the workers of an executor; a BadWorker if a cluster has none.
 
     An executor of a Dask client is replaced by one that notices lost workers.
-
-    Raises
-    ------
-    BadWorker
-        If a cluster has no workers.
     """
     if type(executor).__module__ == "distributed.cfexecutor":
         from .dask import DaskExecutor
@@ -125,21 +107,9 @@ def checked(
 ) -> Workers:
     """Refuse workers that lack something, now and when a worker joins later.
 
-    Parameters
-    ----------
-    workers
-        Workers of any executor; processes of this machine need no check.
-    files
-        Files that workers read under the same path, such as files with features.
-    shared
-        Folder that all workers must see; None for none.
-    data
-        Files and folders of items that workers read.
-
-    Raises
-    ------
-    BadWorker
-        If a worker has other libraries, lacks a file or does not see the folder.
+    `files` and `data`, of items, are read by workers under the same path; `shared` is a
+    folder that all workers must see. Raises BadWorker if a worker has other libraries,
+    lacks a file or does not see the folder.
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):
         return workers

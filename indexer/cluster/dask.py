@@ -13,14 +13,7 @@ CONNECT_S = 5
 
 
 class DaskExecutor(Executor):
-    """The workers of a Dask cluster.
-
-    Parameters
-    ----------
-    client
-        Client of the cluster, or address of its scheduler, such as
-        `tcp://10.0.0.1:8786`.
-    """
+    """The workers of a Dask cluster, by a client or the address of its scheduler."""
 
     def __init__(self, client: Client | str) -> None:
         if isinstance(client, str):

@@ -14,11 +14,7 @@ ALONE = {
 
 
 class LocalExecutor(Executor):
-    """A number of processes of this machine.
-
-    All executors of one number share their processes, as starting processes takes
-    longer than many builds.
-    """
+    """A number of processes of this machine, which executors of one number share."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -97,31 +97,14 @@ class Workers:
     ) -> Iterator[Any]:
         """Call a function with each tuple of arguments, and yield the results.
 
-        Parameters
-        ----------
-        function
-            Function that other processes can import.
-        arguments
-            Tuples of arguments, taken as workers become free.
-        stage
-            Name of the work, for errors.
-        ordered
-            True for results in the order of the arguments, false for results as they
-            come.
-        doing
-            Function that describes the work of a call from its arguments, for errors.
-        keep
-            Function that is called with each result as soon as it comes.
-        cure
-            Advice for the case that workers are lost.
+        Other processes must be able to import the function; `arguments` are taken as
+        workers become free. Results are `ordered` as the arguments, or come as they
+        end; `keep` gets each as soon as it comes. `stage`, the work that `doing`
+        describes from a call's arguments, and the `cure` are for errors.
 
-        Raises
-        ------
-        WorkerLost
-            If a worker ended before it answered, for example for want of memory, and
-            so did the workers of all retries.
-
-        An error of a call is raised here, and ends all other calls.
+        Raises WorkerLost if a worker ended before it answered, for example for want of
+        memory, and so did the workers of all retries. An error of a call is raised
+        here, and ends all other calls.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:

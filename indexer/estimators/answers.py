@@ -72,15 +72,9 @@ def values_by_row(
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
     """Compute feature values for each chosen row of the index.
 
-    Yields
-    ------
-    A row, the positions (n,) of the items that it answers, and their feature values
-    (n, width); columns of features that the row does not need are 0.
-
-    Raises
-    ------
-    BadInput
-        If an item cannot be used; its position is named.
+    Yields a row, the positions (n,) of the items that it answers, and their feature
+    values (n, width), 0 for features that the row does not need. Raises BadInput if an
+    item cannot be used; its position is named.
     """
     for row in np.unique(chosen).tolist():
         own = np.flatnonzero(chosen == row)

@@ -29,27 +29,15 @@ Kinds = Mapping[str, ColumnKind | None]
 def items_of(
     X: Any, kind: Kind | None = None, fitted: Kinds | None = None
 ) -> Sequence[Item]:
-    """Make items of an estimator's input.
+    """Make items of an estimator's input: a table, an array (N, d), or N items.
 
-    Parameters
-    ----------
-    X
-        A table: a DataFrame of pandas or Polars, an Arrow table, or an array (N, d).
-        Or N items of one kind: texts, images as bytes or paths, or mappings; in a list,
-        or a column of pandas, Polars or Arrow.
-    kind
-        "image" where strings are paths of images; else strings are texts.
-    fitted
-        Names and kinds of the columns that `fit` saw, in order; they replace the names
-        in X. None while fitting: then columns without names become x0, x1 ...
+    N items are of one kind: texts, images as bytes or paths, or mappings; in a list, or
+    a column of pandas, Polars or Arrow. With the `kind` "image" strings are paths.
+    `fitted` has names and kinds of the columns that `fit` saw, in order; they replace
+    the names in X. Without it columns without names become x0, x1 ...
 
-    Raises
-    ------
-    BadInput
-        If X is none of these, or a column holds cells that no feature can read, or
-        cells of another kind than `fit` saw.
-    BadItem
-        If an item cannot be used; its position is named.
+    Raises BadInput if X is none of these, or a column holds cells that no feature can
+    read, or cells of another kind than `fit` saw; BadItem if an item cannot be used.
     """
     if is_table(X):
         names, cells = _table_columns(X)
@@ -97,13 +85,7 @@ def is_array(X: Any) -> bool:
 
 
 def in_arrow(X: Any) -> Any:
-    """Turn a table into an Arrow table; scikit-learn reads names of pandas' frames.
-
-    Raises
-    ------
-    BadInput
-        If Arrow cannot hold it.
-    """
+    """Turn a table into an Arrow table; scikit-learn reads names of pandas' frames."""
     import pyarrow as pa
 
     if hasattr(X, "iloc"):
@@ -118,13 +100,7 @@ def in_arrow(X: Any) -> Any:
 
 
 def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
-    """Refuse records with columns that `fit` did not see.
-
-    Raises
-    ------
-    BadInput
-        If there is such a column; the error names the first.
-    """
+    """Refuse records with columns that `fit` did not see."""
     known = frozenset(names)
     for number, item in enumerate(items):
         assert isinstance(item.payload, Mapping)
@@ -190,11 +166,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, asked: bool) -> Column:
-    """Read a column.
-
-    Where an index is `asked`, its vocabularies and date orders say what strings mean,
-    not the other cells of X.
-    """
+    """Read a column; where an index is `asked`, it says what strings mean."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):

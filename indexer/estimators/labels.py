@@ -18,12 +18,8 @@ from .items import is_missing
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Make an array (N,) of labels, with a type of NumPy in place of pandas' type.
 
-    Raises
-    ------
-    BadInput
-        If an item has no label; the error names the first such item.
-    ValueError
-        If y has more than one column, or a number is not finite.
+    Raises BadInput if an item has no label, and ValueError, as scikit-learn does, if y
+    has more than one column or a number is not finite.
     """
     own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # pandas: Int64, ...
     if own is not None and not y.isna().any():
@@ -55,13 +51,7 @@ class Counted(NamedTuple):
 def count_items(
     items: Sequence[Item], labels: NDArray[Any], groups: Any, sample_weight: Any
 ) -> Counted:
-    """Leave out items of weight 0.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, or a weight is below 0 or not finite.
-    """
+    """Leave out items of weight 0; ValueError if lengths differ or a weight is bad."""
     check_consistent_length(items, labels, groups, sample_weight)
     if groups is not None:
         groups = column_or_1d(groups)

@@ -174,10 +174,7 @@ class BuiltPace(msgspec.Struct):
 
 
 class MetaFacts(msgspec.Struct):
-    """All facts in a package's `meta`, by its keys.
-
-    `exits_of` reads `exits`, and `races_of` reads `selection`; both may be empty.
-    """
+    """All facts in a package's `meta`, by its keys."""
 
     unit: Annotated[str, msgspec.Meta(min_length=1)] = "s"
     weights: dict[str, Amount] = {}
@@ -208,10 +205,7 @@ class MetaFacts(msgspec.Struct):
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":
         """Read the known facts of `meta`.
 
-        Raises
-        ------
-        BadIndexFile
-            If a fact has another form, or a number is out of its range.
+        Raises BadIndexFile if a fact has another form, or a number is out of its range.
         """
         facts: MetaFacts = _convert(meta, cls, "meta")
         if facts.weights and (facts.weights.keys() == {"s"}) != (facts.unit == "s"):

@@ -34,17 +34,7 @@ class Needs(NamedTuple):
 class ColumnNeeds:
     """The columns that the features of an index read, and those that may be empty.
 
-    Parameters
-    ----------
-    features
-        Features of the index.
-    gaps
-        Shares of empty columns in the build; None if unknown.
-
-    Attributes
-    ----------
-    bits
-        Bit of each column that a feature reads, by the column's name.
+    `bits` has the bit of each column that a feature reads, by the column's name.
     """
 
     def __init__(

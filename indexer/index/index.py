@@ -205,21 +205,10 @@ class Index:
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
         """Index the same candidates with their costs on another machine.
 
-        Choices are optimal among these candidates. The build dropped feature sets that
-        were no better and no cheaper than others on its own machine; on the other
-        machine some of them might be worth having.
-
-        Parameters
-        ----------
-        factors
-            Slowness of the other machine at each part of the work.
-        declared : (m,) or (m + s,)
-            Declared part of each feature's cost, then of each step's, in budget units.
-
-        Raises
-        ------
-        BadInput
-            If the index holds bare candidates.
+        Feature sets that the build dropped remain dropped, though they might be worth
+        having there. `declared` (m,) or (m + s,) is the declared part of each feature's
+        cost, then of each step's, in budget units. Raises BadInput if the index holds
+        bare candidates.
         """
         package = self.package
         if package is None:

@@ -19,12 +19,11 @@ OneSize = TypeVar("OneSize")
 
 
 class Lookup(ABC, Generic[OneSize]):
-    """A structure that finds the best candidate for a size and a budget.
+    """A structure that finds the best candidate for a size and a budget; immutable.
 
     A look-up is a dataclass of arrays only. The metadata of a field hold the array's
     `form`, its type and number of dimensions, and under `file` its name in a file where
-    that differs. `SizeLookup` is for sizes of one number, `SizePairLookup` for sizes of
-    two. Both are immutable: threads may share them, and processes their arrays.
+    that differs.
     """
 
     __slots__ = ()
@@ -44,30 +43,18 @@ class Lookup(ABC, Generic[OneSize]):
     ) -> Self:
         """Index candidates for all sizes in a range.
 
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials, seconds.
-        qualities : (C,)
-            Qualities in [0, 1].
-        sizes
-            Smallest and largest size.
-
-        Raises
-        ------
-        BadInput
-            If such candidates cannot be indexed.
+        `coefficients` (C, T) are cost polynomials in seconds, `qualities` (C,) are in
+        [0, 1]. Raises BadInput if such candidates cannot be indexed.
         """
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
         """Find the row of the best candidate that fits the budget; -1 if none fits.
 
-        The cost of that row by `polynomials.cost_at` never exceeds `budget_s`. No
-        better candidate fits, except for rounding: a candidate whose cost is within a
-        relative 1e-12 of the budget may be missed. For a size outside the range of the
-        look-up, the candidate fits, but a better one may exist; the result is -1 only
-        if no candidate of any skyline fits.
+        The cost of that row by `polynomials.cost_at` never exceeds `budget_s`. A better
+        candidate may be missed if its cost is within a relative 1e-12 of the budget.
+        For a size outside the range of the look-up a better candidate may exist; the
+        result is -1 only if no candidate of any skyline fits.
         """
 
     @abstractmethod
@@ -86,10 +73,7 @@ class Lookup(ABC, Generic[OneSize]):
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
         """Make a look-up of the arrays that `arrays` returned, without a copy.
 
-        Raises
-        ------
-        BadIndexFile
-            If an array is missing, or its contents could lead the search astray.
+        Raises BadIndexFile if an array is missing, or could lead the search astray.
         """
         own = {}
         for one in fields(cls):
@@ -121,12 +105,8 @@ class Lookup(ABC, Generic[OneSize]):
     ) -> None:
         """Refuse candidates or sizes that the look-up was not built for.
 
-        Raises
-        ------
-        BadInput
-            If such candidates cannot be indexed.
-        BadIndexFile
-            If arrays of the look-up differ from those that `build` would copy.
+        Raises BadInput if such candidates cannot be indexed, BadIndexFile if arrays of
+        the look-up differ from those that `build` would copy.
         """
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:

@@ -70,10 +70,7 @@ class MachineTimes(NamedTuple):
     ) -> "MachineTimes":
         """Read the plain data that `facts` returned.
 
-        Raises
-        ------
-        BadIndexFile
-            If the data do not fit the index, or a time is not above 0.
+        Raises BadIndexFile if the data do not fit the index, or a time is not above 0.
         """
         shapes = {
             "overhead": (samples,),
@@ -107,24 +104,10 @@ def time_features(
 ) -> Generator[None, None, Floats]:
     """Time overhead, steps and features of some items, in rounds of all calls.
 
-    The generator yields between two calls about once a millisecond, so that a server
-    can answer requests meanwhile.
-
-    Parameters
-    ----------
-    extractor
-        Features and steps, each of which has run before.
-    items
-        The S samples, at least one.
-    now
-        Clock in seconds.
-    limit_s
-        Seconds after which no round starts, except for the first two.
-
-    Returns
-    -------
-    Seconds (R, S, 1 + s + m) of the overhead, the steps and the features; NaN where a
-    feature's seconds are declared.
+    The generator yields about once a millisecond, so that a server can answer requests
+    meanwhile. After `limit_s` no round starts, except for the first two. Returns
+    seconds (R, S, 1 + s + m) of the overhead, the steps and the features, all of which
+    have run before; NaN where a feature's seconds are declared.
     """
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
@@ -227,21 +210,10 @@ class MachineFactors(NamedTuple):
 def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
     """Find the factors by which this machine is slower than the build's machine.
 
-    Each factor is the `upper_median` of the ratios of all rounds and samples. Noise
-    makes a factor larger. A factor is below 1 only if clearly more than half of the
-    calls were faster. High quantiles are assumed to differ by the same factor as
-    medians, and large items by the same factor as small ones.
-
-    Parameters
-    ----------
-    build
-        Times of the same calls on the build's machine.
-    parts, models
-        Times on this machine, from `time_features` and `time_models`.
-
-    Returns
-    -------
-    Factors between `FASTEST` and `SLOWEST`.
+    Each factor is the `upper_median` of the ratios of all rounds and samples, from
+    `FASTEST` to `SLOWEST`. Noise makes a factor larger. High quantiles are assumed to
+    differ by the same factor as medians, and large items by the same factor as small
+    ones. `parts` and `models` are from `time_features` and `time_models`.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
@@ -290,9 +262,9 @@ def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
     """Return an upper confidence bound of the median of a distribution.
 
     The bound is the smallest of the values (N,) that is below the true median with a
-    probability of at most 1 - `confidence`, whatever the distribution: the sign test,
-    in which k of N values are below the median with the probability of k heads of N
-    coins. For fewer than five values the bound is the largest.
+    probability of at most 1 - `confidence`, by the sign test: k of N values are below
+    the median with the probability of k heads of N coins. For fewer than five values
+    the bound is the largest.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 def mean_costs(package: Package, coefficients: Floats) -> Floats:
     """Return mean cost polynomials (C, T) of candidates.
 
-    `coefficients` (C, T) are the index's costs of items that end no plan early. An item
-    that ends at a checkpoint costs the features before the checkpoint, and the models
-    of all checkpoints so far. The mean weights both by the shares of such items.
+    `coefficients` (C, T) are costs of items that end no plan early. An item that ends
+    at a checkpoint costs the features before the checkpoint, and the models of all
+    checkpoints so far. The mean weights both by the shares of such items.
     """
     means: Floats = coefficients.copy()
     saved_s = package.model_s - package.mean_s if len(package.mean_s) else None

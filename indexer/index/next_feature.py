@@ -1,12 +1,11 @@
 """Which feature to compute next, while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2). The rule is asked again after every feature, with
-the time that is left. Each stored set is a sequence of features, with answers on the
-way. Each answer is ready in time with a chance that follows from the typical and the
-high times of the features before it. The rule aims at the set with the largest expected
-quality at the deadline and names the first feature of that set. So it may aim at a dear
-set, as cheaper answers on the way are safe. It starts no feature unless a better answer
-is more likely than not.
+ICSP leaves this open (section 6.2). The rule is asked again after every feature. It
+aims at the stored set with the largest expected quality at the deadline, and names the
+first feature of that set. Each answer on the way to a set is ready in time with a
+chance that follows from the typical and the high times of its features. So the rule may
+aim at a dear set, as cheaper answers on the way are safe. It starts no feature unless a
+better answer is more likely than not.
 """
 
 from dataclasses import dataclass
@@ -56,8 +55,7 @@ class AnytimeRule:
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
         """Prepare the rule for a package whose curves are at a quantile of times.
 
-        Without known typical times, the curves count as typical. A quantile of at most
-        0.5 has no spread above the median, and counts as 0.99.
+        Without known typical times, the curves count as typical.
         """
         costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
@@ -108,20 +106,11 @@ class AnytimeRule:
     ) -> int:
         """Find the row to compute features for; -1 where stopping is best.
 
-        Parameters
-        ----------
-        at
-            Times at the item's size, from the method `at`.
-        done
-            Mask of the features that are computed, with their steps.
-        left
-            Seconds that remain.
-        withheld
-            Mask of the features that cannot be computed.
-        careful
-            True to start a feature only if its high time is left, now and at every
-            feature after, and only if the gain outweighs the risk of being late. False
-            where the caller can answer while a feature is computed.
+        `done` and `withheld` are masks of features that are computed or cannot be,
+        `left` are the seconds that remain. A `careful` rule starts a feature only if
+        its high time is left, now and at every feature after, and only if the gain
+        outweighs the risk of being late. Other rules are for callers that can answer
+        while a feature is computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(

@@ -29,9 +29,8 @@ MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 class Package:
     """Everything that turns a row of the look-up into an answer; immutable.
 
-    C is the number of candidates, m the number of features, s the number of their
-    steps. Every field with one entry per candidate has the rows of the index. The empty
-    feature set is always one of the candidates.
+    There are C candidates, among them the empty set, with the rows of the index, m
+    features, and s steps of features.
     """
 
     kind: Kind  # Kind of the items: "image", "text" or "record"
@@ -100,10 +99,7 @@ class Package:
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """Cost (K, K) of an answer, by the right class, then by the answered one.
-
-        None where the measure is no cost.
-        """
+        """Costs (K, K) of answers, by right class and answer; None without costs."""
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None
@@ -119,12 +115,10 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature and compare fingerprints: `load_extractor`.
+        """Find the code of every feature; see `load_extractor`.
 
-        Raises
-        ------
-        BadIndexFile
-            If the features need other steps than the cost curves are for.
+        Raises BadIndexFile if the features need other steps than the cost curves are
+        for.
         """
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)

@@ -89,11 +89,8 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     """Make a package of what `pack` returned, and check the meaning of all numbers.
 
-    Raises
-    ------
-    BadIndexFile
-        If sets, orders, fallbacks or costs contradict each other, or a model's arrays
-        would lead its evaluator astray.
+    Raises BadIndexFile if sets, orders, fallbacks or costs contradict each other, or a
+    model's arrays would lead its evaluator astray.
     """
     try:
         facts = msgspec.convert(plain, PackageFacts)
@@ -191,13 +188,7 @@ def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def _by_position(
     noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
-    """Arrays named `noun/position/part`, by position, then by part.
-
-    Raises
-    ------
-    BadIndexFile
-        If a position is not a number below `count`.
-    """
+    """Arrays named `noun/position/part`, by position below `count`, then by part."""
     own: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         if name.startswith(f"{noun}/"):

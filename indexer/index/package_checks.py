@@ -23,13 +23,7 @@ ROUNDING = 1e-9  # of sums, whose terms may be added in another order
 
 
 def check_package(package: Package) -> None:
-    """Refuse a package whose parts contradict each other.
-
-    Raises
-    ------
-    BadIndexFile
-        If there is a contradiction; the first one is named.
-    """
+    """Refuse a package whose parts contradict each other; name the first fault."""
     count, m = len(package.masks), len(package.features)
     widths = [feature.width for feature in package.features]
     if m > MOST_BITS or package.kind not in get_args(Kind):
@@ -236,23 +230,8 @@ def check_choice(
 
     A candidate costs at least the sum of its features, its model and the models at its
     exits; the model of the empty set may be free. The cost of all features is finite at
-    the largest size. A fallback after more features is no worse than the one before.
-
-    Parameters
-    ----------
-    package
-        Features, models and orders of the candidates.
-    coefficients : (C, T)
-        Cost polynomials that the index tells of.
-    qualities : (C,)
-        Qualities that the index tells of.
-    largest
-        Largest item size of the index.
-
-    Raises
-    ------
-    BadIndexFile
-        If a candidate promises too much.
+    the `largest` size. A fallback after more features is no worse than the one before.
+    `coefficients` (C, T) and `qualities` (C,) are the index's.
     """
     costs = package.costs
     if len(package.masks) != len(coefficients):

@@ -1,9 +1,8 @@
 """Look-ups among the candidates that need none of some features.
 
-A record may lack columns, so that some features cannot be computed. The remaining
-candidates have a skyline of their own. As there may be as many patterns of missing
-columns as feature sets, such a look-up is made when the first record with a pattern
-comes.
+A record may lack columns, so that some features cannot be computed. There may be as
+many patterns of missing columns as feature sets, so such a look-up is made when the
+first record with a pattern comes.
 """
 
 from bisect import bisect_right
@@ -22,24 +21,7 @@ KEPT_SIZES = 16  # skylines kept by size; all records have one size
 
 
 class SizeSkyline:
-    """The skyline of some candidates at one size.
-
-    Parameters
-    ----------
-    index
-        Index of the candidates.
-    rows
-        Rows of the candidates, ascending.
-    size
-        Size of an item.
-
-    Attributes
-    ----------
-    rows
-        Rows on the skyline, by ascending cost and quality.
-    costs
-        Cost of each of these rows at the size.
-    """
+    """The skyline of some candidates at one size: `rows`, by ascending `costs`."""
 
     __slots__ = ("costs", "rows")
 
@@ -60,17 +42,10 @@ class SizeSkyline:
 
 
 class PartialLookup:
-    """The best candidates for items without some features; immutable.
+    """The best candidates for items without the `withheld` features; immutable.
 
-    Parameters
-    ----------
-    index
-        Index with a package.
-    withheld
-        Mask of the features that cannot be computed.
-    together
-        For each feature the mask of the features with the same columns, from
-        `coming_together`.
+    `together` has for each feature the mask of the features with the same columns, from
+    `coming_together`.
     """
 
     def __init__(

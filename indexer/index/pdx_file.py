@@ -1,14 +1,11 @@
 """The `.pdx` file: named arrays and plain data, never code (docs/reference/file.md).
 
-The file has a preamble of 64 bytes, a msgpack header, then the arrays. Each array
-starts on a multiple of 64 bytes, all gaps are zero, and nothing follows the last array.
 The rules follow safetensors: the reader checks every length against the real size of
 the file before it allocates memory, sections may not overlap or leave holes, and a
 checksum covers every byte.
 
 The reader copies the file and checks the copy. In a mapped file, another program could
-change numbers that kernels rely on after the check, or end the process by cutting the
-file off.
+change numbers after the check, or end the process by cutting the file off.
 """
 
 import hashlib
@@ -94,17 +91,10 @@ def write_file(
 ) -> None:
     """Write plain data, as msgpack takes it, and arrays to a file, all or nothing.
 
-    The bytes depend on the arguments only. They go to a temporary file beside `path`,
-    which replaces `path` once it is synced to the disk. After an error, an older file
-    at `path` is unchanged.
-
-    Raises
-    ------
-    BadInput
-        If an array has a dtype that the format does not know, or the file would be too
-        large for `read_file`.
-    CannotWrite
-        If the system cannot write the file, for example because the disk is full.
+    The bytes depend on the arguments only. After an error, an older file at `path` is
+    unchanged. Raises BadInput if an array has a dtype that the format does not know, or
+    the file would be too large for `read_file`; CannotWrite if the system cannot write
+    it.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
@@ -126,13 +116,9 @@ def read_file(
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Read a file into memory: its plain data, its arrays, its checksum in hex.
 
-    The arrays are read-only views of a copy that forked processes share. The reader
-    checks the form of the file only; callers check the meaning of the numbers.
-
-    Raises
-    ------
-    BadIndexFile
-        If the file is absent, damaged, truncated, foreign or of another version.
+    The arrays are read-only views of a copy that forked processes share; callers check
+    the meaning of the numbers. Raises BadIndexFile if the file is absent, damaged,
+    truncated, foreign or of another version.
     """
     try:
         with _open(path) as file:
@@ -149,11 +135,7 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Refuse a path that an index cannot be written to, before a long build.
-
-    A file that holds something else than an index is refused, too. Errors are those of
-    `refuse_output`.
-    """
+    """Refuse a path that an index cannot be written to, or of another file."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 
@@ -299,7 +281,6 @@ def excess(header: bytes) -> str:
 
     One byte of msgpack can be an empty map, which takes seventy times as much memory
     once decoded. So this function counts lists, maps and values without decoding them.
-    The decoder refuses a header that is cut off, or longer than its first value.
     """
     if len(header) > MAX_HEADER_BYTES:
         return f"a header of {len(header):,} bytes is over {MAX_HEADER_BYTES:,}"

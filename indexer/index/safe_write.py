@@ -22,13 +22,8 @@ ABANDONED_S = 24 * 3600.0
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
-    The temporary name is random, so processes of several machines may write the same
-    file at a time; the last one to end replaces the others' file.
-
-    Raises
-    ------
-    CannotWrite
-        If the system cannot write the file; the temporary file is removed.
+    Several processes may write the same file; the last one to end replaces the others'
+    file. Raises CannotWrite if the system cannot write it.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):
@@ -49,15 +44,9 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep_unfinished(place: Path) -> None:
-    """Remove temporary files and folders that killed processes left, a day later.
+    """Remove temporary files that killed processes left in a folder, or for a file.
 
-    Their names are `.NAME.RANDOM.tmp`.
-
-    Parameters
-    ----------
-    place
-        Folder that is searched with all folders in it; or a file, whose temporary files
-        are removed.
+    Their names are `.NAME.RANDOM.tmp`; they remain for a day.
     """
     if place.is_dir():
         found = place.rglob(".*.tmp")
@@ -71,13 +60,7 @@ def sweep_unfinished(place: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn errors of the system within the block into errors that name `path`.
-
-    Raises
-    ------
-    CannotWrite
-        Instead of any `OSError`.
-    """
+    """Turn errors of the system within the block into `CannotWrite`, with the path."""
     try:
         yield
     except CannotWrite:

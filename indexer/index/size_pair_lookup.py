@@ -30,9 +30,8 @@ NARROWEST = 1.01  # ratio of a cell's sides' ends, up to which it is not split
 class SizePairLookup(Lookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
-    A cell lists candidates, the most accurate first. A candidate is left out if another
-    one, at least as accurate, is proven to be cheaper everywhere in the cell. So a cell
-    lists all candidates of its skylines, and perhaps a few more. Proofs compare
+    A cell lists candidates, the most accurate first, but for those that another one, at
+    least as accurate, is proven to undercut everywhere in the cell. Proofs compare
     Bernstein coefficients within the cell.
 
     An entry is a *step* if its candidate is nowhere in the cell dearer than all entries

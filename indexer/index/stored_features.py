@@ -73,9 +73,8 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature of an index.
 
-    `columns` is None for a function; a group of a record's columns has it. `learned` is
-    set for a feature that was learned from labelled texts, `text` for a feature of
-    texts on a column of records, with a name that begins with the column's.
+    A group of a record's columns has `columns`, a feature that was learned from
+    labelled texts `learned`, and a feature of texts on a column of records `text`.
     """
 
     name: str
@@ -88,10 +87,7 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reads(self) -> list[str] | None:
-        """Columns of a record that the feature reads; None for a function, any column.
-
-        Without meaning for other items than records.
-        """
+        """Columns of a record that the feature reads; None for a function: any."""
         if self.text is not UNSET:
             return [self.text.column]
         return None if self.columns is None else self.columns.columns
@@ -115,20 +111,9 @@ def load_extractor(
 ) -> Extractor:
     """Find the code of every stored feature, and compare the fingerprints.
 
-    Parameters
-    ----------
-    stored
-        Features of the index.
-    files
-        Python files with features of the user. An index never names files. Each file
-        runs once, so that a step that two features share is one object.
-    learned
-        Term weights of the learned features, by feature name.
-
-    Raises
-    ------
-    BadFeature
-        If a feature is missing, or its fingerprint differs from the index's.
+    `files` have features of the user; an index never names files. Each file runs once,
+    so that a step that two features share is one object. `learned` are term weights by
+    feature name. Raises BadFeature if a feature is missing, or its fingerprint differs.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]

@@ -21,23 +21,10 @@ def order_features(
 ) -> tuple[Orders, Orders]:
     """Order each set's features, and choose the model that answers after each feature.
 
-    Parameters
-    ----------
-    masks : C
-        Different feature sets, including the empty set.
-    accuracies : (C,)
-        Accuracy of each set's model.
-    cost_of
-        Function from a set to the cost of its features and steps, at the size to
-        optimise for.
-
-    Returns
-    -------
-    orders
-        Positions of each set's features, in the order of computation.
-    fallbacks
-        `fallbacks[r][k]` is the most accurate row whose set lies within the first k
-        features of `orders[r]`; of equals the smallest set, then the first row.
+    `masks` are C different feature sets, including the empty set. Returns the positions
+    of each set's features, in the order of computation, and fallbacks:
+    `fallbacks[r][k]` is the most accurate row whose set lies within the first k
+    features of `orders[r]`; of equals the smallest set, then the first row.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -63,15 +50,7 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Choose the row that answers after each feature: fallbacks of `order_features`.
-
-    Parameters
-    ----------
-    orders : C
-        Positions of each set's features, in the order of computation.
-    masks, accuracies
-        As for `order_features`.
-    """
+    """Choose the row that answers after each feature: fallbacks of `order_features`."""
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(

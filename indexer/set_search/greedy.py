@@ -67,8 +67,8 @@ def search_greedy(
     m
         Number of features, 1 to 62.
     accuracy
-        Function from a set (a mask) to its accuracy in [0, 1], called once for each set
-        on the way, with the empty set first.
+        Function from a set (a mask) to its accuracy in [0, 1]; with `batch`, from a
+        list of sets to their accuracies. It is called with the empty set first.
     cost_s
         Function from a set to its cost in seconds at the size to optimise for (in the
         paper, the median size).
@@ -78,17 +78,9 @@ def search_greedy(
     most
         Largest number of sequences. Sequences beyond are continued for the middle of
         their lambdas only.
-    batch
-        True if `accuracy` takes a list of sets, yields their accuracies in order, and
-        runs in parallel by itself.
     progress
-        Function called after every training with the number of trained sets and the
-        number of trainings to come: None if unknown, for more than one lambda.
-
-    Raises
-    ------
-    BadInput
-        If an argument or an accuracy is outside its range.
+        Function called after every training with the numbers of trained sets and of
+        trainings to come: None if unknown, for more than one lambda.
     """
     low, high = lambdas
     check_features(m)
@@ -202,30 +194,11 @@ def order_by_gain(
     """Order features by lazy greedy: add the feature with the largest gain, repeatedly.
 
     Of the gains of earlier steps, only the largest are measured again. If returns
-    diminish, no other gain can have become the largest, and the order is that of plain
-    greedy. Learned models have diminishing returns only roughly, so the order promises
-    nothing.
+    diminish, the order is that of plain greedy; learned models have diminishing returns
+    only roughly. Features that gain nothing are left out.
 
-    Parameters
-    ----------
-    m
-        Number of features, 1 to 62.
-    train
-        Function that yields the accuracies of a list of sets.
-    cost_of
-        Function from a set to the cost of its features at the size to optimise for.
-    known
-        Accuracies by set, including the empty set. New accuracies are added here.
-    per_cost
-        True to take the largest gain per cost, False to take the largest gain.
-    is_over
-        Function that returns True when time is up; the order then ends.
-    on_trained
-        Function called after every training.
-
-    Returns
-    -------
-    Positions of the features, in order, without features that gain nothing.
+    `known` has accuracies by set, including the empty set, and takes new ones. The gain
+    counts by itself, or `per_cost`. When `is_over` returns True, the order ends.
     """
     check_features(m)
     order: list[int] = []

@@ -21,13 +21,7 @@ MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 
 class Expanded(Mapping[int, float]):
-    """Accuracies of trained sets by mask, in ascending order of masks.
-
-    Attributes
-    ----------
-    masks : (E,) uint64, ascending
-    accuracies : (E,) float64
-    """
+    """Accuracies of trained sets by mask, in ascending order of masks."""
 
     def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
         self.masks = masks

@@ -1,8 +1,7 @@
 """More candidates to index, for items that lack some features.
 
-The best set without a feature may be dominated by a set with it, and so be pruned. It
-is not known beforehand which features items will lack. Combinations with few missing
-features, or with few present ones, are considered first.
+The best set without a feature may be dominated by a set with it, and so be pruned.
+Combinations with few missing features, or with few present ones, come first.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -36,27 +35,11 @@ def best_without(
 ) -> Rows:
     """Return the rows of candidates to add, for items that lack features.
 
-    For each combination of missing features, the remaining candidates are pruned. The
-    most accurate candidates of all combinations are considered first, then the others.
-    A candidate is added if it is more accurate, by `WORTH`, than all candidates
-    that are kept so far, need none of the missing features, and cost no more at the
-    largest size.
-
-    Parameters
-    ----------
-    parts
-        Masks of features that an item lacks together.
-    masks
-        Feature set of each candidate.
-    coefficients, accuracies, sizes, budgets
-        As for `prune`.
-    kept
-        Rows that are kept anyway.
-
-    Raises
-    ------
-    BadInput
-        As `prune`.
+    For each combination of missing `parts`, masks of features that an item lacks
+    together, the remaining candidates are pruned. The most accurate candidates of all
+    combinations are considered first, then the others. A candidate is added if it is
+    more accurate, by `WORTH`, than all candidates that are `kept` so far, need none of
+    the missing features, and cost no more at the largest size.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
@@ -79,10 +62,7 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield masks of missing parts: k parts missing, or all but k, for k = 1, 2, ...
-
-    The masks end after the level that completes `PATTERNS` masks.
-    """
+    """Yield masks of missing parts: k parts missing, or all but k, for k = 1, 2, ..."""
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

@@ -34,30 +34,13 @@ def prune(
 
     A candidate dominates another if it is at least as accurate and costs no more at
     every size in the range (ICSP, properties 3.6 and 3.7). Alpha is 1 here: otherwise a
-    chain of dropped candidates would lower the bound twice. Of candidates with equal
-    accuracy and equal costs at all sizes, the first row is kept. The real roots of cost
-    differences decide, not samples of sizes; for sizes of two numbers see
-    `prune_pairs`.
+    chain of dropped candidates would lower the bound twice. Of equal candidates, the
+    first row is kept. The real roots of cost differences decide, not samples of sizes;
+    for sizes of two numbers see `prune_pairs`.
 
-    With `budgets`, only candidates are kept that are the best for some size and some
-    budget in the range (with a single budget, this is ICSP's Problem 3).
-
-    Parameters
-    ----------
-    coefficients : (C, d + 1)
-        Cost polynomials in the item size, constant first.
-    accuracies : (C,)
-        Accuracies in [0, 1].
-    sizes
-        Range of sizes, `(low, high)`, 0 <= low <= high.
-    budgets
-        Range of budgets, `(low, high)`, 0 < low <= high, finite; None for all budgets.
-        Only for sizes of one number.
-
-    Raises
-    ------
-    BadInput
-        As `check_candidates`, and if `budgets` is not such a range.
+    With `budgets`, 0 < low <= high, only candidates are kept that are the best for some
+    size and some budget in the range (with a single budget, this is ICSP's Problem 3);
+    only for sizes of one number. Raises BadInput as `check_candidates` does.
     """
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:

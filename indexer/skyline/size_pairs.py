@@ -23,11 +23,9 @@ def prune_pairs(
 ) -> NDArray[np.int64]:
     """Return the candidates that are not proven to be dominated: `prune` for pairs.
 
-    A candidate is dropped only if it is proven to cost at least as much as a candidate
-    of no less accuracy in the whole rectangle of sizes. The proof are Bernstein
-    coefficients of the difference that are not negative: in the rectangle, else in both
-    halves, and so on down to `DEEPEST`. Arguments and errors are those of
-    `check_pairs`.
+    The proof are Bernstein coefficients of the difference of costs that are not
+    negative: in the rectangle of sizes, else in both halves, and so on down to
+    `DEEPEST`.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -49,8 +47,7 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
     """Return Bernstein coefficients (C, (d + 1) ** 2) of polynomials in a rectangle.
 
     At every size in the rectangle, a polynomial is a weighted mean of its Bernstein
-    coefficients. The first and the last coefficient are the polynomial's values at the
-    smallest and the largest size. Nothing is negative, so nothing cancels.
+    coefficients. Nothing is negative, so nothing cancels.
     """
     degree = degree_of(coefficients.shape[1], 2)
     (low_a, low_b), (high_a, high_b) = sizes
@@ -89,21 +86,9 @@ def check_pairs(
 ) -> None:
     """Refuse candidates that cannot be indexed by sizes of two numbers.
 
-    Parameters
-    ----------
-    coefficients : (C, T)
-        Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
-    accuracies : (C,)
-        Accuracies in [0, 1].
-    sizes
-        Smallest and largest size, with both numbers above 0.
-
-    Raises
-    ------
-    BadInput
-        If shapes disagree, there is no candidate, a number is not finite, an accuracy
-        is outside [0, 1], the sizes are not a rectangle of numbers above 0, or a
-        coefficient is negative.
+    Raises BadInput if shapes disagree, there is no candidate, a number is not finite,
+    an accuracy is outside [0, 1], the sizes are not a rectangle of numbers above 0, or
+    a coefficient is negative.
     """
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:

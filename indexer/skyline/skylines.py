@@ -20,9 +20,8 @@ class Skylines:
     """Skylines of all sizes in a range, as intervals of candidates.
 
     A candidate is on the skyline of a size if it is more accurate than all candidates
-    that cost no more at that size. Of candidates with equal accuracy and cost, the
-    first row is on the skyline. At a size where the skyline changes, the skyline is
-    that of the sizes just above.
+    that cost no more at that size; of equals the first row is. At a size where the
+    skyline changes, the skyline is that of the sizes just above.
     """
 
     # (S,) int64: Candidate of each interval; ordered by row, then by size
@@ -47,22 +46,8 @@ def skylines(
 
     A candidate is on the skyline at sizes where it costs less than the lower envelope
     of all candidates that are at least as accurate. One envelope is enough: candidates
-    are merged from the most accurate down. Crossings that change no skyline are never
-    computed. The result is that of ICSP's algorithm 3, a sweep over the sizes.
-
-    Parameters
-    ----------
-    coefficients : (C, d + 1)
-        Cost polynomials, constant first.
-    accuracies : (C,)
-        Accuracies in [0, 1].
-    sizes
-        Range of sizes, `(low, high)`, 0 <= low <= high.
-
-    Raises
-    ------
-    BadInput
-        As `check_candidates`.
+    are merged from the most accurate down. The result is that of ICSP's algorithm 3, a
+    sweep over the sizes.
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")
@@ -79,12 +64,9 @@ def check_candidates(
 ) -> None:
     """Refuse candidates that cannot be indexed.
 
-    Raises
-    ------
-    BadInput
-        If shapes disagree, there is no candidate, a number is not finite, an accuracy
-        is outside [0, 1], the sizes are not a range of numbers >= 0, or a cost is
-        negative at some size in the range.
+    Raises BadInput if shapes disagree, there is no candidate, a number is not finite,
+    an accuracy is outside [0, 1], the sizes are not a range of numbers >= 0, or a cost
+    is negative at some size in the range.
     """
     check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
@@ -103,10 +85,7 @@ def check_candidates(
 
 
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
-    """Refuse arrays that are not the costs and accuracies of the same candidates.
-
-    `terms` describes the number of coefficients in the error message.
-    """
+    """Refuse arrays that are not the costs and accuracies of the same candidates."""
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(
             f"costs of shape {coefficients.shape} and accuracies of shape "

@@ -91,8 +91,7 @@ class Curves:
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.
 
-        A feature that declares seconds is charged these instead of the measured
-        seconds. Costs that a step declares are added to its measured seconds.
+        A feature that declares seconds is charged these instead of the measured ones.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))

@@ -73,15 +73,8 @@ class MeasuredCosts:
     ) -> tuple[Seconds, Measured]:
         """Cost of evaluating the model of each set, in units of the budget.
 
-        Parameters
-        ----------
-        key
-            Name of all that trained models depend on.
-        models
-            Makers of the models by set; one model is in memory at a time.
-        again
-            Flags, one per model: True for a model that was trained on all items; None
-            where no model was.
+        `key` names all that trained models depend on. `models` are made one at a time;
+        `again` is True for a model that was trained on all items.
         """
         named = {}
         flags = again or [False] * len(models)
@@ -95,10 +88,7 @@ class MeasuredCosts:
 def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
     """Time the features and steps of a project, or recall their times.
 
-    Raises
-    ------
-    LacksTimes
-        If another machine is to take the times, and has not yet.
+    Raises LacksTimes if another machine is to take the times, and has not yet.
     """
     terms, dataset = data.project.costs, data.table.dataset
     extractor = data.table.features.extractor
@@ -136,10 +126,7 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Recall the times of a name; measure and keep them if there are none.
-
-        Times without a name are not kept.
-        """
+        """Recall the times of a name; measure them if there are none, and keep them."""
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
@@ -227,10 +214,7 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Seconds of one answer of each model, by the name of its cache entry.
-
-        Models are made one at a time, since all of them may not fit into memory.
-        """
+        """Seconds of one answer of each model, by the name of its cache entry."""
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
         total = 0 if all(found) else len(models)
@@ -256,14 +240,10 @@ class Measurer:
         *,
         name: str,
     ) -> tuple[float, float, float]:
-        """Time a whole model and its schedule on the same rows, in turn.
+        """Time a whole model and its schedule in turn, on some of the rows (N, width).
 
-        Rows are spread evenly over the values (N, width).
-
-        Returns
-        -------
-        Mean seconds of the whole model, mean seconds of the schedule, and a high
-        quantile of the schedule's seconds.
+        Returns mean seconds of the whole model, mean seconds of the schedule, and a
+        high quantile of the schedule's seconds.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
@@ -356,8 +336,7 @@ def time_calls(
 ) -> Seconds:
     """Time calls 0, 1, ... `count` - 1, and more while outliers are in doubt.
 
-    As in `measure`, the doubt is whether more than a share 1 - quantile of the times is
-    far above the others: then slow calls are usual, and not disturbances.
+    The doubt is whether slow calls are usual, and not disturbances.
     """
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):

@@ -12,8 +12,7 @@ from ..features.text_features import text_lengths
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
     """Choose up to `count` items, evenly spread over the sizes: their positions.
 
-    Records all have one size, so records with free text are spread over the length of
-    their text: each chosen record stands for equally many of about its length.
+    Records with free text are spread over the length of their text.
     """
     if dataset.kind == "record":
         lengths = text_lengths(dataset.items)

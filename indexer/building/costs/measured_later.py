@@ -29,13 +29,8 @@ class BuildNote(NamedTuple):
     def find(cls, project: Project, cache: ReadOnlyCache) -> Self:
         """Read the note of a project's build.
 
-        Raises
-        ------
-        LacksWork
-            If no build has begun in this folder.
-        BadProject
-            If the build has other versions of libraries, so that no entry of it would
-            be found.
+        Raises LacksWork if no build has begun in this folder, BadProject if the build
+        has other versions of libraries, so that no entry of it would be found.
         """
         note = cache.recall(_name(project), lambda meta, _: cls(**meta))
         if note is None:

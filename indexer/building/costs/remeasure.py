@@ -45,10 +45,8 @@ def carried_items(index: Index) -> list[Item]:
 def project_items(index: Index, project: Project) -> list[Item]:
     """Read items of a project to measure an index on, as many as a build measures.
 
-    Raises
-    ------
-    BadProject
-        If the items differ from the index's in kind, or in what their size counts.
+    Raises BadProject if the items differ from the index's in kind, or in what their
+    size counts.
     """
     dataset = load_data(project)
     kind = _package(index).kind
@@ -74,22 +72,9 @@ def remeasure(
 
     Candidates, models, orders and exits remain as they were built. Sets that the build
     dropped, since others were as good and cheaper on its machine, remain dropped.
+    `repeats` are by default so many that each feature is timed `TIMES` times.
 
-    Parameters
-    ----------
-    items
-        Items to time features on, at least one; curves are fitted to their sizes.
-    files
-        Files that define the user's own features.
-    repeats
-        Measurements of each item; by default so many that all items have `TIMES`.
-
-    Raises
-    ------
-    BadInput
-        If the index is of bare candidates, or counts no time.
-    BadItem, BadFeature
-        If an item cannot be used, or a feature fails on it.
+    Raises BadInput if the index is of bare candidates, or counts no time.
     """
     package = _package(index)
     weights = package.meta.get("weights", {"s": 1.0})

@@ -25,8 +25,8 @@ class Pair(NamedTuple):
 def keep_copies_together(dataset: Dataset) -> Dataset:
     """Put items that are copies of each other into one group, and warn of them.
 
-    A training item that is a copy of a test item is left out. Only items that are files
-    count as copies, since short texts are often equal by chance.
+    A training item that is a copy of a test item is left out. Only files count as
+    copies, since short texts are often equal by chance.
     """
     items = dataset.items
     if not isinstance(items, StoredItems) or not items.are_files:

@@ -123,10 +123,7 @@ class Dataset:
     def without(self, bad: Mapping[int, str]) -> "Dataset":
         """Leave out items, given as reasons by position.
 
-        Raises
-        ------
-        BadProject
-            If fewer than two classes remain.
+        Raises BadProject if fewer than two classes remain.
         """
         if not bad:
             return self
@@ -158,10 +155,7 @@ class Dataset:
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
         """Rename classes, joining those of equal names; drop classes without items.
 
-        Raises
-        ------
-        BadProject
-            If fewer than two classes remain.
+        Raises BadProject if fewer than two classes remain.
         """
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
@@ -234,9 +228,8 @@ class RowNames(Sequence[str]):
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
     """Whether labels are quantities rather than names of classes.
 
-    Labels of more than 20 different values are quantities if any is a fraction, or if
-    any value has fewer than 5 items. `values` are the different values, `counts` the
-    numbers of their items.
+    Labels of more than 20 different `values` are quantities if any is a fraction, or if
+    any value has fewer than 5 items.
     """
     if len(values) <= MOST_NUMBERS:
         return False
@@ -277,10 +270,7 @@ def numbers_of(
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
     """Convert class names to numbers if the task is regression, or they are numbers.
 
-    Raises
-    ------
-    BadProject
-        If the task is regression and a label is no finite number.
+    Raises BadProject if the task is regression and a label is no finite number.
     """
     if wanted == "classes":
         return dataset
@@ -330,10 +320,9 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items, their labels and groups.
+    """Make a data set of items, of one kind and of two classes at least.
 
-    An item whose group is None has a group of its own. Items must be of one kind and of
-    two classes at least.
+    An item whose group is None has a group of its own.
     """
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)

@@ -40,13 +40,9 @@ LOOSE = "it is in no folder of a class"
 def folder_source(path: Path, data: Data) -> Source:
     """Read the files of a folder with one sub-folder for each class.
 
-    Files left out are named in warnings.
-
-    Raises
-    ------
-    BadProject
-        If the path is no folder, a file is in no folder of a class, no file of a class
-        can be read, or the sub-folders are parts of the data, such as train and test.
+    Files left out are named in warnings. Raises BadProject if a file is in no folder of
+    a class, no file of a class can be read, or the sub-folders are parts of the data,
+    such as train and test.
     """
     found = _find(path, data)
     _refuse_parts(path, found, data)
@@ -80,13 +76,7 @@ def nothing_in(path: Path, data: Data) -> str:
 
 
 def refuse_lost_classes(dataset: Dataset) -> None:
-    """Refuse a data set that lost all items of one folder.
-
-    Raises
-    ------
-    BadProject
-        If so; the message names one of the files, and the reason.
-    """
+    """Refuse a data set that lost all items of one folder."""
     for name, why in dataset.skipped:
         folder, *within = Path(name).parts
         is_lost = within and dataset.labels and folder not in dataset.labels
@@ -194,10 +184,8 @@ def _with_content(row: Row) -> Row:
 def listed_source(project: Project, path: Path) -> Source:
     """Read the files that a table of labels names.
 
-    Raises
-    ------
-    BadProject
-        If the table names a missing file, names a file twice, or lacks a column.
+    Raises BadProject if the table names a missing file, names a file twice, or lacks a
+    column.
     """
     data = project.data
     kind = kind_of(data)

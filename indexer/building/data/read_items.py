@@ -43,13 +43,7 @@ from .stored_items import Place, Reference, StoredItemsWriter
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
-    """Read a project's items, and let calls in other processes read them, too.
-
-    Raises
-    ------
-    BadProject
-        As `load_data` raises it.
-    """
+    """Read a project's items, and let calls in other processes read them, too."""
     with progress.stage("reading items", None) as on_progress:
         dataset = load_data(project, on_progress, cache.folder)
     return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
@@ -63,21 +57,10 @@ def load_data(
     """Read the items that `project.data` names, in an order that never varies.
 
     The data set holds places of items; files are read again when items are accessed.
+    `folder` is for items that are in no file, or in another encoding than UTF-8.
 
-    Parameters
-    ----------
-    project
-    on_progress
-        Receiver of the number of items read, and of an upper bound of those left.
-    folder
-        Folder for items that are in no file, or in another encoding than UTF-8; None
-        for the project's folder of finished work.
-
-    Raises
-    ------
-    BadProject
-        If there are no items, one class only, an item without a label, or an unusable
-        item while the project says to stop.
+    Raises BadProject if there are no items, one class only, an item without a label, or
+    an unusable item while the project says to stop.
     """
     _refuse_absent(project)
     if project.data.table is not None:

@@ -44,12 +44,10 @@ THREADS = 2  # more threads read no faster, and take more memory
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the table that `project.data` names, and the table to test on, if any.
 
-    Raises
-    ------
-    BadProject
-        If a file cannot be read, has no rows, lacks a column or has two columns of one
-        name; if a row lacks its label or time; if the two files differ in the kind of a
-        column; or if a row has too few or too many cells and `on_bad_item` is "stop".
+    Raises BadProject if a file cannot be read, has no rows, lacks a column or has two
+    columns of one name; if a row lacks its label or time; if the two files differ in
+    the kind of a column; or if a row has too few or too many cells and `on_bad_item` is
+    "stop".
     """
     data = project.data
     paths = [project.path(name) for name in data.sources]
@@ -240,8 +238,7 @@ def labels_of(
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
     """Read the label column: class names, codes, and numbers for a regression.
 
-    Classes are named as they are written: `007` and `7` are two classes. `terms` say
-    how numbers are written.
+    Classes are named as they are written: `007` and `7` are two classes.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None

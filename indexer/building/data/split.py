@@ -26,15 +26,11 @@ def split(
 
     Items that the project names to test on are the testing rows. Of items with times,
     the newest are. Otherwise items are divided at random into round(1 / held_out) parts
-    or `folds`, in which classes keep their shares as far as groups allow; see
-    `divide_groups`. With `train_rare`, classes with fewer groups than parts are always
-    trained and never tested on.
+    or `folds`; see `divide_groups`. With `train_rare`, classes with fewer groups than
+    parts are always trained and never tested on.
 
-    Raises
-    ------
-    BadProject
-        If a class has too few groups for all parts, or a training would have no item
-        of a class.
+    Raises BadProject if a class has too few groups for all parts, or a training would
+    have no item of a class.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -114,14 +110,9 @@ def treat_rare_classes(
 ) -> tuple[Dataset, Rows]:
     """Stop at rare classes, leave them out, merge them or keep them to train on.
 
-    The project says which. A class is rare if it has fewer groups than `fewest`, or
-    than `terms.rare_below` if that is more. Returns the data set, and the positions of
-    its items in the given one.
-
-    Raises
-    ------
-    BadProject
-        If the project says to stop and a class is rare, or if too few items remain.
+    A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Returns
+    the data set, and the positions of its items in the given one. Raises BadProject if
+    the project says to stop and a class is rare, or if too few items remain.
     """
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)
@@ -161,23 +152,12 @@ def _list(rare: dict[str, int]) -> str:
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
-    """Divide whole groups into parts in which classes have about equal shares.
+    """Divide whole groups into parts (N,), with about equal shares of classes.
 
     Groups are placed one after the other, the largest first, groups of equal size in
     random order. A group is put into the part where it adds least to the sum of squares
     of the classes' shares; of several such parts, into the smallest. So a class with at
     least as many groups as parts is in every part, if no group has several classes.
-
-    Parameters
-    ----------
-    codes : (N,)
-        Classes of the items, from 0.
-    groups : (N,)
-        Numbers of the items' groups.
-
-    Returns
-    -------
-    Parts of the items (N,), from 0.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1
@@ -215,8 +195,7 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
     """Choose the newest groups up to a share of the items, and mark their items (N,).
 
-    The time of a group is that of its newest item. Of groups of one time, the group
-    with the higher number is chosen first.
+    A group is as new as its newest item; of equals the higher number comes first.
     """
     names, own = np.unique(groups, return_inverse=True)
     newest = np.full(len(names), times.min())

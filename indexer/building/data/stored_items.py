@@ -2,7 +2,7 @@
 
 A stored item is a file, a line of a JSON Lines file, or, if it came from neither, a
 piece of a file that the build wrote. Memory holds a table of places, under 100 bytes an
-item, however large items are. Another process is sent the path of this table.
+item. Another process is sent the path of this table.
 """
 
 import hashlib
@@ -80,9 +80,7 @@ class StoredItems(Sequence[Item]):
         names as bytes `names` with their `name_starts`, and `facts`: the kind and the
         places as msgpack.
     order
-        Array `rows` (n,): positions of these items among the N.
-    start, stop
-        Range of `rows` that these items are.
+        Array `rows`: positions among the N; these items are its `start` to `stop`.
     """
 
     def __init__(

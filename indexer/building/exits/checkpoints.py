@@ -29,10 +29,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of the K + 1 checkpoints of a plan for N items.
-
-    The last checkpoint has all features; earlier ones should answer as it does.
-    """
+    """Answers of the K + 1 checkpoints of a plan for N items."""
 
     margins: Floats  # (N, K + 1) score of the best class minus that of the second
     choices: Rows  # (N, K + 1) positions of the best classes
@@ -79,10 +76,7 @@ class CheckpointExits:
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Compute a model's margins (N,) and choices (N,) of full rows.
-
-    Margins are 0 if the model has a single class.
-    """
+    """Compute a model's margins (N,), 0 with a single class, and choices (N,)."""
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return margins, np.asarray(model.predict(values), np.int64)
@@ -127,27 +121,14 @@ def fit_exits(
 ) -> CheckpointExits:
     """Find the thresholds of a plan's checkpoints with the least mean cost.
 
-    Parameters
-    ----------
-    answers
-        Answers for items that no model was trained on; labels are not needed.
-    costs : (K + 1,)
-        Costs, at least 0, of the features since the previous checkpoint and of the
-        checkpoint's model.
-    alpha
-        Share of answers, in [0, 1), that may differ from the last checkpoint's: on
-        these items, or with `confidence` on fresh items.
-    confidence
-        Probability, in (0, 1), that `alpha` holds for fresh items; None for no promise.
-    calibration
-        Answers for items that are used for nothing else; None without a confidence.
-    groups
-        Numbers of the groups of these items.
+    `answers` are for items that no model was trained on. `costs` (K + 1,), at least 0,
+    are of the features since the previous checkpoint and of the checkpoint's model. The
+    share `alpha` in [0, 1) of answers may differ from the last checkpoint's: on these
+    items, or with `confidence` on fresh items. Then `calibration` has answers for items
+    that are used for nothing else, in `groups`.
 
-    Raises
-    ------
-    BadInput
-        If an argument is outside its range, or calibration items are too few.
+    Raises BadInput if an argument is outside its range, or calibration items are too
+    few.
     """
     check_rate(alpha, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)

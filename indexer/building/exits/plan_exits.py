@@ -121,8 +121,8 @@ class PlanExitFitter:
 
     Checkpoint k of a plan is the moment when its first k features are computed, k = 0
     ... K. One of the index's C candidates can answer there. At the last checkpoint the
-    plan's own model answers, and may stop early by a schedule. Both kinds of exits
-    together keep to the goal: a plan with both has each fitted for half of the goal.
+    plan's own model answers, and may stop early by a schedule. A plan with both kinds
+    of exits has each fitted for half of the goal.
     """
 
     goal: ExitGoal  # Share of answers that may change, and the confidence
@@ -155,11 +155,7 @@ class PlanExitFitter:
         timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit every plan's exits.
-
-        Arguments are in the order of the index's candidates; `model_costs` are costs of
-        whole models.
-        """
+        """Fit every plan's exits; all arguments are in the order of the candidates."""
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
         for row, order in enumerate(orders):
@@ -227,8 +223,8 @@ class PlanExitFitter:
         """Fit the exits of one plan at its checkpoints.
 
         A checkpoint can be an exit only if another candidate answers there than at the
-        previous checkpoint. Costs of the other checkpoints count for the next exit.
-        Checkpoint 0 is no exit: the prior knows nothing of the item.
+        previous checkpoint. Checkpoint 0 is no exit: the prior knows nothing of the
+        item.
         """
         margins = np.full(len(costs.steps), np.inf)
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints

@@ -45,8 +45,7 @@ class ScheduleFitter:
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
         """Fit the schedule of a set's model, and return its evaluator.
 
-        Returns None for a model that is not a sum of base models, decides all rows
-        alike, or has base models without a compiled form that stops.
+        Returns None for a model that cannot stop, or decides all rows alike.
         """
         if not can_stop(model):
             return None
@@ -88,7 +87,7 @@ def divide_aside(
     """Divide items set aside: positions to fit on, and positions to calibrate on.
 
     Each part is half of the items, unless `fewest` to calibrate on are more. Groups
-    (N,) remain whole. Returns None if too few items are left to fit on.
+    remain whole. Returns None if too few items are left to fit on.
     """
     share = max(0.5, fewest / len(groups))
     calibrates = draw_groups(groups, min(share, 1.0), seed)

@@ -55,16 +55,9 @@ class ProjectFeatures:
     """The features of a project: descriptions for the index, and code.
 
     A build runs the user's files once. Another process receives only the paths of the
-    files, and runs them when it first needs a feature.
-
-    Attributes
-    ----------
-    stored
-        Descriptions of the features, in order, as the index will store them.
-    recipes
-        Recipes of features that are not learned yet; `stored` does not have them.
-    learned
-        Learned weights of stored features, by name.
+    files, and runs them when it first needs a feature. `stored` describes the features
+    as the index will; `recipes` are of features that are not learned yet, which
+    `stored` does not have.
     """
 
     def __init__(
@@ -111,13 +104,7 @@ class ProjectFeatures:
 
     @property
     def extractor(self) -> Extractor:
-        """The code of the features.
-
-        Raises
-        ------
-        BadFeature
-            If the code in this process differs from the code in the build's process.
-        """
+        """The code of the features; a BadFeature if it differs from the build's."""
         if self._extractor is None:
             key = msgspec.msgpack.encode(self.stored), self.files
             if key not in _LOADED:
@@ -149,13 +136,9 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     """Find the project's features, check them, and probe their widths on an item.
 
-    Raises
-    ------
-    BadProject
-        If the project names no feature, more than 62, one of them twice, or one for
-        another kind of items.
-    BadFeature
-        If a name is unknown, or a feature breaks its promises.
+    Raises BadProject if there is no feature, more than 62, one of them twice, or one
+    for another kind of items; BadFeature if a name is unknown, or a feature breaks its
+    promises.
     """
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
@@ -250,7 +233,7 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
     """Find widths on the first usable item; check that features give the same twice.
 
     Items of all sizes are checked, since some features draw at random only from large
-    items. Unusable items are skipped here, and named when all values are computed.
+    items.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
@@ -375,10 +358,7 @@ def _refuse_large(known: Mapping[str, Sequence[str]]) -> None:
 
 
 def _one_each(names: Sequence[str], others: int) -> list[Columns]:
-    """Make every column a feature, or join neighbours if columns are too many.
-
-    `others` is the number of features that are reserved for columns of text.
-    """
+    """Make every column a feature, or join neighbours if columns are too many."""
     if len(names) + others <= MAX_FEATURES:
         return [Columns(name, [name]) for name in names]
     parts = np.array_split(np.array(names, object), MANY_COLUMNS)

@@ -52,15 +52,9 @@ def compute_values(
 ) -> FeatureTable:
     """Compute every feature of every item, and leave out items that are unusable.
 
-    Raises
-    ------
-    BadProject
-        If an item is unusable and `on_bad_item` is "stop".
-    BadFeature
-        If a feature raises, or returns NaN, another width, or other values when called
-        again.
-    WorkerLost
-        If a process is killed; finished values are kept.
+    Raises BadProject if an item is unusable and `on_bad_item` is "stop"; BadFeature if
+    a feature raises, or returns NaN, another width, or other values when called again;
+    WorkerLost if a process is killed: finished values are kept.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)
@@ -88,11 +82,7 @@ def compute_values(
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Find the features, by position, that are columns of a table.
-
-    Their values are read from the table, all rows at once. Items that are no rows of a
-    table have none.
-    """
+    """Find the features, by position, that read their values from a whole table."""
     if not isinstance(items, Records):
         return {}
     return {
@@ -148,20 +138,9 @@ def _read_kept(
 class KeptValues:
     """The known values of N items, read from the cache and written to it.
 
-    Parameters
-    ----------
-    groups
-        Groups of cache entries, one per feature; None for a feature that is read from
-        a table.
-    values : (N, width) float32
-        Array that known values are written to.
-
-    Attributes
-    ----------
-    bad
-        Reasons of unusable items, by position.
-    done
-        Number of items whose values are all known.
+    `groups` name each feature's cache entries; None for a feature that is read from a
+    table. Known values are written to `values` (N, width). `bad` has the reasons of
+    unusable items by position, `done` the number of items whose values are all known.
     """
 
     def __init__(

@@ -94,9 +94,9 @@ def score_part(
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Score the texts of one fold by weights learned from the others: (M, K) each.
+    """Score the texts of one fold by weights of the others: (M, K) for each strength.
 
-    There is one result for each strength. `arrays` are those of `TrainingTexts`.
+    `arrays` are those of `TrainingTexts`.
     """
     texts = TrainingTexts.of(arrays)
     own = texts.parts == part

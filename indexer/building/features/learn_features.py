@@ -93,10 +93,7 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Choose the items to learn from: the training items, or with folds all items.
-
-    `divisions` are training rows and testing rows, one pair, or one pair a fold.
-    """
+    """Choose the items to learn from: the training items, or with folds all items."""
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -110,13 +107,7 @@ def lesson_of(
 def learn_features(
     table: FeatureTable, lesson: Lesson, learner: "FeatureLearner"
 ) -> FeatureTable:
-    """Learn features by the table's recipes, and append their values.
-
-    Raises
-    ------
-    WorkerLost
-        If a process is killed; finished features are kept.
-    """
+    """Learn features by the table's recipes, and append their values."""
     recipes, dataset = table.features.recipes, table.dataset
     lessons = _lessons(recipes, lesson)
     found = learner.learn([one.recipe for one in recipes], lessons)
@@ -170,13 +161,7 @@ def _features_of(
 
 
 class FeatureLearner:
-    """Learns features by their recipes, and keeps them between runs.
-
-    Parameters
-    ----------
-    workers
-        Processes that count terms, and fit weights out of fold.
-    """
+    """Learns features by their recipes, and keeps them between runs."""
 
     def __init__(self, workers: Workers, cache: Cache, progress: Progress) -> None:
         self.workers, self.cache, self.progress = workers, cache, progress
@@ -186,10 +171,7 @@ class FeatureLearner:
     ) -> list[Learned]:
         """Learn each feature from its lesson; all lessons have the same folds.
 
-        Raises
-        ------
-        WorkerLost
-            If a process is killed; finished features are kept.
+        If a process is killed, a WorkerLost is raised and finished features are kept.
         """
         names = [*map(_name, recipes, lessons)]
         found = [

@@ -112,10 +112,8 @@ class TextColumns:
     def named(self, names: Sequence[str]) -> Chosen:
         """Find the features with names such as `note: learned_words`; skip others.
 
-        Raises
-        ------
-        BadProject
-            If a column is unknown or holds no free text, or a feature is unknown.
+        Raises BadProject if a column is unknown or holds no free text, or a feature is
+        unknown.
         """
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
@@ -126,15 +124,7 @@ class TextColumns:
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
         """Choose default features for some columns, equally many for each.
 
-        Parameters
-        ----------
-        room
-            Number of features that may be added.
-
-        Raises
-        ------
-        BadProject
-            If not even one feature for each column may be added.
+        Raises BadProject if not even one feature for each column fits into `room`.
         """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
@@ -198,13 +188,7 @@ class TextColumns:
 
 
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
-    """Replace the items of a data set by the texts of a column.
-
-    Raises
-    ------
-    BadProject
-        If a cell is a number.
-    """
+    """Replace items by the texts of a column; BadProject if a cell is a number."""
     items, read = dataset.items, text.begin
     if isinstance(items, Records):  # reads no other column
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
@@ -227,10 +211,7 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """Count the characters (N,) of the records' free texts; None without free text.
-
-    In records that are no rows of a table, all strings count.
-    """
+    """Count the characters (N,) of the records' free texts; None without free text."""
     if isinstance(items, Records):
         lengths = [
             _lengths(one) for one in items.columns.values() if one.kind == "text"

@@ -33,12 +33,8 @@ def costs_by_code(
     """Make the matrix (K, K) of costs of answering class j for an item of class i.
 
     `costs` are by right class and by answer. Wrong answers that it does not name cost
-    1, right answers nothing.
-
-    Raises
-    ------
-    BadProject
-        If a class is unknown, or no answer costs anything.
+    1, right answers nothing. Raises BadProject if a class is unknown, or no answer
+    costs anything.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -53,13 +49,7 @@ def costs_by_code(
 
 
 def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
-    """Make the metric of a project for items with these classes, or with numbers.
-
-    Raises
-    ------
-    BadProject
-        If a class in `[quality] costs` is unknown, or no answer costs anything.
-    """
+    """Make the metric of a project for items with these classes, or with numbers."""
     quality = terms.project.quality
     costs = costs_by_code(quality.costs, labels) if quality.costs else None
     return Metric(quality.measure_of(terms.task), len(labels), costs)
@@ -68,12 +58,8 @@ def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
     """Compute weights (K,) of classes, with mean 1 over the items.
 
-    Returns None if all classes have equal weights, or labels are numbers.
-
-    Raises
-    ------
-    BadProject
-        If a class is unknown.
+    Returns None if all classes have equal weights, or labels are numbers. Raises
+    BadProject if a class is unknown.
     """
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
@@ -99,14 +85,9 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that is fitted with class weights, wherever it is fitted.
+    """A classifier that is fitted with class weights (K,), wherever it is fitted.
 
-    Parameters
-    ----------
-    estimator
-        Classifier whose `fit` takes weights.
-    class_weights : (K,)
-        Weights by class; classes are numbered from 0.
+    `fit` of the estimator takes weights; classes are numbered from 0.
     """
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:

@@ -22,16 +22,8 @@ def say_dull_columns(
 ) -> None:
     """Name the columns with one value, or none, in the rows of some trainings.
 
-    Parameters
-    ----------
-    extractor
-        Extractor of records; items without columns give no warning.
-    values : (N, width) float32
-        Full rows.
-    trained
-        Rows of each training.
-    everywhere
-        True to name columns with a single value in all rows, too.
+    `values` (N, width) are full rows; `trained` are the rows of each training.
+    `everywhere` names columns with a single value in all rows, too.
     """
     names = {
         place: name

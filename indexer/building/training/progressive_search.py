@@ -73,13 +73,9 @@ def search_progressively(
     """Search sets until the alpha of the project is proven or its time is up.
 
     The time is the sum of the trainings' seconds, which are kept with the trained sets.
-    So a repeated search ends at the same set.
-
-    Parameters
-    ----------
-    tolerance
-        Loss of quality that a larger set may show. None for the loss that a share
-        `COVERED` of the violations do not exceed, among sets trained before Poly-Dom.
+    So a repeated search ends at the same set. `tolerance` None is the loss of quality
+    that a share `COVERED` of the violations do not exceed, among sets trained before
+    Poly-Dom.
     """
     full = (1 << m) - 1
     ends = [0, full]

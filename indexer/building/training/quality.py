@@ -25,15 +25,7 @@ Codes = NDArray[np.int64]
 
 
 class Answers(NamedTuple):
-    """Answers of a model for N items.
-
-    Attributes
-    ----------
-    chosen : (N,)
-        Codes of the chosen classes, or numbers.
-    scores : (N, K)
-        Scores of the classes; None if the metric needs none.
-    """
+    """Answers of a model for N items."""
 
     chosen: NDArray[Any]
     scores: Floats | None = None
@@ -83,15 +75,7 @@ class Metric:
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
     ) -> Evaluation:
-        """Evaluate answers for N > 0 items.
-
-        Parameters
-        ----------
-        targets : (N,)
-            Codes of the right classes, or right numbers.
-        weights : (N,)
-            Weights of the items, above 0.
-        """
+        """Evaluate answers for N > 0 items, by right answers and weights above 0."""
         mean = weights / weights.mean()
         return MEASURES[self.name](self, answers, targets, mean)
 
@@ -185,15 +169,8 @@ def residual_interval(residuals: Floats, coverage: float) -> tuple[float, float]
     """Find an interval that at least a share `coverage` of fresh residuals lies in.
 
     This is split conformal prediction with equal tails. The bounds are the k-th
-    smallest and the k-th largest of N residuals of held-out items, k =
-    floor((N + 1) (1 - coverage) / 2), or the extremes if N is too small.
-
-    Parameters
-    ----------
-    residuals : (N,)
-        Labels minus answers, N > 0.
-    coverage
-        Share of fresh residuals, in (0, 1).
+    smallest and the k-th largest of N > 0 residuals of held-out items, k = floor((N +
+    1) (1 - coverage) / 2), or the extremes if N is too small.
     """
     ordered = np.sort(residuals)
     beyond = int((len(ordered) + 1) * (1 - coverage) / 2)
@@ -211,10 +188,7 @@ def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
 
 
 def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
-    """1 - mean error / mean spread, at least 0.
-
-    Negative values become 0: answers worse than a constant are equally useless.
-    """
+    """1 - mean error / mean spread; 0 for answers worse than a constant."""
     error, around = (
         float(np.average(one, weights=weights)) for one in (errors, spread)
     )

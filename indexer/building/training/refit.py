@@ -103,14 +103,8 @@ def train_again(
 ) -> frozenset[int]:
     """Train sets on all items, the best first; return the sets that were trained.
 
-    Parameters
-    ----------
-    qualities
-        Quality of each set, as it was found without the items held out.
-    full
-        Trainer on all items.
-    limit_s
-        Seconds of training, after which no other set is trained.
+    After `limit_s` seconds of training no other set is trained. `qualities` are those
+    that were measured on items held out.
     """
     order = sorted(masks, key=lambda mask: -qualities[mask])
     again = set[int]()

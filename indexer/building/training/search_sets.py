@@ -51,19 +51,9 @@ class SearchedSets:
 
         They are the empty set and the sets that no other set dominates. Of a sequence
         of Greedy, every beginning that is better than all shorter beginnings is kept,
-        too, since it answers when time runs out. If items may lack features,
-        `best_without` adds the sets that are best without these.
-
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials of `sets`.
-        sizes
-            The smallest and the largest size to choose for.
-        budgets
-            The smallest and the largest budget to choose for; None for all.
-        may_lack
-            Masks of features that an item may lack together.
+        too, since it answers when time runs out. `best_without` adds the sets that are
+        best without features that an item may lack together, the masks `may_lack`.
+        `coefficients` (C, T) are cost polynomials of `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -79,8 +69,7 @@ class SearchedSets:
     def likely_kept(self) -> list[int]:
         """List the sets that `keep` may choose, while costs of models are unknown.
 
-        Of Poly-Dom's sets, a set is left out if one of its subsets is better: features
-        of the subset cost less. All of Greedy's sets are listed.
+        A set of Poly-Dom's is left out if a subset, of cheaper features, is better.
         """
         if self.sequences:
             return [*self.sets]
@@ -95,8 +84,7 @@ class SearchedSets:
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
         """Order each set's features; find the candidate that answers after each one.
 
-        Sets of Greedy have the order of the first sequence that contains the set, sets
-        of Poly-Dom the order of `order_features`.
+        Sets of Greedy have the order of the first sequence that contains the set.
         """
         qualities = np.array([self.qualities[mask] for mask in masks])
         if not self.sequences:
@@ -125,17 +113,9 @@ def search_sets(
 ) -> SearchedSets:
     """Train the feature sets that the project's search method needs.
 
-    Parameters
-    ----------
-    m
-        Number of features.
-    grows
-        True if more features never lower the quality, apart from noise, as with
-        accuracy. Otherwise, and without a tolerance in the project, the tolerance is
-        the loss of quality that 95 of 100 violations among the trained sets do not
-        exceed.
-    cost_of
-        Cost of a set's features at the size to optimise for; Poly-Dom never calls it.
+    `m` is the number of features, `cost_of` a set's cost of features at the size to
+    optimise for. Unless more features only raise the quality (`grows`), apart from
+    noise, a project without a tolerance gets a measured one.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":

@@ -39,7 +39,7 @@ def expected_qualities(
     """Correct the qualities of sets for having been chosen as the best.
 
     Each chosen set counts as the best of all sets that cost no more. Expected qualities
-    keep the order of the qualities on the items.
+    (K,) keep the order of the qualities on the items, and are at most these.
 
     Parameters
     ----------
@@ -50,19 +50,10 @@ def expected_qualities(
         Costs of the sets at one size.
     chosen : (K,)
         Positions of the sets to correct.
-    groups : (N,)
-        Numbers of the items' groups; groups are drawn whole.
-    weights : (N,)
-        Weights of the items, above 0.
-    seed
-        Seed of the draws.
+    groups, weights : (N,)
+        Numbers of the items' groups, which are drawn whole, and weights above 0.
     corrected : (E, N)
-        Parts of another quality to correct, while sets are chosen by `parts`; None to
-        correct the quality that sets are chosen by.
-
-    Returns
-    -------
-    Expected qualities (K,), at most the qualities on the items.
+        Parts of another quality to correct, while sets are chosen by `parts`.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)

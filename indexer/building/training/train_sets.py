@@ -70,10 +70,7 @@ class TrainingTask:
 
     @property
     def splits(self) -> list[tuple[Rows, Rows]]:
-        """Training rows and testing rows, one pair, or one pair a fold.
-
-        Without any pair, training is on all rows and nothing is tested.
-        """
+        """Training rows and testing rows, by fold; no pair to train on all rows."""
         count = len(self.division) // 2
         names = [(f"train_{part}", f"test_{part}") for part in range(count)]
         return [(self.division[train], self.division[test]) for train, test in names]
@@ -145,15 +142,10 @@ class Trainer:
     """Trains feature sets of one task, and keeps their qualities and models.
 
     Quality is measured with the compiled model, which will be served, on items that it
-    was not trained on: items held out, or all items fold by fold. The measured model is
-    kept; with folds it is the model of the last fold.
-
-    Attributes
-    ----------
-    spent
-        Seconds of all trainings that were asked for, divided by the number of
-        processes. A training of an earlier run counts with its seconds of then, so a
-        repeated search with a time limit ends at the same set.
+    was not trained on. With folds the model of the last fold is kept. `spent` is the
+    time of all trainings that were asked for, divided by the number of processes. A
+    training of an earlier run counts with its seconds of then, so a repeated search
+    with a time limit ends at the same set.
     """
 
     def __init__(
@@ -192,10 +184,7 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Make a trainer on `count` of the training rows of the first division.
-
-        Classes keep about their shares; see `draw_sample`.
-        """
+        """Make a trainer on `count` rows of the first division, drawn by class."""
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
@@ -288,8 +277,8 @@ class Trainer:
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
         """Margins (N, C) and choices (N, C) of C trained sets for the N tested items.
 
-        Held-out items are answered by the kept model. With folds, the items of each
-        fold are answered by the model of the other folds, which is trained once more.
+        With folds, the items of each fold are answered by the model of the other folds,
+        which is trained once more.
         """
         task = self.task
         if len(task.splits) == 1:
@@ -466,10 +455,7 @@ def _fit(
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
     """Make the arguments that pass weights to `fit` of an estimator or a pipeline.
 
-    Raises
-    ------
-    BadProject
-        If weights are given to an estimator that takes none.
+    Raises BadProject if weights are given to an estimator that takes none.
     """
     if weights is None:
         return {}

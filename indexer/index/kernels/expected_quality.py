@@ -91,8 +91,7 @@ def promise_of(
 ) -> float:
     """Return the expected quality along one order, less the risk of being late.
 
-    `gains` are the qualities after each feature of the order, `paid` the steps that are
-    computed already.
+    `gains` are qualities after each feature of the order, `paid` the computed steps.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality
@@ -152,8 +151,7 @@ def most_promising(
 
     Rows that need a `withheld` feature are skipped. `masks` (C,) are the rows'
     features, `needs` (m,) the steps of each feature, as masks. `feature_s` (2, m) and
-    `step_s` (2, s) are typical and high seconds; `quantiles` is the number of standard
-    deviations between the two.
+    `step_s` (2, s) are typical and high seconds, `quantiles` standard deviations apart.
     """
     paid = 0
     for feature in range(needs.shape[0]):

@@ -1,7 +1,6 @@
 """Compiled search for the best candidate at a size of two numbers, (a, b).
 
-Kernels never allocate, raise or check: `size_pair_lookup.py` checks all arrays once,
-when it loads a look-up, and says what they hold.
+Kernels never allocate, raise or check: `size_pair_lookup.py` checks all arrays once.
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
-"""Compiled search for the best candidate at a size of one number.
+"""Compiled search for the best candidate at a size of one number, `n`.
 
-Kernels never raise and never check: `size_lookup.py` checks all arrays once, when it
-loads a look-up, and says what they hold. `n` is the item size |x| of ICSP.
+Kernels never raise and never check: `size_lookup.py` checks all arrays once.
 """
 
 import numpy as np

@@ -156,10 +156,9 @@ def sparse_open_sets(
 ) -> int:
     """List the open sets of one size in `out` by branch and bound; return their number.
 
-    Each level of the tree decides if one feature is in the set. All sets of a branch
-    hold its chosen features, and lie within its chosen and undecided features. So the
-    bounds of these two sets close whole branches, and only branches with open sets are
-    searched. `masks` must ascend. The list ends when `out` is full.
+    Each level of the tree decides if one feature is in the set. The bounds of a
+    branch's chosen features, and of these with all undecided ones, close whole
+    branches. `masks` must ascend. The list ends when `out` is full.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one

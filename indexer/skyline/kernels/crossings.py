@@ -162,8 +162,7 @@ def compare(
     """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
 
     Returns the starts of runs of equal sign, and their signs. The first run starts at
-    `low`, each run ends at the start of the next, and the last ends at `high`. Curves
-    that are equal from `low` to `high` have no run.
+    `low`, the last ends at `high`. Equal curves have no run.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))

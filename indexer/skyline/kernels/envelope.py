@@ -36,10 +36,9 @@ def undominated(
 ) -> Ints:
     """Return the positions of candidates that no other candidate dominates, ascending.
 
-    `accuracies` must descend. A candidate on a skyline is never dominated. Dominance is
-    transitive, so each other candidate is compared only with the candidates kept so
-    far. Only equally accurate candidates can dominate in both directions. `sizes`
-    ascend over the range; costs at these sizes decide most pairs quickly.
+    `accuracies` must descend. Dominance is transitive, so a candidate is compared only
+    with the candidates kept so far. Only equally accurate candidates can dominate in
+    both directions. Costs at `sizes`, which ascend over the range, decide most pairs.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.

@@ -1,7 +1,6 @@
 """Compiled proofs that one cost is nowhere above another, for sizes (a, b).
 
-Kernels neither raise nor check. Coefficients of costs are in the order of
-`features/costs/polynomials.py`.
+Kernels neither raise nor check.
 """
 
 import numpy as np
