@@ -16,10 +16,8 @@ UNFINISHED = 3
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
-    Returns
-    -------
-    0 when done, 1 for a known error, 2 for wrong usage, 3 if another machine has to go
-    on with a build.
+    Returns 0 when done, 1 for a known error, 2 for wrong usage, 3 if another machine
+    has to go on with a build.
     """
     arguments = None if argv is None else list(argv)
     try:

@@ -236,13 +236,9 @@ class StreamConnection:
     ) -> AsyncGenerator[bytes, None]:
         """Send chunks, and yield received bytes whenever any come, b"" at the end.
 
-        Exceptions of the chunks go through.
-
-        Raises
-        ------
-        NoAnswer
-            If the connection breaks, or nothing can be sent or received for `silence_s`
-            seconds; waiting for a chunk does not count.
+        Exceptions of the chunks go through. NoAnswer is raised if the connection
+        breaks, or nothing can be sent or received for `silence_s` seconds; waiting for
+        a chunk does not count.
         """
         moved_s = math.inf  # when a chunk was last handed over; infinite between chunks
 

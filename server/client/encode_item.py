@@ -25,12 +25,8 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 def body_of(item: AnyItem) -> tuple[bytes, str]:
     """Encode an item as the body of a request; return body and content type.
 
-    Raises
-    ------
-    BadInput
-        If the item is of another type.
-    BadItem
-        If a text or a record has a value that cannot be sent.
+    BadInput is raised for another type, BadItem for a text or a value in a record that
+    cannot be sent.
     """
     if isinstance(item, Path):
         data = item.read_bytes()

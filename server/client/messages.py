@@ -124,16 +124,9 @@ def _check_budget(name: str, amount: float | None) -> None:
 class HttpResponse:
     """One HTTP response, read as it comes in.
 
-    Attributes
-    ----------
-    status
-        Status of the response; 0 before it is known.
-    touched
-        True once any byte has come.
-    complete
-        True once the whole response has come.
-    lasting
-        True if the connection can be used again.
+    `status` is 0 before it is known. `touched` is true once any byte has come,
+    `complete` once the whole response has come; `lasting` if the connection can be used
+    again.
     """
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
 def call(
     summary: str, answer: Schema, errors: Mapping[int, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Describe a call by its summary, its answer's schema and its errors' meanings."""
+    """Describe a call: its summary, its answer's schema, and the meanings of errors."""
     responses = {"200": response("The answer.", answer)}
     for status, meaning in errors.items():
         responses[str(status)] = response(meaning, ref(Failure))

@@ -25,12 +25,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class WorkerMetrics:
     """Sends one worker's samples to the others, and asks the others for theirs.
 
-    Parameters
-    ----------
-    folder
-        The folder of all workers' sockets.
-    number, count
-        This worker's number, from 0, and the number of workers.
+    Workers have numbers from 0 below `count`; `folder` has all workers' sockets.
     """
 
     def __init__(self, folder: Path, number: int, count: int) -> None:

@@ -55,14 +55,8 @@ log = logging.getLogger("polydom")
 class Histogram:
     """Counts values in buckets.
 
-    Attributes
-    ----------
-    bounds : (B,)
-        Upper bounds of the buckets, ascending.
-    counts : (B + 1,)
-        Values in each bucket; the last bucket has the values above all bounds.
-    total
-        Sum of all values.
+    Each bucket has one of B upper `bounds`, ascending. `counts` has shape (B + 1,); its
+    last bucket has the values above all bounds. `total` is the sum of all values.
     """
 
     __slots__ = ("_edges", "bounds", "counts", "total")
@@ -179,16 +173,13 @@ class Metrics:
 
     Attributes
     ----------
-    answers
-        Number of answers by (features, reason, budget met).
-    errors
-        Number of errors by code.
+    answers, errors, reloads
+        Number of answers by (features, reason, budget met), of errors by code, and of
+        reloads by result, "ok" or "failed".
     failed_s
         Sum of seconds, from first byte to error, of the requests that got an error.
     answered_s
         Monotonic time at which the last answer was written; 0 before the first.
-    reloads
-        Number of reloads by result, "ok" or "failed".
     planners
         Sums of the counts that the planners of all versions keep.
     """

@@ -231,14 +231,8 @@ def render(
 ) -> bytes:
     """Write all metrics in Prometheus's text format.
 
-    Parameters
-    ----------
-    repository
-        The models of this process.
-    worker
-        Number of this worker process; None where there is one process.
-    others
-        Samples of the other workers, by their numbers.
+    `worker` is the number of this worker process; None where there is one process.
+    `others` has the samples of the other workers, by their numbers.
     """
     registry = CollectorRegistry()
     registry.register(Families(repository, worker, others))
@@ -310,12 +304,8 @@ class CpuThrottling(Collector):
     """Collects the time that the kernel kept this process's control group waiting.
 
     The counter covers all workers, as they share a control group. There is no counter
-    without control groups of version 2, or where they do not control processors.
-
-    Parameters
-    ----------
-    root
-        The folder that holds `proc` and `sys`.
+    without control groups of version 2, or where they do not control processors. `root`
+    is the folder that holds `proc` and `sys`.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

@@ -62,14 +62,7 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 class Places:
     """A limited number of places for calls that may each hold a whole message.
 
-    Only the event loop may use it.
-
-    Parameters
-    ----------
-    most
-        Number of places.
-    what
-        Plural of the calls that hold places, for messages.
+    Only the event loop may use it. `what` is the plural of the calls, for messages.
     """
 
     def __init__(self, most: int, what: str) -> None:
@@ -91,15 +84,9 @@ class Places:
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
         """Take a place; yield a list for the task that reads the call's message.
 
-        If no place is free, the call that has waited longest gives way. The place is
-        free again once that task has ended.
-
-        Raises
-        ------
-        Overloaded
-            If no place is free, and no call has waited for `LEAST_S`.
-        NotReady
-            If places are closed.
+        If no place is free, the call that has waited longest gives way; Overloaded is
+        raised if no call has waited for `LEAST_S`, NotReady if places are closed. The
+        place is free again once that task has ended.
         """
         if self._closed:
             raise _stopping()
@@ -117,14 +104,8 @@ class Places:
     ) -> None:
         """Wait in a place for a message, at most `within_s` seconds.
 
-        Raises
-        ------
-        Overloaded
-            If the call has to give way to others.
-        ReceiveTimeout
-            If the message does not come in time.
-        NotReady
-            If places are closed.
+        Overloaded is raised if the call has to give way to others, ReceiveTimeout if
+        the message does not come in time, NotReady if places are closed.
         """
         if self._closed:
             raise _stopping()
@@ -186,16 +167,11 @@ class Intake:
         self._next_s = 0.0  # time at which the next long message may be copied
 
     async def request(self, context: Any) -> Received:
-        """Read the one message of a call.
+        """Read the one message of a call; BadInput if there is none.
 
-        A message that does not come at once needs a place.
-
-        Raises
-        ------
-        BadInput
-            If the call has no message.
-        Overloaded, ReceiveTimeout
-            If the call gets no place, gives way, or its message does not come in time.
+        A message that does not come at once needs a place. Overloaded or ReceiveTimeout
+        is raised if the call gets no place, gives way, or its message does not come in
+        time.
         """
         await self._have_turn()
         there, reading = self._begin(context)
@@ -237,12 +213,8 @@ class Intake:
     ) -> Received | None:
         """Read the next message of a stream that holds a place; None after the last.
 
-        `readings` is the list of the stream's place.
-
-        Raises
-        ------
-        Overloaded, NotReady
-            If the stream has to give way to another, or the server stops.
+        `readings` is the list of the stream's place. Overloaded or NotReady is raised
+        if the stream has to give way to another, or the server stops.
         """
         there, reading = self._begin(context)
         readings[:] = [reading]

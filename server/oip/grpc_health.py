@@ -24,15 +24,7 @@ WATCHES, LOOK_S = 256, 0.5
 
 
 class GrpcHealth:
-    """Answers whether the server is ready, as `/readyz` does.
-
-    Parameters
-    ----------
-    repository
-        Models of the server.
-    intake
-        Intake that reads the requests.
-    """
+    """Answers whether the server is ready, as `/readyz` does."""
 
     def __init__(self, repository: Repository, intake: Intake) -> None:
         self._repository = repository

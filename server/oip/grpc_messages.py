@@ -114,10 +114,7 @@ class Asked(NamedTuple):
 def read_short(name: str, data: bytes) -> Message:
     """Decode a message of a type other than an inference request.
 
-    Raises
-    ------
-    TooLarge, BadInput
-        If it is longer than `SHORT`, or malformed.
+    TooLarge is raised for more than `SHORT` bytes, BadInput for a malformed message.
     """
     if len(data) > SHORT:
         raise TooLarge(
@@ -130,10 +127,8 @@ def read_short(name: str, data: bytes) -> Message:
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
     """Decode an inference request, but not its data.
 
-    Raises
-    ------
-    BadInput
-        If it is malformed, or is long and has more fields than `columns` need.
+    BadInput is raised for a malformed request, and for a long request with more fields
+    than `columns` need.
     """
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
@@ -207,10 +202,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 def declared_in(asked: Asked) -> list[Declared]:
     """Read names, datatypes and shapes of a request's tensors, before their values.
 
-    Raises
-    ------
-    BadInput
-        If a tensor is not possible, or there are too many values.
+    BadInput is raised for an impossible tensor or too many values.
     """
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
@@ -245,10 +237,7 @@ def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
 def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
     """Decode an inference request whose tensors `declared_in` has read.
 
-    Raises
-    ------
-    BadInput
-        If the values of a tensor do not match its datatype and shape.
+    BadInput is raised for values that do not match their tensor's datatype and shape.
     """
     message = asked.message
     if asked.raw:

@@ -259,12 +259,8 @@ async def serving_grpc(
 
     Several processes may share the port. This appends a function to `when_stopping`,
     which begins to stop the server. On leaving, calls under way may finish, until
-    `DRAIN_S` seconds after that function was called.
-
-    Raises
-    ------
-    BadInput
-        If the address cannot be listened at, or certificate and key cannot be used.
+    `DRAIN_S` seconds after that function was called. BadInput is raised if the server
+    cannot listen at the address, or cannot use certificate and key.
     """
     served = GrpcService(service)
     health = GrpcHealth(service.repository, served.probes)
@@ -338,12 +334,8 @@ async def give_back_spare(size: Callable[[], int]) -> None:
 
     Freed small pieces lie between pieces in use, and glibc keeps them: hundreds of
     megabytes after many long requests. Giving them back takes a thread about 0.1 ms for
-    each megabyte. Runs until cancelled.
-
-    Parameters
-    ----------
-    size
-        Function that returns the bytes of requests since the start.
+    each megabyte. `size` returns the bytes of requests since the start. Runs until
+    cancelled.
     """
     if _trim is None:
         return

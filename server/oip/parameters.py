@@ -43,13 +43,9 @@ class Parameters:
         """Read and check the parameters of a request.
 
         Clients send many parameters without a meaning here, such as `content_type`;
-        they are ignored.
-
-        Raises
-        ------
-        BadInput
-            If a value is not valid, a parameter belongs to a sequence, or an unknown
-            name is similar to a known one: a misspelt budget would have no effect.
+        they are ignored. BadInput is raised for an invalid value, a parameter of a
+        sequence, or an unknown name like a known one: a misspelt budget would have no
+        effect.
         """
         named: dict[str, Any] = {}
         given = {name: v for name, v in parameters.items() if v is not None}
@@ -84,22 +80,11 @@ class Parameters:
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
     ) -> "SharedBudget":
-        """Return the budget that all items share.
+        """Return the budget that all items share, which runs from `arrived_s`.
 
-        Parameters
-        ----------
-        unit, settings
-            Unit of the index, and settings of the operator.
-        arrived_s
-            Time at which the budget begins to run.
-        reserve_s
-            Seconds reserved to send the answers. All answers are sent together, so the
-            reserve counts only once.
-
-        Raises
-        ------
-        BadInput
-            As `read_amount`; also if the index counts no time and no budget is given.
+        All answers are sent together, so `reserve_s`, the seconds reserved to send
+        them, counts only once. BadInput is raised as by `read_amount`, and if the index
+        counts no time and no budget is given.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))

@@ -35,10 +35,7 @@ class Field(NamedTuple):
 def fields(message: memoryview, most: int) -> Iterator[Field]:
     """Yield the fields of a message, but not the fields of messages in it.
 
-    Raises
-    ------
-    BadInput
-        If the message is malformed, has groups, or has more than `most` fields.
+    BadInput is raised for a malformed message, groups, or more than `most` fields.
     """
     at = count = 0
     while at < len(message):
@@ -98,19 +95,9 @@ def pieces(
 ) -> Iterator[bytes]:
     """Cut a message into short messages that have the same fields in the same order.
 
-    Parameters
-    ----------
-    message
-        Message with repeated fields only, or with fields that are not read.
-    packed
-        Bytes of each number by field, 0 for varints; such fields may be cut.
-    most
-        Largest number of fields.
-
-    Raises
-    ------
-    BadInput
-        As `fields`.
+    Fields of the message must be repeated, or not be read. `packed` has the bytes of
+    each number by field, 0 for varints; such fields may be cut. BadInput is raised as
+    by `fields`.
     """
     start = 0
     for field in fields(message, most):

@@ -29,14 +29,8 @@ JSON_LENGTH = b"inference-header-content-length"
 class RestCall:
     """One request, with a method for each route.
 
-    Attributes
-    ----------
-    arrived_s, caller
-        Arrival of the first byte, and the caller.
-    blamed
-        Name of the model whose errors the request counts to; empty for no model.
-    when_sent
-        Called with the time at which the answer was written.
+    Errors count to the model `blamed`; to no model if it is empty. `when_sent` is
+    called with the time at which the answer was written.
     """
 
     def __init__(

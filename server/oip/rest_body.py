@@ -125,16 +125,9 @@ def decode_infer(
 ) -> Decoded:
     """Read the body of an inference request.
 
-    Parameters
-    ----------
-    model, version
-        Model and version of the path.
-    body
-        JSON, and after it the binary tensors in their order.
-    json_length
-        Bytes of JSON; None if the whole body is JSON.
-    widest
-        Largest number of values of an item.
+    The body has `json_length` bytes of JSON, and after them the binary tensors in their
+    order; None means that the whole body is JSON. `widest` is the largest number of
+    values of an item.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(

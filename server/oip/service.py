@@ -82,14 +82,7 @@ class InferenceService:
     """Answers the requests of both transports; only the event loop may use it.
 
     An empty version means any version. Methods with a model raise UnknownModel or
-    NotReady, as `Repository.get`.
-
-    Parameters
-    ----------
-    repository
-        Models of the server.
-    access
-        Tokens that allow loading and unloading; without tokens nobody may.
+    NotReady, as `Repository.get`. Without tokens in `access` nobody may load or unload.
 
     Attributes
     ----------
@@ -208,20 +201,10 @@ class InferenceService:
     ) -> InferResponse:
         """Answer all items of a request within one budget.
 
-        Parameters
-        ----------
-        inference, arrived_s, caller
-            The request, the arrival of its first byte, and the caller.
-        caller_timeout_s
-            Seconds from the arrival that the caller waits at most; None if unknown.
-        transport
-            "http" or "grpc": each has its own send times.
-
-        Raises
-        ------
-        PolydomError
-            As `ServedModel.answer`; also BadInput where inputs, outputs or parameters
-            cannot be used, and UnknownModel.
+        `caller_timeout_s` are the seconds from the arrival that the caller waits at
+        most. Each `transport`, "http" or "grpc", has its own send times. Errors are
+        raised as by `ServedModel.answer`; also BadInput for unusable inputs, outputs or
+        parameters, and UnknownModel.
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
@@ -272,12 +255,8 @@ class InferenceService:
     def refuse_change(self, headers: Headers) -> None:
         """Check the right to load or unload, before the request is read.
 
-        Raises
-        ------
-        NotAllowed
-            If the operator allows it to nobody.
-        Unauthorized
-            If the headers have no admin's token.
+        NotAllowed is raised if nobody has the right, Unauthorized without an admin's
+        token.
         """
         if self.access.admin is None:
             raise NotAllowed(

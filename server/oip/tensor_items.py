@@ -31,10 +31,7 @@ Record = dict[str, Any]
 
 
 class Requested(NamedTuple):
-    """A requested output.
-
-    `classes` above 0 requests that many of the best classes, as strings.
-    """
+    """A requested output; with `classes` above 0, so many best classes as strings."""
 
     name: str
     classes: int = 0
@@ -43,12 +40,8 @@ class Requested(NamedTuple):
 class Items:
     """The input and output tensors of an index.
 
-    Attributes
-    ----------
-    inputs, outputs
-        Names, datatypes and shapes for the metadata.
-    widest
-        Largest number of values that an item has in one input.
+    `inputs` and `outputs` have names, datatypes and shapes for the metadata; `widest`
+    is the largest number of values that an item has in one input.
     """
 
     def __init__(self, package: Package) -> None:
@@ -89,12 +82,8 @@ class Items:
     def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
         """Make one request per item, without terms.
 
-        Raises
-        ------
-        BadInput
-            If an input is unknown, missing, given twice, or of another shape.
-        BadItem
-            If an element is not a valid item, or part of one.
+        BadInput is raised if an input is unknown, missing, given twice, or of another
+        shape; BadItem if an element is not a valid item, or part of one.
         """
         names = [tensor.name for tensor in inputs]
         if len(set(names)) < len(names):
@@ -137,12 +126,8 @@ class Items:
     ) -> list[Tensor]:
         """Make the requested tensors; by default label and scores, or value, interval.
 
-        Parameters
-        ----------
-        answers
-            One answer per item, with scores if `asks_scores` is true.
-        met
-            True if all answers met the budget together.
+        Answers need scores if `asks_scores` is true. `met` is true if all answers met
+        the budget together.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]

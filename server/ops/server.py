@@ -75,14 +75,9 @@ def run(
 class ReloadingServer(uvicorn.Server):
     """Uvicorn's server that also reloads: on SIGHUP, and when a file was replaced.
 
-    A certificate or key that cannot be used raises BadInput.
-
-    Attributes
-    ----------
-    beside
-        Functions from the server to a context that is open while the server serves.
-    when_started
-        Function called when the server takes connections and handles signals.
+    A certificate or key that cannot be used raises BadInput. Functions in `beside`
+    return a context that is open while the server serves; `when_started` is called when
+    the server takes connections and handles signals.
     """
 
     def __init__(self, app: FastAPI, options: ServeOptions) -> None:

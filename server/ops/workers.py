@@ -47,12 +47,8 @@ def run_workers(
 ) -> None:
     """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
 
-    A single process serves by itself: no parent replaces it when it dies.
-
-    Raises
-    ------
-    BadInput
-        If this system cannot fork, or certificate and key cannot be used.
+    A single process serves by itself: no parent replaces it when it dies. BadInput is
+    raised if this system cannot fork, or certificate and key cannot be used.
     """
     if count == 1:
         run(app, listener, options)

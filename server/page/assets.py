@@ -38,13 +38,8 @@ _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 class Assets:
     """Scripts and styles of the pages, and the pages themselves.
 
-    Attributes
-    ----------
-    folder
-        Path of the files on the server. It has a digest of their contents, so that a
-        browser may keep the files for ever.
-    files
-        Bytes of scripts and styles, by name such as `page.js`.
+    The server has the `files` in a `folder` named by a digest of their contents, so
+    that a browser may keep them for ever.
     """
 
     def __init__(self) -> None:

@@ -22,10 +22,8 @@ STYLES = ("uplot/uPlot.min.css", "style.css")
 def refuse_report(path: Path) -> None:
     """Refuse a file that could not be written, before anything is computed for it.
 
-    Raises
-    ------
-    BadInput
-        If `refuse_output` refuses the path; an earlier report may be replaced.
+    BadInput is raised if `refuse_output` refuses the path; an earlier report may be
+    replaced.
     """
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
@@ -35,21 +33,11 @@ def _is_own(path: Path) -> bool:
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:
-    """Write a report to a file, whole or not at all.
+    """Write a report to a file, whole or not at all; CannotWrite if that fails.
 
-    Parameters
-    ----------
-    name
-        Name of the report's body and script: `index_report` or `evaluation_report`.
-    title
-        Title in words; names of files as `readable` writes them.
-    facts
-        Data that the script shows: plain data or structs.
-
-    Raises
-    ------
-    CannotWrite
-        If the file cannot be written; nothing is left behind then.
+    `name` is that of the report's body and script: `index_report` or
+    `evaluation_report`. `title` has names of files as `readable` writes them. The
+    script shows `facts`: plain data or structs.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:

@@ -29,20 +29,8 @@ MOST_KEYS = 16
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
     """Refuse a long body with more names and texts than an item and its terms have.
 
-    Parameters
-    ----------
-    body
-        An object in JSON, or a map in msgpack where it is `packed`: an item of any
-        kind, and its terms.
-    columns
-        Number of columns that a record may have.
-
-    Raises
-    ------
-    BadInput
-        If the body has more keys than a request.
-    BadItem
-        If the body may hold more columns than `columns`.
+    The body is an object in JSON, or a map in msgpack if `packed`. BadInput is raised
+    for more keys than a request has; BadItem if a record may have more than `columns`.
     """
     if len(body) <= LARGE:
         return

@@ -49,12 +49,8 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 def decode_record(data: str | bytes) -> dict[str, Any]:
     """Decode a record that came as JSON without a request around it.
 
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If the data is no JSON.
-    BadItem
-        If the JSON is no object, or a column holds a list or an object.
+    BadItem is raised if the JSON is no object, or a column holds a list or an object;
+    for no JSON, msgspec.DecodeError, UnicodeDecodeError or RecursionError.
     """
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
@@ -71,16 +67,8 @@ def refuse_record(
     """Raise BadItem if a decoder's error is about a record, and name the column.
 
     In more than `LARGE` bytes the column is not searched, as that would take long.
-
-    Parameters
-    ----------
-    holder
-        An object in JSON, or a map in msgpack where it is `packed`, whose key `record`
-        has the columns.
-    error
-        The decoder's error.
-    place
-        Path of the record in the decoded data.
+    `holder` is an object in JSON, or a map in msgpack if `packed`, whose key `record`
+    has the columns. `place` is the path of the record in the decoded data.
     """
     said = _SAID.fullmatch(str(error))
     found = said and (said["place"] or "$")
