@@ -31,8 +31,7 @@ AnyError = TypeVar("AnyError", bound=BaseException)
 def without_frames(error: AnyError) -> AnyError:
     """Drop the traceback of an error and of its causes, and return the error.
 
-    The frames of a traceback hold their variables, such as a whole request. An error
-    that is kept would keep them in memory.
+    A kept error would keep the variables of its frames, such as a whole request.
     """
     one: BaseException | None = error
     while one is not None:

@@ -48,21 +48,11 @@ class FeatureCall(NamedTuple):
 class Extractor:
     """Features that are computed together; immutable, safe to share between threads.
 
-    Parameters
-    ----------
-    features
-        At least one feature; all for one kind of items, with different names.
-    widths
-        Number of columns of each feature, as `probe` found it during the build.
+    Features, at least one, are for one kind of items and have different names. `widths`
+    has the number of columns of each feature, as `probe` found it during the build.
 
     Attributes
     ----------
-    kind : Kind
-        Kind of the items.
-    features : tuple of m Feature
-        Features, in the order of their columns.
-    widths : tuple of m int
-        Number of columns of each feature.
     width : int
         Number of columns of a full row, which has a place for each feature.
     steps : tuple of s Step
@@ -71,11 +61,6 @@ class Extractor:
         Ascending positions in `steps` of all steps that each feature needs.
     whole : bool
         True if all features are columns of a record, so that a record is read at once.
-
-    Raises
-    ------
-    BadFeature
-        If the features cannot be used together, or the widths are not theirs.
     """
 
     def __init__(self, features: Sequence[Feature], widths: Sequence[int]) -> None:
@@ -116,10 +101,7 @@ class Extractor:
     ) -> "Extractor":
         """Make an extractor with the widths that the features have on an item.
 
-        Raises
-        ------
-        BadFeature
-            As for the class, and if a feature fails on `item`, which `where` names.
+        Raises BadFeature, too, if a feature fails on `item`, which `where` names.
         """
         blind = cls(features, [1] * len(features))
         extraction = blind.begin(item, np.empty(0, FLOAT32), where)
@@ -150,17 +132,8 @@ class Extractor:
     def begin(self, item: Item, row: Row, where: str = "the item") -> "Extraction":
         """Start on an item, without computing anything yet.
 
-        Parameters
-        ----------
-        row : (width,) float32
-            Array that receives the columns of each feature that is computed.
-        where
-            Name of the item in messages.
-
-        Raises
-        ------
-        BadItem
-            If the item is of another kind.
+        `row`, (width,) float32, receives the columns of each feature that is computed;
+        `where` names the item in messages.
         """
         if item.kind != self.kind:
             raise BadItem(f"{where} is of kind {item.kind!r}; {self.kind!r} is needed")
@@ -188,13 +161,10 @@ class Extractor:
         return replace(item, payload=ReadRecord(self.extract(item)))
 
     def check(self, item: Item, where: str = "the item") -> None:
-        """Compute an item twice, in opposite orders, and compare.
+        """Compute an item twice, in opposite orders; BadFeature if a column differs.
 
-        Raises
-        ------
-        BadFeature
-            If a column differs: a feature is not deterministic, or a feature changed
-            the result of a step that others need.
+        If a column differs, a feature is not deterministic, or changed the result of a
+        step that others need.
         """
         first = self.extract(item, where)
         second = np.empty_like(first)
@@ -236,15 +206,10 @@ class Extraction:
     def compute(self, position: int) -> None:
         """Compute a feature, and its steps that are not computed yet, into the row.
 
-        Raises
-        ------
-        BadItem
-            If a step finds that the item cannot be used, or a record's number is too
-            large.
-        BadFeature
-            If the feature or a step raises, or the result is not a one-dimensional
-            array of as many finite numbers as the feature is wide (NaN is allowed in a
-            record's columns). The row's columns are undefined then.
+        BadFeature is raised if the feature or a step raises, or if the result is not a
+        one-dimensional array of as many finite numbers as the feature is wide; the
+        row's columns are undefined then. A record's columns may hold NaN. A step that
+        cannot use the item raises BadItem.
         """
         values = self.values(position)
         _, _, _, columns, width, test, failed = self._calls[position]

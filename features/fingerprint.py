@@ -72,16 +72,9 @@ class _Untold(Exception):
 class _Parts:
     """The parts of a feature's fingerprint.
 
-    Attributes
-    ----------
-    statements
-        Digests of the statements that the functions need.
-    modules
-        Digests of the user's own modules that are imported.
-    variables
-        Plain data of global variables, written out, by name.
-    nodes
-        Line of text for each step, and for the feature.
+    `statements` and `modules` hold digests of the statements that the functions need,
+    and of the user's own modules. `variables` holds plain data of global variables,
+    written out, by name. `nodes` has a line of text for each step, and for the feature.
     """
 
     def __init__(self, feature: Feature) -> None:

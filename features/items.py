@@ -91,21 +91,9 @@ def make_item(
 ) -> Item:
     """Make an item of bytes (an image), a string (a text) or a mapping (a record).
 
-    Parameters
-    ----------
-    content
-        Bytes, string or mapping; an item is returned, with the size as `pair` says.
-    kind
-        Kind that the item must have; None for any kind.
-    pair
-        Whether the size of an image or a text is two numbers.
-    max_decoded
-        Most bytes of a decoded image.
-
-    Raises
-    ------
-    BadItem
-        If `content` is no item, or an item of another kind.
+    An item is returned, with the size as `pair` says: True if the size of an image or a
+    text is two numbers. BadItem if the item is of another kind than `kind`, where one
+    is given, or takes more than `max_decoded` bytes as a decoded image.
     """
     if isinstance(content, bytes) and kind in ("image", None):
         return image_item(content, max_decoded=max_decoded, pair=pair)
@@ -130,23 +118,11 @@ def image_item(
 ) -> Item:
     """Make an item of an encoded image; only its header is read.
 
-    Parameters
-    ----------
-    data
-        A JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation counts.
-    max_pixels
-        Largest width * height that is accepted: a small file could ask for much memory.
-        Pillow itself warns above 89 million pixels, and refuses twice as many.
-    max_decoded
-        Most bytes of the decoded image.
-    pair
-        Whether the size is (width, height) and not their product.
-
-    Raises
-    ------
-    BadItem
-        If `data` is no such image, has more than `max_pixels` pixels, or more pieces
-        than images have.
+    `data` is a JPEG, PNG, GIF, BMP or WebP file; only the first frame of an animation
+    counts. With `pair` the size is (width, height), else their product. BadItem above
+    `max_pixels` pixels, as a small file could ask for much memory: Pillow itself warns
+    above 89 million, and refuses twice as many. BadItem, too, above `max_decoded`
+    bytes, and for more pieces than images have.
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
@@ -174,19 +150,9 @@ def image_item(
 def text_item(text: str, *, pair: bool = False) -> Item:
     """Make an item of a text. The size is its characters; 1 for the empty text.
 
-    Parameters
-    ----------
-    text
-        Any string.
-    pair
-        Whether the size is (words, sentences). Words are counted by spaces and line
-        ends, sentences by the marks that end them: to count these takes a fraction of
-        the time that it takes to find words.
-
-    Raises
-    ------
-    BadItem
-        If `text` is no string.
+    With `pair` the size is (words, sentences). Words are counted by spaces and line
+    ends, sentences by the marks that end them: to count these takes a fraction of the
+    time that it takes to find words.
     """
     if not isinstance(text, str):
         raise BadItem(f"a text must come as str, not {type(text).__name__}")
@@ -202,13 +168,8 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     """Make an item of a record: numbers and strings by column name; its size is 1.
 
     None and NaN mean that a value is missing. NumPy's numbers and strings, as rows of
-    tables hold them, become Python's, decimal numbers floats, and dates texts.
-
-    Raises
-    ------
-    BadItem
-        If `columns` is no mapping, a name is no string, or a value is neither
-        number, string nor None.
+    tables hold them, become Python's, decimal numbers floats, and dates texts. BadItem
+    for any other value.
     """
     if not isinstance(columns, Mapping):
         raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")

@@ -32,23 +32,10 @@ SPEAKING = frozenset(
 def versions(files: Iterable[Path] = ()) -> dict[str, str]:
     """Return the versions of Python and of the distributions that computing needs.
 
-    These are the distributions that polydom requires, the distributions that the files
-    import, and all installed distributions that these require in turn.
-
-    Parameters
-    ----------
-    files
-        Python files of the user's own features, which are read and not run. Modules of
-        the user's own that the files import are read, too.
-
-    Returns
-    -------
-    Versions by name, such as "numpy"; "python" of two numbers, sorted by name.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read.
+    These are the distributions that polydom requires, the distributions that the user's
+    `files` import, directly or by the user's own modules, and all installed
+    distributions that these require in turn. The files are read and not run. The result
+    is sorted by name, such as "numpy"; "python" has two numbers.
     """
     modules = others_modules(files)
     named = {name for one in modules for name in _distributions().get(one, ())}

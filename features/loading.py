@@ -24,23 +24,10 @@ def load_features(
 ) -> tuple[Feature, ...]:
     """Find features by name, and add all that the user's files define.
 
-    Parameters
-    ----------
-    names
-        Names of ready-made features, or of features in `files`.
-    files
-        Python files, which are executed. All features of a file that are not ready-made
-        are added, in the order of definition.
-
-    Returns
-    -------
-    The features in `names` first, then the other features of `files`; none twice.
-
-    Raises
-    ------
-    BadFeature
-        If a name is unknown (naming the nearest), two features share a name, or a
-        file cannot be imported (naming the line).
+    Names are of ready-made features, or of features in `files`. The features in `names`
+    come first, then the other features of the files, which are executed, in the order
+    of definition; none twice. BadFeature names the nearest name for an unknown one, and
+    the line for a file that cannot be imported.
     """
     ready_made = ready_made_features()
     known = {feature.name: feature for feature in ready_made}

@@ -22,27 +22,10 @@ def refuse_output(
 ) -> None:
     """Refuse to write a file if that is impossible, or would replace another's file.
 
-    Parameters
-    ----------
-    path
-        Place of the file that is to be written.
-    what
-        Noun for the file, with its article: `an index`.
-    is_own
-        Test that says whether an existing file is of this sort and may be replaced.
-    read
-        Files that the command reads, which may not be replaced.
-    example
-        Name for such a file, for the message about a folder.
-    option
-        Option that named the file, for messages.
-
-    Raises
-    ------
-    BadInput
-        If the folder does not exist or is not writable; if `path` is a folder, a pipe,
-        a device or a link to nothing; if a file is there that is neither empty nor of
-        the sort that `is_own` tests.
+    An existing file may be replaced if it is empty or `is_own` says that it is of this
+    sort, unless the command reads it, as one of `read`. In messages, `what` is a noun
+    for the file with its article (`an index`), `example` a name for such a file, and
+    `option` the option that named the file.
     """
     named = f"{option} {path}".lstrip()
     if path.is_dir():

@@ -47,11 +47,9 @@ def own_source(module: str) -> str | None:
 
 
 def others_modules(files: Iterable[Path]) -> set[str]:
-    """Find the installed modules that files import, directly or by the user's modules.
+    """Name the installed top-level modules that files import, directly or not.
 
-    Returns
-    -------
-    Names of top-level modules, without Python's and polydom's.
+    Modules of the user's own lead on to others; Python's and polydom's do not count.
     """
     imported = [name for file in files for name in _imported_by(file)]
     _, others = _read_all(imported)

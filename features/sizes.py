@@ -38,9 +38,7 @@ def read_size(given: Any) -> Size:
 def split_near(sizes: NDArray[np.float64], parts: int) -> list[NDArray[np.int64]]:
     """Divide sizes (M,) or (M, 2) into about `parts` groups of similar sizes.
 
-    Returns
-    -------
-    Positions in `sizes` of each group. Sizes ascend inside a group, and from group to
+    Returns the positions of each group. Sizes ascend inside a group, and from group to
     group. Pairs (a, b) are divided into strips of similar a, and each strip by b.
     """
     if sizes.ndim == 1:

@@ -53,12 +53,7 @@ class Syntax(NamedTuple):
 def parse(source: str, package: str) -> Syntax | None:
     """Parse a file; None if it is not Python.
 
-    Parameters
-    ----------
-    source
-        Text of the file.
-    package
-        Package of its module, from which relative imports lead; "" without one.
+    Relative imports lead from `package`; "" without one.
     """
     try:
         body = ast.parse(source).body

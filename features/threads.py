@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def one_thread() -> AbstractContextManager[object]:
     """Limit the loaded numeric libraries to one thread, inside a `with` statement.
 
-    `threadpool_limits` would search for the libraries at each call, which takes some
-    milliseconds. Here the search runs again only after a module was imported.
+    `threadpool_limits` would search for the libraries at each call, for milliseconds.
+    Here the search runs again only after a module was imported.
     """
     held: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)
     return held

@@ -53,17 +53,9 @@ def describe_decode_error(
 ) -> str:
     """Describe an error of a decoder: its place, and msgspec's words.
 
-    For an unknown field the message names the nearest known one, for a wrong choice all
-    choices, and for broken JSON the usual mistake.
-
-    Parameters
-    ----------
-    error
-        A msgspec.DecodeError, UnicodeDecodeError or RecursionError.
-    form
-        The struct that was to be read, which knows the fields and the choices.
-    document
-        The JSON that was decoded, from which the hints for broken JSON come.
+    For an unknown field of the struct `form` the message names the nearest known one,
+    for a wrong choice all choices, and for broken JSON in `document` the usual mistake.
+    The error may also be a UnicodeDecodeError or a RecursionError.
 
     Examples
     --------

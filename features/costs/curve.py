@@ -197,9 +197,8 @@ class CostTable:
     def of_many(self, masks: NDArray[np.uint64]) -> Floats:
         """Return the cost polynomials (C, T) of feature sets, given as bit masks (C,).
 
-        The cost of a set is the sum of the overhead, its features, and all steps that
-        its features need. Terms are added in the same order for every set, so that a
-        superset never costs less, down to the last bit.
+        Terms are added in the same order for every set, so that a superset never costs
+        less, down to the last bit.
         """
         if np.any(masks >> np.uint64(len(self.needs)) if len(self.needs) < 64 else 0):
             raise BadInput(f"a mask names more than the {len(self.needs)} features")

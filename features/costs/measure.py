@@ -52,43 +52,21 @@ def measure(
 ) -> Timings:
     """Time every step and feature of items, warm and on one thread.
 
-    All items are first computed once untimed, then timed in `repeats` rounds. Each
-    round shuffles the items, and the features and steps of an item as far as their
-    needs allow: this spreads effects that drift with time. Garbage is not collected
-    meanwhile. Where all features are columns, a record is read before it is timed, as a
-    server reads it before it plans.
+    All items, at least one, are first computed once untimed, then timed in `repeats`
+    rounds. Each round shuffles the items, and the features and steps of an item as far
+    as their needs allow: this spreads effects that drift with time. A record whose
+    features are all columns is read before it is timed, as a server reads it before it
+    plans.
 
-    Other programs on the machine should not count. Where the system tells (Linux), a
-    call during which another process took the processor is timed again, and quieter
-    rounds replace rounds that lost time to others. A function with a few outliers is
-    timed in more rounds, until their number tells whether they are its own
-    (`outliers_in_doubt`). No time is left out: a function may be slow now and then.
+    Where the system tells (Linux), a call during which another process took the
+    processor is timed again, and quieter rounds replace rounds that lost time to
+    others. A function with a few outliers is timed in more rounds, until their number
+    tells whether they are its own (`outliers_in_doubt`). No time is left out: a
+    function may be slow now and then.
 
-    Parameters
-    ----------
-    extractor
-        Features to measure, with their steps.
-    items
-        At least one item; together they span the sizes that requests will have.
-    repeats
-        Number of rounds, at least 1.
-    seed
-        Seed of the shuffling.
-    now
-        Clock in seconds.
-    progress
-        Function that is called with (done, total) after each item of each round.
-    quantile
-        Quantile of the times that cost curves will follow.
-    stopwatch
-        Stopwatch that times the calls, and knows afterwards how busy the machine was.
-
-    Raises
-    ------
-    BadInput
-        If there are no items or no repeats.
-    BadItem, BadFeature
-        If an item cannot be used, or a feature fails on it.
+    `progress` is called with (done, total) after each item of each round. `quantile` is
+    the quantile of the times that cost curves will follow. `stopwatch` times the calls,
+    and knows afterwards how busy the machine was.
     """
     if not items or repeats < 1:
         raise BadInput(

@@ -35,18 +35,9 @@ def outliers_of(
     """Mark the times (M,) that are far above the usual times of such items (M,).
 
     An item that is slow every time was not disturbed. So where an item has at least
-    `OFTEN` times, its usual time is at least the median of these.
-
-    Parameters
-    ----------
-    seconds
-        Measured times, shape (M,).
-    usual_s
-        Usual time at the size of each item, shape (M,).
-    quantile
-        Quantile of the times that the cost curve follows.
-    items
-        Number of the item that each time belongs to, shape (M,); None if unknown.
+    `OFTEN` times, its usual time is at least the median of these. `usual_s` has the
+    usual time at the size of each item, `items` the number of the item that each time
+    belongs to.
     """
     if seconds.max() <= 0:
         return np.zeros(len(seconds), np.bool_)

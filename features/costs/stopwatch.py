@@ -64,17 +64,10 @@ class Load(NamedTuple):
 class Stopwatch:
     """Times calls, and times a call again if another process took the processor.
 
-    Parameters
-    ----------
-    now
-        Clock in seconds.
-    cpu
-        Clock that stands still while this thread does not run. By default it is the
-        clock of the thread on Linux, if `now` is the clock on the wall, and `now`
-        otherwise. With `now` no time counts as lost, and a call is timed again only if
-        the system says that it was interrupted.
-    tries
-        Most runs of one call.
+    `cpu` is a clock that stands still while this thread does not run. By default it is
+    the clock of the thread on Linux, if `now` is the clock on the wall, and `now`
+    otherwise. With `now` no time counts as lost, and a call is timed again only if the
+    system says that it was interrupted. A call runs at most `tries` times.
     """
 
     def __init__(

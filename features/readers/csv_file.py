@@ -73,24 +73,11 @@ class CsvFile:
     def read(
         self, places: Sequence[int], on_rows: OnRows | None = None
     ) -> tuple[Any, list[BadRow]]:
-        """Read whole columns.
+        """Read whole columns as an Arrow table of strings, and list the rows not in it.
 
-        Parameters
-        ----------
-        places
-            Positions of the columns, which are their names in the table.
-        on_rows
-            Function that is called with the number of rows read, and the largest number
-            of rows that may be left.
-
-        Returns
-        -------
-        An Arrow table of strings, and the rows that are not in it.
-
-        Raises
-        ------
-        BadInput
-            If the encoding is wrong, or a quote never ends.
+        `places` has the positions of the columns, which are their names in the table.
+        `on_rows` is called with the number of rows read, and the largest number of rows
+        that may be left. BadInput if the encoding is wrong, or a quote never ends.
         """
         from pyarrow import csv as arrow_csv
 
@@ -329,24 +316,9 @@ def open_csv(
 
     Spaces around names are removed. If all first rows have one cell more than there are
     names, either the first cell is a row's name, as R writes it, or a separator ends
-    each row.
-
-    Parameters
-    ----------
-    path
-        Path of the file.
-    separator
-        Character between cells. None for the character that finds the most wanted
-        columns, and then divides the most rows into the same number of cells.
-    encoding
-        Encoding that Python knows; None for the encoding that `find_encoding` finds.
-    wanted
-        Names of columns that should be in the file.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, is empty or no text, or an argument is unusable.
+    each row. Without a `separator`, it is the character that finds the most columns of
+    `wanted`, and then divides the most rows into the same number of cells. Without an
+    `encoding`, `find_encoding` finds it. BadInput if the file is empty or no text.
     """
     check_form(separator, encoding)
     try:

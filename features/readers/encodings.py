@@ -30,16 +30,9 @@ FEW_BAD = 0.1
 def find_encoding(path: Path) -> str:
     """Find the encoding of a text file.
 
-    Returns
-    -------
-    The encoding of its byte order mark, if the file has one. Else UTF-8, `MOSTLY_UTF8`,
-    UTF-16 without a mark, or Windows-1252; Latin-1 where the file has bytes that
-    Windows-1252 does not define.
-
-    Raises
-    ------
-    BadInput
-        If the file has so many zero bytes that it is no text.
+    A byte order mark names it. Else it is UTF-8, `MOSTLY_UTF8`, UTF-16 without a mark,
+    or Windows-1252; Latin-1 where the file has bytes that Windows-1252 does not define.
+    BadInput if the file has so many zero bytes that it is no text.
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
@@ -90,12 +83,7 @@ def decode_text(data: bytes, encoding: str | None = None) -> str:
     """Decode a text, and make every end of a line a line feed, as Python's `open` does.
 
     Without `encoding`, the text's byte order mark names the encoding; UTF-8 without a
-    mark.
-
-    Raises
-    ------
-    UnicodeDecodeError
-        If the bytes are no text in this encoding.
+    mark. Raises UnicodeDecodeError.
     """
     if not encoding:
         found = (name for mark, name in MARKS.items() if data.startswith(mark))

@@ -64,16 +64,8 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
 
     Hidden files and folders are left out. Images are recognised by their content or
     ending, records by their ending, and texts by their content, unless the ending names
-    a table, a record or an image.
-
-    Parameters
-    ----------
-    folder
-        Folder to search.
-    kind
-        Kind of the items.
-    encoded
-        True if the encoding of texts is given, so that a text may have any bytes.
+    a table, a record or an image. If the encoding of texts is given (`encoded`), a text
+    may have any bytes.
     """
     files: list[Path] = []
     left_out: dict[str, str] = {}

@@ -60,18 +60,9 @@ class Table:
     ) -> Iterator[Row]:
         """Read columns row by row; a row that cannot be read is a `BadItem`.
 
-        Parameters
-        ----------
-        wanted
-            Names of the columns.
-        read_cells
-            Conversion of some cells of a column; None for Arrow's own to Python.
-
-        Raises
-        ------
-        BadInput
-            At once, if two columns have the name of a wanted one; later, at a damaged
-            part of the file.
+        `read_cells` converts some cells of a column; by default Arrow converts them.
+        Raises BadInput at once, if two columns have the name of a wanted one; later, at
+        a damaged part of the file.
         """
         self._refuse_twice(wanted)
         return self._rows(wanted, read_cells or _as_they_are)
@@ -95,20 +86,10 @@ class Table:
                 yield from (BadItem(row.why) for row in bad[told:])
 
     def read(self, wanted: Sequence[str], on_rows: OnRows | None = None) -> RawColumns:
-        """Read whole columns.
+        """Read whole columns; errors as `rows`.
 
-        Parameters
-        ----------
-        wanted
-            Names of the columns.
-        on_rows
-            Function that is called with the number of rows read, and the largest number
-            of rows that may be left.
-
-        Raises
-        ------
-        BadInput
-            As for `rows`.
+        `on_rows` is called with the number of rows read, and the largest number of rows
+        that may be left.
         """
         self._refuse_twice(wanted)
         return self._read(wanted, on_rows)
@@ -135,19 +116,8 @@ def open_table(
 ) -> Table:
     """Open a Parquet or a JSON Lines file by its ending, and any other file as CSV.
 
-    Columns without a name, and row numbers that pandas wrote, are left out and logged.
-
-    Parameters
-    ----------
-    path
-        Path of the file, or of a folder of Parquet files.
-    separator, encoding, wanted
-        Arguments of `open_csv`, for a CSV file.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, or is no table.
+    A folder is one of Parquet files. Columns without a name, and row numbers that
+    pandas wrote, are left out and logged. The other arguments are those of `open_csv`.
     """
     ending = path.suffix.lower()
     if ending == PARQUET or _begins(path, MAGIC):
@@ -334,13 +304,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's part for Parquet, to read or write at a path.
-
-    Raises
-    ------
-    BadInput
-        Where pyarrow cannot open such a path.
-    """
+    """Import pyarrow's part for Parquet; BadInput where it cannot open such a path."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError as error:

@@ -76,12 +76,8 @@ class Pieces(NamedTuple):
 def find_pieces(data: bytes) -> Pieces:
     """Find the pieces before the pixels, without reading a pixel.
 
-    Other files, and images that are cut off, are left to the decoder.
-
-    Raises
-    ------
-    BadItem
-        If there are more pieces, or longer tables, than images have.
+    Other files, and images that are cut off, are left to the decoder. BadItem if there
+    are more pieces, or longer tables, than images have.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg_pieces(data)
@@ -125,10 +121,7 @@ class Pixels(NamedTuple):
 def pixels_of(data: bytes) -> Pixels:
     """Take the pieces out of an encoded image that say nothing of its pixels.
 
-    Raises
-    ------
-    BadItem
-        As for `find_pieces`; also if the pixels come in too many pieces.
+    BadItem as for `find_pieces`; also if the pixels come in too many pieces.
     """
     head, pixels, several_scans, orientation = find_pieces(data)
     if several_scans:
@@ -346,12 +339,8 @@ def _webp_pieces(data: bytes) -> Pieces:
 def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
     """Read how to turn an image, 1 to 8; UPRIGHT without a legible note.
 
-    Parameters
-    ----------
-    exif
-        TIFF file, whose first directory counts; it may begin with `Exif`.
-    xmp
-        Text that counts where EXIF says nothing.
+    `exif` is a TIFF file, whose first directory counts, and may begin with `Exif`.
+    `xmp` is a text that counts where EXIF says nothing.
     """
     said = _in_exif(exif.removeprefix(_EXIF).removeprefix(_EXIF))
     if said is None and (found := _IN_XMP.search(xmp, 0, MOST_XMP_BYTES)):

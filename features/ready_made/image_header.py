@@ -33,15 +33,9 @@ class Picture(NamedTuple):
 def read_header(data: bytes) -> tuple[Picture, float]:
     """Read the header of an encoded image; the result cannot be decoded.
 
-    Returns
-    -------
-    The image, and how many times as long as usual each pixel takes, at least 1.
-
-    Raises
-    ------
-    BadItem
-        If the bytes are no image in one of `FORMATS`, ask for absurd dimensions, or
-        have more pieces than images have.
+    Returns the image, and how many times as long as usual each pixel takes, at least 1.
+    BadItem if the bytes are no image in one of `FORMATS`, ask for absurd dimensions, or
+    have more pieces than images have.
     """
     start, dearer, orientation = header_of(data)
     return Picture(_opened(start, data), orientation), dearer

@@ -117,8 +117,7 @@ class TermScores:
 
         Each term has a value, its count (1 + logarithm) times its rarity, and the
         values of a text are scaled to a vector of length 1. A score is the sum of the
-        values times the weights, and the intercept. The work grows with the number of
-        terms in the text, and with the logarithm of the number of known terms.
+        values times the weights, and the intercept.
         """
         learned, (hashes, counts) = self.learned, terms
         if not len(learned.hashes):

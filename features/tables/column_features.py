@@ -61,23 +61,9 @@ Codes = KnownWords | DateCodes | Shift
 class Columns:
     """Turns a record into numbers: the function of the features that `columns` makes.
 
-    Attributes
-    ----------
-    names
-        Columns that are read, in order.
-    vocabularies
-        Known strings, by column of strings; a string is read as its position.
-    dates
-        Numbers that a date is read as, by column of dates.
-    orders
-        Order of day and month, by column of dates in which both are numbers.
-    shifts
-        Offset and scale, by column of numbers that float32 does not tell apart.
-    sources
-        Column that each number of the result comes from.
-    codes
-        Conversion of that column's values to numbers; None for numbers that are stored
-        as they are.
+    Its arguments are those of `columns`. `sources` has the column that each number of
+    the result comes from; `codes` the conversion of that column's values to numbers,
+    None for numbers that are stored as they are.
     """
 
     names: tuple[str, ...]
@@ -105,11 +91,8 @@ class Columns:
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
         """Read the columns: (len(sources),) float32, NaN for missing or unknown values.
 
-        Raises
-        ------
-        BadItem
-            If a number is infinite or beyond float32, or a string comes where a number
-            is needed.
+        BadItem if a number is infinite or beyond float32, or a string comes where a
+        number is needed.
         """
         try:
             values: Iterable[Value] = map(record.__getitem__, self.sources)
@@ -127,9 +110,8 @@ class Columns:
     def read(self, records: Records, values: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Read all records at once into `values` (N, width).
 
-        Returns
-        -------
-        Marks (N,) of the records that a call may refuse; these must be read alone.
+        Returns marks (N,) of the records that a call may refuse; these must be read
+        alone.
         """
         doubtful = np.zeros(len(records), np.bool_)
         for place, (name, codes) in enumerate(
@@ -239,10 +221,6 @@ def columns(
 
     Parameters
     ----------
-    name
-        Name of the feature.
-    columns
-        Columns of a record that the feature reads, in order; at least one, none twice.
     vocabularies
         Known strings by column, as `learn_texts` finds them. Here and below, entries
         for columns that the feature does not read are ignored.
@@ -257,13 +235,6 @@ def columns(
         `learn_numbers` finds them.
     declared
         Cost of obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
-
-    Raises
-    ------
-    BadFeature
-        If a column, a string of a vocabulary or a number of dates is named twice, there
-        is no column or no number of dates, or a declared cost or a shift is out of
-        range.
 
     Examples
     --------
@@ -308,14 +279,9 @@ class Texts(NamedTuple):
 def learn_texts(items: Sequence[Item], columns: Sequence[str]) -> Texts:
     """Collect the strings of each column that holds any, the most frequent first.
 
-    Small trees divide words better in this order than in alphabetical order. Words of
-    the same frequency are in alphabetical order. A column is a column of dates if all
-    its strings are dates.
-
-    Raises
-    ------
-    BadItem
-        If an item is no record.
+    Small trees divide words better in this order than in alphabetical order, in which
+    words of the same frequency are. A column is a column of dates if all its strings
+    are dates.
     """
     if isinstance(items, Records):
         return _learn_at_once(items, columns)

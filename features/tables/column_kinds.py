@@ -93,19 +93,8 @@ class ColumnTerms:
 def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     """Find the kind of a column, and read its cells.
 
-    Parameters
-    ----------
-    name
-        Name of the column, for messages.
-    cells
-        Arrow array, chunked or not, of strings, numbers, booleans, dates or times.
-    terms
-        How to read the column.
-
-    Raises
-    ------
-    BadInput
-        If the cells have another type, or do not suit the kind in `terms`.
+    `cells` is an Arrow array, chunked or not, of strings, numbers, booleans, dates or
+    times; BadInput for another type, or if they do not suit the kind in `terms`.
     """
     if not is_strings(cells.type):
         return _typed_column(name, cells, terms)

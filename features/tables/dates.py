@@ -95,13 +95,8 @@ _WRITTEN = {
 def read_date(text: str, order: DateOrder = "YMD") -> datetime:
     """Read a date as its time in UTC, without a zone; ValueError for any other text.
 
-    Parameters
-    ----------
-    text
-        Text of at most `LONGEST` characters.
-    order
-        Order of day and month where both are numbers and the year is last. "YMD" reads
-        no such date. Other forms are read with every order.
+    `order` counts where day and month are numbers and the year is last; "YMD" reads no
+    such date.
 
     Examples
     --------
@@ -200,14 +195,9 @@ def show_date(micros: int, whole_day: bool) -> str:
 class DateCodes:
     """One number of each date, looked up as in a vocabulary of all dates.
 
-    Parameters
-    ----------
-    part
-        "day": days since 1970, with the time of day as a fraction; "month" from 1;
-        "weekday" from 0, which is Monday; "hour" from 0; "second" of the hour from 0,
-        with its fraction.
-    order
-        Order of day and month; see `read_date`.
+    The number is a "day": days since 1970, with the time of day as a fraction; a
+    "month" from 1; a "weekday" from 0, which is Monday; an "hour" from 0; or a "second"
+    of the hour from 0, with its fraction.
     """
 
     def __init__(self, part: Part, order: DateOrder = "YMD") -> None:

@@ -125,11 +125,7 @@ class Column:
         return found
 
     def digest(self, rows: Rows) -> bytes:
-        """Hash some cells; the type of the array and other cells do not count.
-
-        Of words and texts, the hash takes the words that occur and the codes of the
-        cells.
-        """
+        """Hash some cells; the type of the array and other cells do not count."""
         digest = hashlib.sha256(self.kind.encode())
         if self.kind == "number":
             digest.update(self.numbers()[rows].astype(np.float64).data)
@@ -150,12 +146,8 @@ class Column:
 class Records(Sequence[Item]):
     """Some rows of a table, as items.
 
-    Parameters
-    ----------
-    columns
-        Columns of the whole table by name, all of the same length.
-    rows : (N,) int64
-        Positions in the table of these rows, in their order.
+    `columns` has the columns of the whole table by name, `rows` (N,) the positions of
+    these rows in it, in their order.
     """
 
     def __init__(self, columns: Mapping[str, Column], rows: Rows) -> None:

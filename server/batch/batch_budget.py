@@ -84,22 +84,11 @@ class PlanTiming:
 class BatchBudget:
     """The budget of a batch: chooses plans chunk by chunk, and counts what they spend.
 
-    One thread may use it at a time.
-
-    Parameters
-    ----------
-    planner
-        Planner of the index that answers.
-    amount
-        The whole budget: seconds from `started_s` on, or an amount in the index's unit.
-    count
-        Number of items that come; None if unknown.
-    started_s
-        Time on the planner's clock at which the budget begins to run; by default now.
-    workers
-        Number of plans that are carried out at the same time.
-    exact
-        True to evaluate models whole, so that every answer has scores.
+    One thread may use it at a time. `amount` is the whole budget: seconds from
+    `started_s` on, or an amount in the index's unit. `started_s` is a time on the
+    planner's clock, by default now. `count` items come, None if unknown; `workers`
+    carry out plans at the same time. With `exact` models are evaluated whole, so that
+    every answer has scores.
 
     Attributes
     ----------
@@ -107,8 +96,6 @@ class BatchBudget:
         Plans for items by shape, at their average costs.
     reserved
         Part of the budget that chunks planned from now on leave untouched.
-    exact
-        True while chunks are planned for answers with scores.
     """
 
     def __init__(
@@ -216,11 +203,6 @@ class BatchBudget:
         """Plan some numbered items together, and answer the items in their order.
 
         An item that is an error, or fails, becomes a `Failed`.
-
-        Raises
-        ------
-        Abandoned
-            If the caller has gone.
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
@@ -326,13 +308,7 @@ class Chunk:
 def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
-    """Answer an item with the plan of its row, whatever time that takes.
-
-    Raises
-    ------
-    BadFeature, BadItem, Abandoned
-        As `Execution.run`.
-    """
+    """Answer an item with the plan of its row; errors as `Execution.run`."""
     now_s = planner.now()
     request = Request(
         assignment.item,

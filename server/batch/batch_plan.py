@@ -167,22 +167,8 @@ def threshold_of(plan: BatchPlan) -> Threshold:
 class PlanFinder:
     """Finds the price of a batch for one index.
 
-    Parameters
-    ----------
-    index
-        The index as it was built, with costs of the machine that measured it.
-    exact
-        True to evaluate models whole.
-
-    Attributes
-    ----------
-    unit
-        Unit of the costs.
-
-    Raises
-    ------
-    BadIndexFile
-        If the index has no models.
+    The index has the costs of the machine that measured it. With `exact` models are
+    evaluated whole.
     """
 
     def __init__(self, index: Index, exact: bool = False) -> None:
@@ -201,19 +187,8 @@ class PlanFinder:
     ) -> BatchPlan:
         """Find the price at which all items cost a total.
 
-        Parameters
-        ----------
-        shapes : (S,)
-            Shapes of a sample of items, at least one.
-        counts : (S,)
-            Number of items that each shape stands for, above 0; or one number for all.
-        total
-            Cost of all items together.
-
-        Raises
-        ------
-        BadInput
-            If a size does not suit the index.
+        `shapes` (S,) are of a sample of items, at least one; `counts` (S,) has the
+        number of items that each shape stands for, above 0, or one number for all.
         """
         hulls = [self._hull(shape) for shape in shapes]
         weights = np.broadcast_to(np.asarray(counts, np.float64), len(hulls))
@@ -261,19 +236,9 @@ class PlanFinder:
 
 
 class Assigner:
-    """Gives each item its row by a batch plan.
+    """Gives each item its row by a batch plan; BadInput if that is for another index.
 
-    Parameters
-    ----------
-    index
-        The index as it was built, on any machine.
-    plan
-        A plan for this index.
-
-    Raises
-    ------
-    BadInput
-        If the plan is for another index.
+    The index is the one that was built, on any machine.
     """
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:
@@ -350,13 +315,8 @@ def amount_in(
     """Return the amount that is given in the index's unit.
 
     `in_s` and `in_unit` are the names and values of two arguments: seconds, and an
-    amount in another unit.
-
-    Raises
-    ------
-    BadInput
-        If the argument for the index's unit is missing or out of its range, or the
-        other argument is given.
+    amount in another unit. BadInput if the argument for the index's unit is missing or
+    out of its range, or the other argument is given.
     """
     (name, amount), (_, other) = (in_s, in_unit) if unit == "s" else (in_unit, in_s)
     if amount is None or other is not None:

@@ -69,15 +69,8 @@ class Hull(NamedTuple):
 def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
     """Keep the plans that lie on the upper concave hull of quality over cost.
 
-    Parameters
-    ----------
-    rows, costs, qualities : (K,)
-        At least one plan, in any order. Of plans with equal quality the cheapest stays.
-
-    Raises
-    ------
-    BadInput
-        If there is no plan.
+    Plans, at least one, come in any order. Of plans with equal quality the cheapest
+    stays.
     """
     if len(rows) == 0:
         raise BadInput("an item without any plan cannot be answered")
@@ -127,12 +120,8 @@ def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
 class Hulls:
     """The hulls of an index by item shape; each is computed once and kept.
 
-    Parameters
-    ----------
-    index
-        Index whose candidates are the plans.
-    costs : (C, T)
-        Cost polynomials of the candidates, such as `PlanCosts.mean`.
+    The candidates of the index are the plans; `costs` (C, T) has their cost
+    polynomials, such as `PlanCosts.mean`.
     """
 
     def __init__(self, index: Index, costs: Floats) -> None:
@@ -209,16 +198,10 @@ class Threshold(NamedTuple):
 
 
 def find_threshold(slopes: Floats, costs: Floats, left: float) -> Threshold:
-    """Find the threshold at which the steps taken cost `left` together.
+    """Find the threshold at which the steps taken cost at most `left` together.
 
-    Parameters
-    ----------
-    slopes : (T,)
-        Quality gained per cost by each step, above 0.
-    costs : (T,)
-        Cost of each step, summed over all items that the step stands for.
-    left
-        Largest sum of costs.
+    Each step gains a quality above 0 for its cost, `slopes` (T,); `costs` (T,) are sums
+    over all items that the step stands for.
 
     Examples
     --------
@@ -296,7 +279,8 @@ def share_of(
 
     The relaxed knapsack decides: the last step may be taken in part. All steps with
     exactly the threshold's slope are taken to the same part, both of these items and of
-    the items to come.
+    the items to come. Items to come are assumed to have the hulls of `sample`, in equal
+    shares; `left` is the budget for all items together.
 
     Examples
     --------
@@ -307,17 +291,6 @@ def share_of(
     >>> hull = make_hull(np.arange(2), np.array([1.0, 3.0]), np.array([0.5, 0.9]))
     >>> share_of([hull], [hull], to_come=3, left=8.0)
     2.0
-
-    Parameters
-    ----------
-    hulls : (N,)
-        Hulls of the items.
-    sample : (S,)
-        Hulls that the items to come are assumed to have, in equal shares.
-    to_come
-        Number of items to come.
-    left
-        Budget for all items together.
     """
     if to_come <= 0:
         return left

@@ -20,16 +20,6 @@ class StreamBudget:
     follows from `count`, or is `LASTING` times the number seen. A chunk gets the share
     that it would have if the whole stream were solved at once; the next chunk can spend
     what this one leaves.
-
-    Parameters
-    ----------
-    count
-        Number of all items; None if unknown.
-
-    Attributes
-    ----------
-    seen
-        Number of items that have a plan.
     """
 
     def __init__(self, count: int | None = None) -> None:

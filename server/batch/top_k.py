@@ -31,25 +31,8 @@ KEPT_BYTES, EACH = 128 << 20, 128
 class TopK:
     """Candidates for the list, in memory that does not grow with the items.
 
-    Attributes
-    ----------
-    kept_bytes
-        Approximate bytes of all candidates kept.
-
-    Parameters
-    ----------
-    budget
-        Budget of the batch; from now on it reserves a part for the second pass, and
-        plans answers with scores.
-    label
-        Class to look for.
-    top
-        Number of places of the list.
-
-    Raises
-    ------
-    BadInput
-        If the index has no such class, or `top` is below 1.
+    The list has `top` places for items of the class `label`. From now on the budget
+    reserves a part for the second pass, and plans answers with scores.
     """
 
     def __init__(self, budget: BatchBudget, label: str, top: int) -> None:
@@ -80,10 +63,7 @@ class TopK:
     def offer(self, candidate: Answered) -> None:
         """Add a candidate; if there are too many, drop the least likely.
 
-        Raises
-        ------
-        TooLarge
-            If the list alone would take more than `KEPT_BYTES`.
+        TooLarge if the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
         hull = self._budget.hulls.of(Shape.of(candidate.item))
@@ -108,15 +88,9 @@ class TopK:
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
-        """Carry out the best plans of candidates while the budget lasts.
+        """Carry out candidates' best plans, likeliest first, while the budget lasts.
 
-        The likeliest candidate comes first. Each candidate is yielded once it has its
-        final answer.
-
-        Raises
-        ------
-        Abandoned
-            If the caller has gone.
+        Each candidate is yielded once it has its final answer.
         """
         budget = self._budget
         budget.reserved = 0.0

@@ -169,13 +169,7 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Read the server to ask; None without --url.
-
-    Raises
-    ------
-    BadInput
-        If the file has no token, or an option for a server comes without --url.
-    """
+    """Read the server to ask; None without --url."""
     from ..evaluation.run import Server
 
     if url is not None:
@@ -188,13 +182,7 @@ def read_server(
 
 
 def read_budgets(text: str) -> list[float]:
-    """Read budgets such as `1,2,5,20`, sorted and without duplicates.
-
-    Raises
-    ------
-    BadParameter
-        If a budget is not a finite number above 0.
-    """
+    """Read budgets such as `1,2,5,20`, sorted and without duplicates."""
     try:
         amounts = [float(part) for part in text.split(",")]
     except ValueError:

@@ -67,21 +67,13 @@ def explain(
 ) -> dict[str, Any]:
     """Describe the choice for a size and a budget.
 
-    Returns
-    -------
-    `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, and `cheaper`, `bought` and
-    `dearer`: each a feature set with `features` in computing order, `predicted_us`,
-    `expected_quality` and `expected_accuracy` (None where answers are numbers), or None
-    where there is no such set. For a budget that buys nothing, `fits` is false, and the
-    prior is what `predict` and `serve` would answer with. An index with another unit
-    than time has `budget` and `predicted` in place of the fields in microseconds.
-
-    Raises
-    ------
-    BadInput
-        If the size or the budget is out of range, or the budget is missing.
-    BadIndexFile
-        If the index holds bare candidates.
+    The result has `size`, `unit`, `task`, `measure`, `budget_us`, `fits`, and
+    `cheaper`, `bought` and `dearer`: each a feature set with `features` in computing
+    order, `predicted_us`, `expected_quality` and `expected_accuracy` (None where
+    answers are numbers), or None where there is no such set. For a budget that buys
+    nothing, `fits` is false, and the prior is what `predict` and `serve` would answer
+    with. An index with another unit than time has `budget` and `predicted` in place of
+    the fields in microseconds.
     """
     from ..engine.budget import read_amount
     from ..engine.loading import package_of

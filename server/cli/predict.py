@@ -94,11 +94,6 @@ def answer_files(
 
     A file that is no item of the index's kind, or whose features cannot be computed,
     gets an error in place of an answer, and the next file is read.
-
-    Raises
-    ------
-    BadInput
-        If `Translator.request` refuses the terms.
     """
     from ..runtime.translator import AtOnce
 

@@ -119,12 +119,7 @@ def plot_race(race: dict[str, Any], path: Path) -> None:
 def refuse_picture(path: Path) -> None:
     """Refuse a picture that could not be drawn, before anything is computed for it.
 
-    Raises
-    ------
-    BadInput
-        If the name's ending is unknown, matplotlib is not installed, or
-        `refuse_output` refuses the path. A picture that matplotlib drew may be
-        replaced.
+    A picture that matplotlib drew may be replaced.
     """
     if path.suffix.lower() not in ENDINGS:
         raise BadInput(f"--plot {path}: one of {', '.join(ENDINGS)} is needed")

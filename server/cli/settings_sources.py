@@ -36,12 +36,6 @@ def read_settings(
 
     This is the callback of the option `own`, which names the file. It is called before
     the other options are read.
-
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, has an unknown key, or a value does not suit its
-        option.
     """
     options = {str(one.name): one for one in ctx.command.params if one.name != own.name}
     lists = {name for name, one in options.items() if _takes_several(one)}

@@ -26,16 +26,8 @@ def print_table(
 ) -> None:
     """Print a title of any length, and a table below.
 
-    Parameters
-    ----------
-    console, heads, rows
-        Where to print, the columns' heads, and as many cells a row.
-    title
-        Nothing is printed for an empty one.
-    names
-        Number of columns, from the left, that hold names; the others hold numbers.
-    lists
-        True if the last column holds lists of names, in which lines may be broken.
+    The first `names` columns hold names, the others numbers. If the last column holds
+    lists of names (`lists`), lines in it may be broken.
     """
     from rich.table import Table
 

@@ -36,24 +36,11 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Comparison:
-    """Every predictor asked for every item.
+    """Every predictor asked for every item, `repeat` times.
 
-    Parameters
-    ----------
-    items, predictors
-        At least one each.
-    repeat
-        Number of times each item is asked.
-    seed
-        Seed of the order of items, drawn anew for each repetition, so that the first
-        trials are a fair sample; and of the order of predictors.
-
-    Attributes
-    ----------
-    trials
-        Finished trials; an interrupted one is not among them.
-    total
-        Number of trials that a whole run has.
+    `seed` is the seed of the order of items, drawn anew for each repetition, so that
+    the first trials are a fair sample; and of the order of predictors. `trials` has the
+    finished trials, `total` is the number of trials of a whole run.
     """
 
     def __init__(
@@ -74,10 +61,7 @@ class Comparison:
     def warm_up(self) -> None:
         """Ask every predictor for the first few items, without keeping the replies.
 
-        Raises
-        ------
-        PolydomError
-            The first error of a predictor that answers none of these items.
+        If a predictor answers none of these items, its first error is raised.
         """
         for predictor in self._predictors:
             replies = [_ask(predictor, item) for item in self._items[:WARM_UP]]

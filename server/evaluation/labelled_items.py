@@ -70,25 +70,9 @@ def read_labelled(
 ) -> LabelledItems:
     """Read labelled items: a folder with one for each class, JSON Lines or a table.
 
-    Parameters
-    ----------
-    index, package
-        The index, for the kind of items and the known classes.
-    label
-        The column or key that holds labels; folders need none.
-    separator, encoding
-        As for `read_rows`.
-    limit, seed
-        Number of rows or files to draw, and the seed; by default all are read.
-    whole
-        True to keep the columns of records that the index does not read.
-    progress
-        Gets the number of rows or files read.
-
-    Raises
-    ------
-    BadInput
-        If the file does not exist, or has no item that can be used.
+    `label` is the column or key that holds labels; folders need none. With `limit`, so
+    many rows or files are drawn by `seed`. With `whole`, columns of records that the
+    index does not read are kept. BadInput if there is no item that can be used.
     """
     remarks: list[str] = []
     stage = (progress or Silence()).stage

@@ -30,14 +30,7 @@ Measure = Callable[[Floats], float | None]  # from weights of trials to a qualit
 class Metrics(ABC):
     """Metrics of answers of either kind; `ClassMetrics` and `NumericMetrics` fill in.
 
-    Parameters
-    ----------
-    comparison
-        A comparison with at least one finished trial.
-    predictors
-        The comparison's predictors.
-    unit
-        The index's unit of cost, "s" for seconds.
+    The comparison has at least one finished trial.
     """
 
     within: ClassVar[str]  # the result's field that `_within` computes
@@ -171,16 +164,9 @@ class Metrics(ABC):
 class ClassMetrics(Metrics):
     """Metrics of answers that are classes.
 
-    Parameters
-    ----------
-    comparison, predictors, unit
-        As for `Metrics`.
-    labels
-        The index's classes.
-    measure
-        Name of the index's measure of quality.
-    costs : (K, K)
-        Cost of answering class j for an item of class i; for the measure "cost" alone.
+    `labels` are the index's classes, `measure` names its measure of quality. `costs`
+    (K, K) has the cost of answering class j for an item of class i; for the measure
+    "cost" alone.
     """
 
     within = "right_inside"
@@ -320,18 +306,9 @@ class ClassMetrics(Metrics):
 
 
 class NumericMetrics(Metrics):
-    """Metrics of answers that are numbers.
+    """Metrics of answers that are numbers; the index's measure is "r2" or "mae".
 
     The prior's number stands for a missing or late answer, as behind a timeout.
-
-    Parameters
-    ----------
-    comparison, predictors, unit
-        As for `Metrics`.
-    measure
-        Name of the index's measure of quality: "r2" or "mae".
-    prior
-        The number that the index answers with no feature.
     """
 
     within = "quality_inside"

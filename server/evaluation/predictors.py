@@ -116,13 +116,7 @@ class FixedPlan:
 
 
 class Prior:
-    """The most frequent class, or the mean, for every item.
-
-    Attributes
-    ----------
-    said
-        The answer to every item.
-    """
+    """The most frequent class, or the mean, for every item."""
 
     name = "prior"
     features = ()
@@ -186,21 +180,10 @@ def _withheld(translator: Translator, item: LabelledItem) -> int:
 class OwnModel:
     """A fitted estimator that a function in a file of the user's returned.
 
-    Parameters
-    ----------
-    target
-        `FILE.py:FUNCTION`. The function takes no argument. Its result has a method
-        `predict`, which takes a list of items, here of one, and returns as many
-        classes, or numbers. An item is an image's bytes, a text, or a dict of a
-        record's columns.
-    numeric
-        True where labels are numbers.
-
-    Raises
-    ------
-    BadInput
-        If there is no such function, the function fails, or its result has no
-        `predict`.
+    `target` is `FILE.py:FUNCTION`. The function takes no argument. Its result has a
+    method `predict`, which takes a list of items, here of one, and returns as many
+    classes, or numbers if `numeric`. An item is an image's bytes, a text, or a dict of
+    a record's columns.
     """
 
     features = None

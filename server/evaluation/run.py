@@ -47,25 +47,8 @@ class Server:
 class EvaluationRun:
     """A comparison with the options of `polydom evaluate`.
 
-    Use it as a context: leaving the context closes the connection to a server.
-
-    Attributes
-    ----------
-    amounts
-        The budgets, ascending: milliseconds, or in the index's unit.
-    labelled
-        Labelled items that are asked for.
-    comparison
-        The comparison, with the trials that are finished.
-
-    Raises
-    ------
-    BadInput
-        If items, options or models of the user's own cannot be used.
-    BadIndexFile, BadFeature
-        If the index cannot answer.
-    NoAnswer
-        If the server is not there.
+    Use it as a context: leaving the context closes the connection to a server. The
+    budgets, `amounts`, ascend; they are milliseconds, or in the index's unit.
     """
 
     index: Path
@@ -167,15 +150,7 @@ class EvaluationRun:
                 self.comparison.run(on_progress)
 
     def results(self, chosen: float) -> Evaluation:
-        """Compute the results of the finished trials.
-
-        Mistakes are counted for `chosen`, one of the budgets.
-
-        Raises
-        ------
-        BadInput
-            If no trial is finished.
-        """
+        """Compute the results of finished trials; confusion is within `chosen`."""
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
             raise BadInput("nothing was asked, so there are no results")

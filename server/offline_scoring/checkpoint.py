@@ -30,31 +30,12 @@ class _Line(msgspec.Struct, omit_defaults=True):
 class Checkpoint:
     """The checkpoint file of a folder; one process at a time may hold it.
 
-    The first line describes the run. The line with a part's plan is written before the
-    part is scored, so that a second try gives the same answers; the line with a part's
-    result is written after. A last line that was cut off is ignored.
+    The first line describes the run by `facts`. The line with a part's plan is written
+    before the part is scored, so that a second try gives the same answers; the line
+    with a part's result is written after. A last line that was cut off is ignored.
 
-    Parameters
-    ----------
-    folder
-        Folder of the parts; created if missing.
-    facts
-        Description of the run; a run that resumes must have the same.
-    resume
-        True to continue after the parts in the folder.
-
-    Attributes
-    ----------
-    plans, scored
-        Plan and result of each part by its number.
-
-    Raises
-    ------
-    BadInput
-        If the folder has parts and `resume` is false, the parts belong to another run,
-        or another process writes to the folder.
-    CannotWrite
-        If the folder cannot be created or written to.
+    The folder is created if missing. BadInput if it has parts and `resume` is false,
+    the parts belong to a run with other facts, or another process writes to the folder.
     """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
@@ -109,17 +90,11 @@ class Checkpoint:
         self._lock.release()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
-        """Write the plan of a part to disk.
-
-        Raises
-        ------
-        CannotWrite
-            If the disk is full, or for another such reason.
-        """
+        """Write the plan of a part to disk."""
         self._add(_Line(part, plan))
 
     def end(self, scored: PartScored) -> None:
-        """Write the result of a part to disk; errors as `begin`."""
+        """Write the result of a part to disk."""
         self._add(_Line(scored.number, scored=scored))
 
     def remove_unfinished(self) -> None:

@@ -20,21 +20,7 @@ from .score_items import score_items
 class FileRun:
     """Items that are scored into one file, with the options of `polydom score`.
 
-    Attributes
-    ----------
-    unit
-        Unit of the index's costs.
-    source
-        The items, their number, and remarks about columns.
-    rows
-        Number of rows in the output so far.
-
-    Raises
-    ------
-    BadInput
-        If files or options cannot be used.
-    BadIndexFile
-        If the index holds no models.
+    `rows` is the number of rows in the output so far.
     """
 
     index: Path
@@ -81,11 +67,8 @@ class FileRun:
     ) -> int:
         """Score the remaining items under a budget; return the number of errors.
 
-        Raises
-        ------
-        BadInput
-            If an item cannot be answered and `stops` is true. A run that resumes keeps
-            the rows before that item.
+        If `stops`, an item that cannot be answered raises BadInput. A run that resumes
+        keeps the rows before that item.
         """
         errors = 0
         with PartialOutput(

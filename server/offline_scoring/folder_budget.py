@@ -32,26 +32,9 @@ PARTS = 512
 class ShapeSample:
     """Shapes of the first items of some parts, evenly spread over all parts.
 
-    A part that was not sampled is represented by the sampled part before it.
-
-    Parameters
-    ----------
-    parts
-        All parts; at least one.
-    package
-        Package of the index: it says how items are read.
-    pair
-        True if sizes are two numbers.
-
-    Attributes
-    ----------
-    lacking
-        Columns that the index knows and no sampled item has.
-
-    Raises
-    ------
-    BadInput
-        If items cannot be read, or no sampled item is valid.
+    A part that was not sampled is represented by the sampled part before it. `lacking`
+    has the columns that the index knows and no sampled item has. BadInput if no sampled
+    item is valid.
     """
 
     def __init__(self, parts: Sequence[Part], package: Package, pair: bool) -> None:
@@ -142,22 +125,8 @@ class _Begun(NamedTuple):
 class FolderBudget:
     """The budget of a folder: what parts have spent, and the price of the next part.
 
-    Parameters
-    ----------
-    finder
-        Finds the price for a total.
-    sample
-        Shapes of the items.
-    parts
-        All parts.
-    total
-        Cost of all parts at most: reference seconds of processors, or an amount in the
-        index's unit.
-
-    Attributes
-    ----------
-    spent
-        Part of the total that is spent.
+    `total` is the cost of all parts at most: reference seconds of processors, or an
+    amount in the index's unit.
     """
 
     def __init__(

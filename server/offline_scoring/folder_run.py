@@ -32,21 +32,7 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 class FolderRun:
     """Items that are scored in parts, with the options of `polydom score-parts`.
 
-    Attributes
-    ----------
-    unit
-        Unit of the index's costs.
-    parts
-        Parts of the items, in order.
-    scored
-        Results of finished parts, in the order in which they ended.
-
-    Raises
-    ------
-    BadInput
-        If files or options cannot be used.
-    BadIndexFile
-        If the index holds no models.
+    `scored` has the results of finished parts, in the order in which they ended.
     """
 
     index: Path
@@ -105,25 +91,10 @@ class FolderRun:
     ) -> None:
         """Score all unfinished parts into a folder.
 
-        Parameters
-        ----------
-        folder
-            Folder for one file per part; a file appears when its part is whole.
-        total
-            Cost of all parts at most, including parts of earlier runs.
-        workers
-            Workers that score the parts.
-        resume
-            True to continue an interrupted run.
-        stops
-            True to end the run at an item that cannot be answered.
-
-        Raises
-        ------
-        BadInput
-            If the folder holds something else, or an item has no answer and `stops`.
-        WorkerLost
-            If workers are lost again and again.
+        The file of a part appears when the part is whole. `total` is the cost of all
+        parts at most, including parts of earlier runs. If `stops`, an item that cannot
+        be answered ends the run with BadInput. WorkerLost if workers are lost again and
+        again.
         """
         refuse_among(folder, self.items)
         import_parquet(folder)  # raises if Arrow cannot be imported

@@ -69,19 +69,9 @@ def read_items(
 ) -> Rows:
     """Read a folder, or a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
-    Only columns that the index knows are read from a table.
-
-    Parameters
-    ----------
-    separator
-        Separator of a CSV file; detected if None.
-    encoding
-        Encoding of a CSV or JSON Lines file, or of text files; detected if None.
-
-    Raises
-    ------
-    BadInput
-        If the path is missing or of another type, or holds nothing of the index's kind.
+    Only columns that the index knows are read from a table. `separator` is of a CSV
+    file, `encoding` of a CSV or JSON Lines file, or of text files; both are detected if
+    None. BadInput if nothing is of the index's kind.
     """
     if not is_folder(path):
         return read_rows(path, package, separator, encoding)
@@ -121,19 +111,9 @@ def read_rows(
 ) -> Rows:
     """Read a `.jsonl`, `.csv` or `.parquet` file, row by row.
 
-    Parameters
-    ----------
-    separator, encoding
-        As for `read_items`.
-    label
-        Name of the column with labels; the items do not get this column.
-    whole
-        True to also read the columns of records that the index does not know.
-
-    Raises
-    ------
-    BadInput
-        As `read_items`; also if the label column is missing, or the index reads it.
+    The items do not get the column `label`. With `whole`, the columns of records that
+    the index does not know are read, too. BadInput, beside the errors of `read_items`,
+    if the label column is missing, or the index reads it.
     """
     ending = path.suffix.lower()
     if not path.exists():
@@ -204,12 +184,8 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
 def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
     """Decode a file's bytes as the payload of an item of a kind.
 
-    `encoding` is the encoding of texts; None to detect it.
-
-    Raises
-    ------
-    UnicodeDecodeError, msgspec.DecodeError, RecursionError, BadItem
-        If the bytes are no text; also as `decode_record`.
+    `encoding` is the encoding of texts; None to detect it. Raises UnicodeDecodeError if
+    the bytes are no text, and the errors of `decode_record`.
     """
     if kind == "image":
         return data
@@ -244,15 +220,7 @@ def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
 class _Reader:
     """Makes rows of mappings from columns to cells, and notes unknown columns.
 
-    Parameters
-    ----------
-    label, whole
-        As for `read_rows`.
-
-    Attributes
-    ----------
-    names
-        Names of the table's columns, once they are known.
+    `names` has the names of the table's columns, once they are known.
     """
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
@@ -295,13 +263,7 @@ class _Reader:
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table to read.
-
-        Raises
-        ------
-        BadInput
-            If the index reads none of the columns, or the label column is missing.
-        """
+        """Return a table's columns to read; BadInput if a needed one is missing."""
         self.names = tuple(names)
         own = [] if self._label is None else [self._label]
         if own and self._label not in names:
@@ -376,15 +338,7 @@ class _Reader:
 
 
 class TextCells:
-    """Reads blocks of cells of a table as the index needs them.
-
-    Parameters
-    ----------
-    reader
-        Says how to read each column.
-    table
-        Says how numbers may be written in the table.
-    """
+    """Reads blocks of cells of a table as the index needs them."""
 
     def __init__(self, reader: _Reader, table: Table) -> None:
         self._reader = reader

@@ -37,23 +37,10 @@ Columns = tuple[str, ...]
 
 
 class WriteLock:
-    """The right of one process to write a file or folder.
+    """The right of one process to write a file or folder, `output`.
 
-    The system releases the lock of a process that ends in any way.
-
-    Parameters
-    ----------
-    path
-        File that is locked, and removed at the release.
-    output
-        File or folder that is written; for messages.
-
-    Raises
-    ------
-    BadInput
-        If another process holds the lock.
-    CannotWrite
-        If the lock file cannot be created.
+    The system releases the lock of a process that ends in any way. The file at `path`
+    is locked, and removed at the release. BadInput if another process holds the lock.
     """
 
     def __init__(self, path: Path, output: Path) -> None:
@@ -80,18 +67,9 @@ class WriteLock:
 def refuse_answers(output: Path, read: Iterable[Path]) -> None:
     """Check the place of the output before anything is computed.
 
-    Parameters
-    ----------
-    output
-        File that will hold the answers; a file of earlier answers may be replaced.
-    read
-        Files that the answers are computed from.
-
-    Raises
-    ------
-    BadInput
-        If the ending is not `.parquet`, `.jsonl` or `.csv`, the file is one of a table
-        that is read, or `refuse_output` refuses it.
+    A file of earlier answers may be replaced. BadInput if the ending is not `.parquet`,
+    `.jsonl` or `.csv`, the file is one of a table that is `read`, or `refuse_output`
+    refuses it.
     """
     if output.suffix.lower() not in OUTPUTS:
         raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
@@ -122,33 +100,12 @@ def _are_answers(path: Path) -> bool:
 class PartialOutput:
     """The `.partial` file with the finished rows of an output.
 
-    The first line describes the run. Every other line has one row and its checksum. A
-    last line that was cut off is ignored. From the first damaged line on, all rows are
-    scored again.
+    The first line describes the run by `facts`. Every other line has one row and its
+    checksum. A last line that was cut off is ignored. From the first damaged line on,
+    all rows are scored again. `done` is the number of rows that an earlier run left.
 
-    Parameters
-    ----------
-    output
-        Output file: `.parquet`, `.jsonl` or `.csv`.
-    facts
-        Description of the run; a run that resumes must have the same.
-    resume
-        True to continue after the rows in the file.
-    numeric
-        True if answers are numbers; the columns differ from answers by class.
-
-    Attributes
-    ----------
-    done
-        Number of rows that an earlier run left.
-
-    Raises
-    ------
-    BadInput
-        If the file has rows and `resume` is false, the rows belong to another run, or
-        another process writes the file.
-    CannotWrite
-        If the file cannot be written.
+    BadInput if the file has rows and `resume` is false, the rows belong to a run with
+    other facts, or another process writes the file.
     """
 
     def __init__(
@@ -232,13 +189,7 @@ class PartialOutput:
             self._lock.release()
 
     def add(self, row: Scored) -> None:
-        """Write a row.
-
-        Raises
-        ------
-        CannotWrite
-            If the disk is full, or for another such reason.
-        """
+        """Write a row."""
         try:
             self._file.write(_sealed(_encode(self._cells(row))))
         except OSError as error:

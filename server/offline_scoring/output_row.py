@@ -84,13 +84,7 @@ def columns_of(numeric: bool) -> tuple[str, ...]:
 
 
 def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
-    """Check the names of columns that the output keeps of the items.
-
-    Raises
-    ------
-    BadInput
-        If a name is also a column of the answers, or is given twice.
-    """
+    """Refuse to keep a column that answers have, too, or that is given twice."""
     for name in keep:
         if name in columns:
             raise BadInput(

@@ -56,15 +56,7 @@ def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
     """Score a part into its own file, which appears whole or not at all.
 
     The same part and plan give the same answers, on any machine and at any repetition.
-
-    Raises
-    ------
-    BadInput
-        If the items cannot be read, or an item has no answer and the job stops there.
-    BadIndexFile, BadFeature
-        If another index is at the path, or the index cannot answer.
-    CannotWrite
-        If the disk is full, or for another such reason.
+    BadInput if an item has no answer and the job stops there.
     """
     opened = job.file.open()
     with one_thread():

@@ -146,18 +146,9 @@ class LinesPart(Part, frozen=True, tag="lines"):
 def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
     """Divide a folder, a `.parquet` or a `.jsonl` file into parts.
 
-    Equal items give equal parts. There are 200 parts, unless parts would have fewer
-    than 32 or more than 65,536 items. No part has rows of two row groups.
-
-    Parameters
-    ----------
-    most
-        Largest number of items in a part; None for the rule above.
-
-    Raises
-    ------
-    BadInput
-        If the path is of another type, or holds nothing of the index's kind.
+    Equal items give equal parts, of at most `most` items. By default there are 200
+    parts, unless parts would have fewer than 32 or more than 65,536 items. No part has
+    rows of two row groups.
     """
     ending = path.suffix.lower()
     if is_folder(path):

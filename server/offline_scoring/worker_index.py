@@ -22,15 +22,9 @@ _opening = Lock()  # several threads of one worker share the index
 class WorkerIndex:
     """An index that is ready to answer in this process.
 
-    Attributes
-    ----------
-    index
-        The index as it was built, with costs of the machine that measured it.
-    translator
-        Translator of the same index, with costs of this machine.
-    is_fresh
-        True until the process has scored a part. The first part imports and compiles,
-        so its time says nothing about later parts.
+    The index has the costs of the machine that measured it, the translator those of
+    this machine. `is_fresh` is true until the process has scored a part: the first part
+    imports and compiles, so its time says nothing about later parts.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
@@ -54,13 +48,7 @@ class IndexFile(NamedTuple):
     def of(
         cls, path: str | os.PathLike[str], features: Sequence[Path] = ()
     ) -> tuple[Self, Package]:
-        """Describe the index file at a path, and return its package too.
-
-        Raises
-        ------
-        BadIndexFile
-            If the index cannot answer.
-        """
+        """Describe the index file at a path, and return its package too."""
         index, package = load_index(path)
         own = tuple(Path(file).absolute() for file in features)
         return cls(os.path.abspath(path), index.version, own), package
@@ -68,10 +56,7 @@ class IndexFile(NamedTuple):
     def open(self) -> WorkerIndex:
         """Return the index; a process opens an unchanged file only once.
 
-        Raises
-        ------
-        BadIndexFile, BadFeature
-            If this machine has another file at the path, or the index cannot answer.
+        BadIndexFile if this machine has another file at the path.
         """
         try:
             found = os.stat(self.path)
