@@ -32,15 +32,10 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
 
 
 def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
-    """Make a model of stored arrays, for full rows of `width` columns.
+    """Make a model of stored arrays, for full rows of `width` columns; else BadModel.
 
     Everything that kernels rely on is checked: types, shapes, columns inside the row,
     finite numbers, and a leaf at the end of every walk. The arrays are not copied.
-
-    Raises
-    ------
-    BadModel
-        If the kind is unknown, or the arrays are not a model of this kind.
     """
     stored = Stored(kind, arrays)
     if kind in CONSTANT:

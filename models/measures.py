@@ -1,16 +1,12 @@
 """Measures of quality, from labels and the choices, scores or values of a model.
 
-All functions take some of these arguments, and raise BadInput if there is no row, if
-shapes differ, or if a number is out of range:
+BadInput if there is no row, if shapes differ, or if a number is out of range.
 
 labels, choices : (N,)
     Classes as whole numbers from 0 on, N > 0; labels of `r2`, `mae` and `d2_absolute`
     are finite numbers.
 scores : (N, K)
-    Score of each class, higher for likelier. A label of K or more is a class without
-    scores.
-values : (N,)
-    Predicted numbers, finite.
+    Score of each class. A label of K or more is a class without scores.
 weights : (N,), optional
     Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
@@ -43,11 +39,7 @@ def confusion(
     classes: int,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Sum up the weights of rows for each label and choice: (classes, classes).
-
-    Row i has the choices for rows with label i. BadInput if a label or a choice is not
-    less than `classes`.
-    """
+    """Sum up the weights of rows for each label (row) and choice (column)."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     largest = int(max(own.max(), chosen.max()))
@@ -59,10 +51,7 @@ def confusion(
 def balanced_accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean, over classes, of the share of a class's rows that are right.
-
-    Classes without rows do not count. The definition is scikit-learn's.
-    """
+    """Compute scikit-learn's: the mean, over classes with rows, of the share right."""
     right, own, _ = _hits(labels, choices, weights)
     there = own > 0
     return float(np.mean(right[there] / own[there]))
@@ -73,8 +62,7 @@ def macro_f1(
 ) -> float:
     """Compute the mean, over classes, of F1: the harmonic mean of precision and recall.
 
-    Classes without rows do not count, but choosing one is an error. scikit-learn's
-    `f1_score` does the same with `labels=np.unique(labels)`.
+    Classes without rows do not count, but choosing one is an error.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -84,11 +72,10 @@ def macro_f1(
 def log_loss(
     labels: ArrayLike, scores: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean negative logarithm of the probability of a row's label.
+    """Compute the mean negative logarithm of the probability of a row's label, in nats.
 
-    The result is in [0, 36.05] nats: probabilities below float64's epsilon, and those
-    of classes without scores, count as epsilon, as in scikit-learn. BadInput if scores
-    are not probabilities.
+    Probabilities below float64's epsilon, and those of classes without scores, count as
+    epsilon, as in scikit-learn. BadInput if scores are not probabilities.
     """
     own, shares = _codes("labels", labels), _scores(scores)
     each = _weights(own, shares, weights)
@@ -105,10 +92,9 @@ def auc(
 ) -> float:
     """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
-    The area of a class is the chance that a row of the class has a higher score for it
-    than another row; ties count one half. With two classes the result is the area of
-    the second, with more the mean area (macro one-vs-rest). Classes without rows, or
-    with all rows, do not count; NaN if no class is left.
+    With two classes the result is the area of the second, with more the mean area
+    (macro one-vs-rest). Classes without rows, or with all rows, do not count; NaN if no
+    class is left.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)
@@ -124,9 +110,8 @@ def auc(
 def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Compute R^2: the share of the labels' squared deviation that values explain.
 
-    With labels y and values f, 1 - sum w (y - f)^2 / sum w (y - mean)^2: at most 1,
-    perhaps -infinity, and 0 for values that equal the mean. If all labels are equal, 1
-    if all values are right, else 0: scikit-learn does the same, except for one row.
+    The result is at most 1, perhaps -infinity. If all labels are equal, it is 1 if all
+    values are right, else 0, as in scikit-learn.
     """
     own, given, each = _numbers(labels, values, weights)
     largest = np.abs(own).max() or 1.0
@@ -152,11 +137,7 @@ def mae(
 def d2_absolute(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute D^2: the share of the labels' absolute deviation that values explain.
-
-    1 - sum w |y - f| / sum w |y - median|, in the range of `r2`; the name is
-    scikit-learn's.
-    """
+    """Compute D^2: the share of the labels' absolute deviation that values explain."""
     own, given, each = _numbers(labels, values, weights)
     order = np.argsort(own, kind="stable")
     total = np.cumsum(each[order])
@@ -213,10 +194,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Sum up, for each class, the weights of right rows, of all rows, and of choices.
-
-    A confusion matrix of thousands of classes would be too large.
-    """
+    """Sum up, for each class, the weights of right rows, all rows and choices."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

@@ -27,11 +27,8 @@ def bound_sums(
 ) -> tuple[Floats, Floats] | None:
     """Bound the sum that base models after each position of an order can still add.
 
-    Returns
-    -------
-    Least and largest sums, (T, R) each, or None for base models without bounds. The
-    bounds include the rounding of sums in this order, of sums in any other order, and
-    of their difference.
+    Returns the least and largest sums, (T, R) each, widened by the rounding of sums in
+    any order; None for base models without bounds.
     """
     try:
         least, most = terms.bounds()
@@ -45,11 +42,7 @@ def bound_sums(
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """Return how bounds of class scores are rounded outwards: (width, least, largest).
-
-    `width` is added on either side; then both sides are cut to [least, largest]. The
-    rounding of raw scores is not included.
-    """
+    """Return (width, least, largest): bounds are widened by `width`, then cut."""
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
     if head.link != MARGIN:
@@ -60,11 +53,7 @@ def rounding_of(classifier: Classifier) -> Floats:
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
-    """Return the function from the difference of two raw scores to class scores (2,).
-
-    A classifier with one raw score has that score as its difference. None for a
-    classifier that has no such function.
-    """
+    """Return the function from raw scores' difference to class scores (2,), or None."""
     head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
     if head.inputs == 1 and head.link != LOGISTIC:
         return head.scores_by
@@ -85,12 +74,9 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
 def bound_by_difference(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> Callable[[int, float], Bounds] | None:
-    """Return the function that bounds the class scores of a two-class ensemble.
+    """Return the function that bounds a two-class ensemble's class scores, or None.
 
-    Returns
-    -------
-    A function of the number of base models used, >= 1, and of their sum; None for base
-    models without bounds and for scores that do not follow from one difference.
+    Its arguments are the number of base models used, >= 1, and their sum.
     """
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:

@@ -312,10 +312,7 @@ def make_evaluator(
 
 
 def digest_model(model: Model) -> NDArray[np.uint8]:
-    """Hash the names, types, shapes and contents of a model's arrays: (8,) bytes.
-
-    A stored schedule holds the digest, so that it is not read for another model.
-    """
+    """Hash the names, types, shapes and contents of a model's arrays: (8,) bytes."""
     digest = blake2b(digest_size=8)
     for name, array in sorted(model.arrays().items()):
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())

@@ -291,10 +291,7 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes, each of `group` consecutive terms of a sum.
-
-    A round of boosting is a base model, with one tree for each class.
-    """
+    """Base models for K > 2 classes: each is `group` terms, as a round of boosting."""
 
     terms: BaseModels
     group: int

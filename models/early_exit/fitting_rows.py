@@ -48,10 +48,7 @@ class Blocks:
         return sums
 
     def spread_out(self, schedule: AnySchedule) -> AnySchedule:
-        """Turn a schedule of blocks, fitted on `sums`, into one of base models.
-
-        The new schedule stops at the ends of blocks only.
-        """
+        """Turn a schedule of blocks into a schedule of base models."""
         sizes, blocks = (
             self.sizes[schedule.order],
             np.split(self.order, self.starts[1:]),
@@ -67,9 +64,8 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Put base models into blocks; the first block changes sums most.
+    """Put base models into at most `MOST_BLOCKS` blocks, the most variable ones first.
 
-    There are about as many blocks as base models in a block, and at most `MOST_BLOCKS`.
     `spread` (T,) is the variation of each base model's scores.
     """
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
@@ -147,11 +143,9 @@ def shuffle_scores(
 ) -> tuple[Floats, NDArray[Any]]:
     """Repeat scores (N, T[, K]) with the base models of each row in random orders.
 
-    If base models are exchangeable, as the trees of a forest are, any order of a row's
-    scores is equally likely. Thresholds that are fitted to a few thousand rows in one
-    order each depend on that order by chance (Kalman and Moscovich, Optimal Sequential
-    Testing, 2026, use the number of votes alone). `SHUFFLED`, `MOST_SHUFFLED` and
-    `MOST_BYTES` limit the number of copies. The first copy has the given order.
+    Of exchangeable base models, as the trees of a forest are, any order is equally
+    likely, and thresholds fitted to one order each depend on it by chance (Kalman and
+    Moscovich, Optimal Sequential Testing, 2026). The first copy has the given order.
     """
     most = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
     copies = max(1, min(SHUFFLED, most))

@@ -21,10 +21,7 @@ NEAR = 1e-4
 
 
 def check_decisions(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
-    """Raise BadModel if a compiled classifier and its original choose differently.
-
-    `columns` (d,) has the positions of the original's columns in the full row.
-    """
+    """Raise BadModel if a compiled classifier and its original choose differently."""
 
     def differ(X: Any, theirs: NDArray[Any]) -> Any:
         scores = np.sort(model.predict_scores(X), axis=1)
@@ -78,14 +75,10 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Find rows that the original accepts.
+    """Find rows that the original accepts: it may refuse gaps, or need a data frame.
 
-    It may refuse gaps or negative numbers, or need a data frame with names and types.
-
-    Returns
-    -------
-    The rows, the form of them for the compiled model, and the original's predictions;
-    None for these if it accepts no rows. With categories both models get a frame.
+    Returns the rows, their form for the compiled model, and the original's predictions;
+    None for these if it accepts no rows.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about missing names, ranges and the like

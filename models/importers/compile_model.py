@@ -28,28 +28,17 @@ from .ubjson import is_ubj
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     """Compile a fitted estimator to arrays that answer as its `predict` does.
 
-    Parameters
-    ----------
-    estimator
-        A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
-        `LatticeEnsembleClassifier`, or a Pipeline with one of these after simple
-        transformers (see `transformers.TRANSFORMERS`).
-    columns
-        (d,) positions in the full row of the columns that the estimator was fitted on;
-        by default the first d.
+    `estimator` is a classifier, regressor or ranker of scikit-learn, LightGBM or
+    XGBoost, a `LatticeEnsembleClassifier`, or a Pipeline with one of these after
+    `TRANSFORMERS`. `columns` (d,) are the positions of its columns in the full row; by
+    default the first d.
 
-    Returns
-    -------
-    `Classifier` or `Prior`; for numbers `Regressor` or `Mean`. Sums of a regressor's
-    trees equal those of scikit-learn and LightGBM to the bit, and those of XGBoost up
-    to rounding in float32. Sums of linear terms may differ in the last bits, as BLAS
-    adds in another order.
+    Sums of a regressor's trees equal those of scikit-learn and LightGBM to the bit, and
+    those of XGBoost up to rounding in float32. Sums of linear terms may differ in the
+    last bits, as BLAS adds in another order.
 
-    Raises
-    ------
-    BadModel
-        If the estimator is not fitted or has no compiled form, or if both answer one of
-        a dozen drawn rows differently.
+    BadModel if the estimator is not fitted or has no compiled form, or if both answer
+    one of a dozen drawn rows differently.
     """
     transformers, last = _split(estimator)
     name = _find(last)
@@ -97,10 +86,7 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
 
 
 def read_booster(booster: Any) -> Classifier | Regressor:
-    """Compile a Booster of LightGBM or XGBoost, with all rounds of its `predict`.
-
-    Labels are 0 to K - 1. Class scores are those of its `predict`.
-    """
+    """Compile a Booster with all rounds and the scores of its `predict`."""
     if find_class(booster, ["lightgbm.Booster"]):
         return read_lightgbm(lightgbm_text(booster))
     return read_xgboost(bytes(booster.save_raw("ubj")), to_best=False)
@@ -147,9 +133,8 @@ OTHER_FILES = (
 def compilable(estimator: Any) -> str | None:
     """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
 
-    Flaws that only fitting shows are not found: a rare option, a category that is no
-    whole number. Returns the class, such as "sklearn.svm.LinearSVC"; None for a
-    Pipeline.
+    Returns its class, such as "sklearn.svm.LinearSVC"; None for a Pipeline. Flaws that
+    only fitting shows, such as a rare option, are not found.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:

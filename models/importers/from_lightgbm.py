@@ -58,23 +58,9 @@ def read_lightgbm(
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
     Raw scores equal LightGBM's to the bit. Of a forest (`boosting=rf`) raw scores are
-    the means that its probabilities are made of; LightGBM's `raw_score` gives sums.
-
-    Parameters
-    ----------
-    text
-    preparation
-        Makes the inputs; by default the first columns of the row.
-    classes
-        Labels of a classifier; by default 0 to K - 1.
-    objectives
-        Names of the objectives that are accepted.
-
-    Raises
-    ------
-    BadModel
-        If the text is no such model, or its version, its objective or a kind of tree
-        has no compiled form.
+    the means that its probabilities are made of; LightGBM's `raw_score` gives sums. By
+    default inputs are the first columns of the row and labels are 0 to K - 1. BadModel
+    if the text has no compiled form or none of the `objectives`.
     """
     objective, options, K, trees = _read(text, preparation, objectives)
     if objective in REGRESSIONS:
@@ -267,10 +253,7 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move thresholds so that values within `ZERO_LIMIT` of 0 go where 0 goes.
-
-    LightGBM takes such values for 0 before it compares them.
-    """
+    """Move thresholds so that values within `ZERO_LIMIT` of 0 go where 0 goes."""
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
     return np.where(np.abs(thresholds) <= ZERO_LIMIT, where_zero_goes, thresholds)

@@ -62,10 +62,7 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
 def _fitted_trees(
     estimator: Any, values: Callable[[Any], NDArray[np.float64]]
 ) -> list[Tree]:
-    """Read the trees of a tree, a forest or a Bagging of trees.
-
-    `values` is a function from a fitted tree to the values (n, R) of its nodes.
-    """
+    """Read a tree, forest or Bagging; `values` gives a tree's node values (n, R)."""
     if not hasattr(estimator, "estimators_"):
         return [_read_tree(estimator.tree_, values(estimator))]
     trees = estimator.estimators_
@@ -189,8 +186,7 @@ def _encoded(
 ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
     """Find the input of each of the trees' features, and its categories if any.
 
-    HistGradientBoosting moves categorical columns to the front and numbers their
-    values.
+    HistGradientBoosting moves categorical columns to the front.
     """
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
@@ -220,10 +216,7 @@ def _encoded(
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """List the categories of each column of texts, in the order of their codes.
-
-    Compiled trees compare texts by these codes, and other categories by their values.
-    """
+    """List the categories of each column of texts, in the order of their codes."""
     if getattr(estimator, "_preprocessor", None) is None:
         return {}
     encoder = estimator._preprocessor.named_transformers_["encoder"]

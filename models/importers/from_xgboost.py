@@ -55,31 +55,14 @@ def read_xgboost(
     *,
     to_best: bool = True,
 ) -> Classifier | Regressor:
-    """Compile the file that XGBoost's `save_model` writes.
+    """Compile what XGBoost's `save_model` writes: JSON as str or UBJSON as bytes.
 
     XGBoost adds leaf values in float32, this form in float64: raw scores agree within
-    1e-5, and choices wherever the scores of classes differ by more. Categories are the
-    whole numbers that the trees were trained on.
-
-    Parameters
-    ----------
-    source
-        JSON as str, UBJSON as bytes.
-    preparation
-        Makes the inputs; by default the first columns of the row.
-    classes
-        Labels of a classifier; by default 0 to K - 1.
-    objectives
-        Names of the objectives that are accepted.
-    to_best
-        After early stopping, whether the rounds up to the best one answer, as in
-        `XGBClassifier.predict`, or all of them, as in `Booster.predict`.
-
-    Raises
-    ------
-    BadModel
-        If the source is no such model, or its version, its objective, its booster or a
-        kind of tree has no compiled form.
+    1e-5, and choices wherever the scores of classes differ by more. By default inputs
+    are the first columns of the row and labels are 0 to K - 1. After early stopping,
+    the rounds up to the best one answer if `to_best`, as in `XGBClassifier.predict`,
+    else all of them, as in `Booster.predict`. BadModel if the source has no compiled
+    form or none of the `objectives`.
     """
     objective, K, scorer, fitted = _read(source, preparation, objectives, to_best)
     if objective not in REGRESSIONS:
@@ -163,8 +146,7 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
     """Read the categories of a column, by code: whole numbers or texts.
 
-    For texts of pandas, XGBoost stores as many bytes as there are characters, which
-    cuts texts that are not ASCII. Cut texts are returned as bytes.
+    XGBoost cuts pandas texts that are not ASCII; cut texts are returned as bytes.
     """
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:

@@ -8,8 +8,7 @@ from typing import Any
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
     """Find the class of a thing in `known`, such as "sklearn.svm.LinearSVC".
 
-    A class of the same name from another module, or a subclass, is not found: it may
-    decide differently.
+    Subclasses, which may decide differently, are not found.
     """
     kind = type(thing)
     for full in known:

@@ -43,21 +43,10 @@ def compile_preparation(
 ) -> Preparation:
     """Compile the fitted transformers of a Pipeline, from first to last.
 
-    Parameters
-    ----------
-    transformers
-        Fitted transformers; None and "passthrough" have no effect.
-    columns
-        (d,) positions in the full row of the columns that the Pipeline was fitted on.
-    rounded
-        True to round as scikit-learn's scalers do for float32 rows. Trees need this, as
-        the last bit of an input may decide.
-
-    Raises
-    ------
-    BadModel
-        If a transformer is not in `TRANSFORMERS` or has an option without compiled
-        form.
+    `columns` (d,) are the positions of the Pipeline's columns in the full row. With
+    `rounded` the preparation rounds as scikit-learn's scalers do for float32 rows,
+    since the last bit of an input may decide in a tree. BadModel if a transformer is
+    not in `TRANSFORMERS` or has an option without compiled form.
     """
     made = plain(columns)
     for transformer in transformers:

@@ -28,17 +28,11 @@ def is_ubj(data: bytes) -> bool:
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read one value, which takes up all of the data.
+    """Read one value, which takes up all of the data; BadModel if the data are none.
 
-    Objects become dicts, arrays of one type become NumPy arrays, other arrays lists.
-    Lengths are compared with the rest of the data before memory is allocated. XGBoost
-    writes no objects with a count or a type, no high-precision numbers and no no-ops,
-    so these are refused.
-
-    Raises
-    ------
-    BadModel
-        If the data are not such a value, or nested deeper than `DEEPEST`.
+    Arrays of one type become NumPy arrays. Lengths are compared with the rest of the
+    data before memory is allocated. XGBoost writes no objects with a count or a type,
+    no high-precision numbers and no no-ops, so these are refused.
     """
     reader = _Reader(data)
     value = reader.value(0)

@@ -13,11 +13,10 @@ WIDEST = 1e300
 
 
 def keypoints(values: NDArray[Any], count: int) -> Floats:
-    """Choose `count` ascending keypoints for the values (N,) of one input.
+    """Choose `count` ascending keypoints for the values (N,) of one input: quantiles.
 
-    Keypoints are quantiles of the values. If there are fewer different values, the
-    largest gaps are halved, and points beyond the last value added if needed. Missing
-    values do not count.
+    If there are fewer different values, the largest gaps are halved, and points beyond
+    the last value added if needed. Missing values do not count.
     """
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
@@ -43,15 +42,9 @@ def flatten_dull(
 ) -> None:
     """Make scores independent of an input that had one value in all rows.
 
-    All other values get the calibrated value of that one, since nothing was learned
-    about them. So do missing values, unless some were missing.
-
-    Parameters
-    ----------
-    calibrations
-        (T, S, P + 1), changed in place; the last one is for a missing value.
-    X, knots, inputs
-        (N, d) rows, (d, P) keypoints, (T, S) inputs of each lattice.
+    All other values get the calibrated value of that one. So do missing values, unless
+    some were missing. `calibrations` (T, S, P + 1) are changed in place; the last one
+    is for a missing value. `inputs` are (T, S), `knots` (d, P).
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)
@@ -65,11 +58,7 @@ def flatten_dull(
 
 
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
-    """Count how often trees test two inputs on one path: (d, d), symmetric.
-
-    The diagonal has the number of tests of each input. Trees are the node tables of
-    HistGradientBoosting's predictors, whose root comes first.
-    """
+    """Count how often trees test two inputs on one path: (d, d), symmetric."""
     seen = np.zeros((d, d))
     for nodes in trees:
         unvisited: list[tuple[int, frozenset[int]]] = [(0, frozenset())]
@@ -93,9 +82,8 @@ def join_inputs(
 ) -> Any:
     """Choose the inputs (T, S) of lattices so that those of a lattice interact.
 
-    The first input of a lattice is drawn, with the number of its tests as weight. Then
-    the input follows that is tested most often together with the inputs so far. A pair
-    that is in other lattices already counts for less. Ties are broken by chance.
+    The first input of a lattice is drawn by its number of tests. The next input is
+    tested most often with the inputs so far; a pair in other lattices counts for less.
     """
     T, S = shape
     d = len(together)

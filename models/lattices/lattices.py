@@ -27,10 +27,9 @@ class Lattices(SumOfTerms):
     its own calibrated value, and values beyond the outer keypoints are clipped. A
     lattice interpolates between its 2^S vertices: multilinearly between all of them, or
     between the S + 1 vertices of the simplex that contains its inputs (Lovasz's
-    extension), which is several times as fast.
-
-    `kernels/plain.py` describes the rounding. Sums are exact in any order. If
-    calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
+    extension), which is several times as fast. If calibrators and vertices ascend, raw
+    scores ascend with the input, to the last bit; `kernels/plain.py` describes the
+    rounding.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row
@@ -207,16 +206,8 @@ def make_lattices(
 ) -> Lattices:
     """Make lattices of learned numbers by rounding, which keeps their order.
 
-    Parameters
-    ----------
-    preparation, knots, inputs, simplex
-        As in `Lattices`.
-    calibrations
-        (T, S, P + 1) in [0, 1]; the last one is for a missing value.
-    vertices
-        (T, R, 2^S), finite.
-    bias
-        (R,), finite.
+    `calibrations` (T, S, P + 1) lie in [0, 1]; the last one is for a missing value.
+    `vertices` are (T, R, 2^S), `bias` (R,).
     """
     # A unit so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)

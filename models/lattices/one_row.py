@@ -39,11 +39,7 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order; None if only the plain kernel works.
-
-    It alone works behind a preparation, for more inputs, keypoints or raw scores than
-    the constants above, and without compiled kernels.
-    """
+    """Pack `Lattices` in the given order; None if only the plain kernel works."""
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
     (T, S), R = inputs.shape, lattices.outputs
@@ -89,11 +85,9 @@ def pack_lattices(
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Make Batcher's network that sorts in descending order: pairs of places.
+    """Make Batcher's network that sorts in descending order: pairs to exchange.
 
-    Each step exchanges the values of a pair if the first is smaller. The network is
-    that of the next power of two, without the places beyond `size`: they would hold the
-    smallest values anyway.
+    It is that of the next power of two, without the places beyond `size`.
     """
     whole = 1 << (size - 1).bit_length()
     steps = []

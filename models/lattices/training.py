@@ -46,24 +46,12 @@ def train_lattices(
 ) -> Learned:
     """Learn lattices by Adam on the log loss; after each step, restore monotonicity.
 
-    Parameters
-    ----------
-    X, y
-        (N, d) rows, NaN for missing values, and (N,) classes 0..K - 1, all of which
-        occur.
-    knots, inputs
-        (d, P) keypoints and (T, S) inputs of each lattice.
-    signs
-        (d,) +1 if scores must not fall as the input rises, -1 if they must not rise,
-        else 0.
-    descent, rng
-        Settings, and the source of the order of rows.
-
-    Notes
-    -----
     Joint training fits the sum of all lattices. Independent training fits each lattice
-    as a model with the class shares as its bias, then averages their scores. The mean
-    of weak models is near their bias, so it is scaled to fit (see `stretch`).
+    with the class shares as its bias, then averages their scores. The mean of weak
+    models is near their bias, so it is scaled to fit (see `stretch`).
+
+    `y` (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores
+    must not fall as the input rises, -1 if they must not rise, else 0.
     """
     used, positions = np.unique(inputs, return_inverse=True)
     places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
@@ -101,26 +89,10 @@ def train_lattices(
 
 
 def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Floats]:
-    """Fit a slope and a bias for sums, by logistic regression with Newton's method.
+    """Fit a slope >= 0 and a bias (R,) for sums (N, R), by logistic regression.
 
     A penalty with about the weight of one row keeps the slope near 1 and the bias near
     its first value. Without it no slope would be best if sums separate all classes.
-
-    Parameters
-    ----------
-    sums
-        (N, R) sums without bias.
-    y
-        (N,) classes 0..K - 1.
-    bias
-        (R,) first value of the bias.
-
-    Returns
-    -------
-    slope
-        A number >= 0, so that monotonic scores stay monotonic.
-    bias
-        (R,).
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])
@@ -167,10 +139,7 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Find the keypoint below each value (N, d), and the share of the way to the next.
-
-    Keypoint P stands for a missing value.
-    """
+    """Find the keypoints of values (N, d) (P: missing), and the shares to the next."""
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
     P = knots.shape[1]
@@ -202,8 +171,7 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
     """Restore monotonicity; `signs` (T, S) are the signs of each lattice's inputs.
 
     If a vertex is higher than the next one along a monotonic input, both get their
-    mean. This keeps the monotonicity in inputs before, as the mean, the minimum and the
-    maximum are monotonic.
+    mean. This keeps the monotonicity in the inputs before.
     """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)

@@ -42,7 +42,7 @@ class Shapes(NamedTuple):
     """The operations of a preparation joined to one affine step: arrays (d,).
 
     A value x becomes `gain` * x + `offset`, clipped to `low` and `high`. A missing
-    value becomes `filling`; NaN leaves it missing.
+    value becomes `filling`.
     """
 
     gain: Floats
@@ -59,11 +59,9 @@ class Shapes(NamedTuple):
 
 
 class Magnitudes(NamedTuple):
-    """Bounds of the intermediate results of a preparation: arrays (d,).
+    """Bounds of a preparation's intermediate results, for rounding errors: arrays (d,).
 
-    The rounding error of an input is a share of its largest intermediate result. That
-    is at most `passed` for a missing value or 0, and grows by at most `slope` for each
-    unit of the value.
+    They are `passed` for a missing value or 0, plus `slope` for each unit of the value.
     """
 
     slope: Floats
@@ -71,10 +69,7 @@ class Magnitudes(NamedTuple):
 
 
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join all operations of a preparation; None if one is not affine.
-
-    Only the last operation may be another one: a comparison with thresholds.
-    """
+    """Join affine operations, and perhaps a comparison after them; None for others."""
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
     if (preparation.operations != AFFINE).any():
@@ -134,17 +129,9 @@ def pack_linear(
     """Pack linear terms in this order; None if only NumPy can add them.
 
     NumPy adds whole sums, terms behind a norm, numbers near the largest float64, more
-    than `MOST_OUTPUTS` raw scores, and all terms without compiled kernels.
-
-    Parameters
-    ----------
-    preparation, weights, intercepts
-        Those of a `Linear`, (d, R) and (R,).
-    order, stops
-        Order of the terms, and the rule that ends a row.
-    sizes, starts
-        Absolute weights (d, R) and intercepts (R,) of the model's own sums. Rounding
-        errors are a share of these.
+    than `MOST_OUTPUTS` raw scores, and all terms without compiled kernels. Rounding
+    errors are a share of `sizes` (d, R) and `starts` (R,), the absolute weights and
+    intercepts of the model's own sums.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
@@ -191,12 +178,8 @@ def lay_blocks(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
     """Divide terms into blocks, at whose ends sums have limits, and groups of `LANES`.
 
-    Returns
-    -------
-    laid, spare : (G, LANES)
-        Terms of each group, and marks of the terms that only fill up a group.
-    ends, looks : (B,)
-        Number of groups, and of terms, up to the end of each block.
+    Returns the terms of each group and marks of those that only fill up a group, (G,
+    LANES); then the number of groups, and of terms, up to the end of each block, (B,).
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

@@ -25,8 +25,7 @@ class Linear(SumOfTerms):
 
     Terms are added in float64 in a fixed order. scikit-learn leaves the order to BLAS,
     so raw scores may differ from its scores in the last bits (about 1e-15 of the
-    largest term), and choices only if two classes tie within that. As in scikit-learn,
-    rows with NaN or infinity are refused, with `BadRow`.
+    largest term). Rows with NaN or infinity are refused, with `BadRow`.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row

@@ -17,9 +17,9 @@ from .kernels.sums import gaussian
 class Gaussian(Scorer):
     """One normal distribution for each class and input.
 
-    Log-likelihoods are added input by input. NumPy adds in pairs, so raw scores may
-    differ from scikit-learn's in the last bits, and choices only if classes tie within
-    that. As in scikit-learn, rows with NaN or infinity are refused, with `BadRow`.
+    Log-likelihoods are added input by input, so raw scores may differ from
+    scikit-learn's in the last bits. Rows with NaN or infinity are refused, with
+    `BadRow`.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row

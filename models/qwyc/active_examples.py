@@ -17,19 +17,10 @@ Number = TypeVar("Number", np.int64, np.float64)
 class ActiveExamples:
     """Active rows with their running sums, and unused base models.
 
-    Scores are read in place until at most half of the rows are active. Then the scores
-    of these rows are copied, so copies never exceed half of the score matrix.
-
-    Attributes
-    ----------
-    models : (L,) int64
-        Unused base models.
-    sums : (n,) float64
-        Running sums of the active rows. Rows with a positive full decision come first.
-    final : (n,) float64
-        Whole sums of the active rows.
-    positives : int
-        Number of active rows with a positive full decision.
+    `models` (L,) are unused base models. Of the active rows, `sums` (n,) are the
+    running sums, `final` (n,) the whole sums; the `positives` rows with a positive full
+    decision come first. Once at most half of the rows are active, their scores are
+    copied.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
@@ -77,10 +68,7 @@ class ActiveExamples:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Run `scan` on shares of the (L,) columns, each share in a thread of its own.
-
-    `scan` must release the interpreter's lock.
-    """
+    """Run `scan`, which must release the interpreter's lock, on shares of columns."""
     if threads == 1:
         return scan(columns)
     shares = np.array_split(columns, threads)

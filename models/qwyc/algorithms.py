@@ -27,11 +27,7 @@ def changes_allowed(alpha: float, rows: int) -> int:
 
 
 class Algorithm2:
-    """QWYC, Algorithm 2: thresholds for a fixed order.
-
-    Each position in turn stops as many active rows as the errors left over allow: low,
-    and with `both` also high.
-    """
+    """QWYC, Algorithm 2: each position stops most rows with the errors left over."""
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
         self.sums, self.both = sums, both
@@ -72,8 +68,8 @@ def most_stops(
 ) -> tuple[int, int]:
     """Find the cuts (a, b) that stop most values with at most `allowed` errors.
 
-    This is one step of Algorithm 2. Of equally good cuts the function takes the ones
-    with the fewest errors, then the ones with the smallest a.
+    Of equally good cuts the function takes the ones with the fewest errors, then the
+    ones with the smallest a.
     """
     n = len(values)
     valid = parted(values)
@@ -111,9 +107,9 @@ def algorithm_1(
     """QWYC, Algorithm 1 (QWYC*): order, lower and upper thresholds together, (T,) each.
 
     Each position takes the base model k with the smallest J = c_k * active rows / newly
-    stopped rows; of equals the first. J of a model that stops nothing is infinite. Once
-    every row has stopped, the remaining models keep their own order and stop nothing.
-    Unlike in the paper, c_k includes the features that no base model before k has read.
+    stopped rows; of equals the first. Once every row has stopped, the remaining models
+    keep their own order. Unlike in the paper, c_k includes the features that no base
+    model before k has read.
     """
     left = ActiveExamples(scores, positive)
     count = len(left.models)

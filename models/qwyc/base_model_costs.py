@@ -1,7 +1,4 @@
-"""Costs of base models that share features: the second use of a feature is free.
-
-`cut_stages` cuts a schedule into stages: features to compute, then base models.
-"""
+"""Costs of base models that share features: the second use of a feature is free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

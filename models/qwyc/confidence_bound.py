@@ -68,11 +68,9 @@ def fit_to_rate(
     rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
-    """Fit a schedule to `alpha`, on the fitter's rows or with confidence on fresh rows.
+    """Fit a schedule of (lower, upper) thresholds to `alpha`, with confidence if given.
 
-    `schedule` makes a schedule of (lower, upper) thresholds. Other parameters are those
-    of `calibrate`, checked by `check_rate`. Without a confidence, `alpha` holds on the
-    fitter's rows only.
+    Without a confidence, `alpha` holds on the fitter's rows only.
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -90,13 +88,12 @@ def calibrate(
     """Return the boldest schedule of a ladder that keeps to `alpha` on M fresh rows.
 
     The ladder goes from the most careful schedule to the boldest, and is fixed before
-    `rows` are seen; these are the arguments of `changed`, (M, ...) each. Each schedule
-    is tested at the full level (`most_changed`), and the first failure ends the search
-    (fixed-sequence testing). Then the probability that the chosen schedule has a true
-    rate above `alpha` is at most 1 - confidence, without a correction for the number of
-    schedules. The promise is `alpha` and no smaller bound, as a smaller one would be
-    read off the rows that chose the schedule. If the first schedule fails, nothing
-    stops early.
+    `rows` are seen. Each schedule is tested at the full level (`most_changed`), and the
+    first failure ends the search (fixed-sequence testing). Then the probability that
+    the chosen schedule has a true rate above `alpha` is at most 1 - confidence, without
+    a correction for the number of schedules. The promise is `alpha` and no smaller
+    bound, as a smaller one would be read off the rows that chose the schedule. If the
+    first schedule fails, nothing stops early.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])
@@ -117,10 +114,9 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Add the changed rows of one more part to the counts of a ladder's schedules.
+    """Add a part's changed rows to the counts of schedules; drop those above `most`.
 
-    `counted` are schedules with their counts before this part. The first schedule with
-    more than `most` changed rows, and all after it, are dropped.
+    The schedules after a dropped one are dropped, too.
     """
     kept = []
     for schedule, before in counted:
@@ -132,21 +128,16 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield thresholds moved outwards by smaller and smaller multiples of `spread`.
+    """Yield thresholds (T,) moved outwards by ever smaller multiples of `spread`.
 
-    All arrays are (T,). A ladder begins with these: thresholds that change no decision
-    on few rows may still change many decisions on fresh rows.
+    Thresholds that change no decision on few rows may still change many on fresh rows.
     """
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
-    """Return Clopper and Pearson's one-sided upper bound on a binomial share.
-
-    This is the largest share for which `changed` or fewer of `rows` have at least the
-    probability 1 - confidence.
-    """
+    """Return Clopper and Pearson's one-sided upper bound on a binomial share."""
     from scipy.special import betaincinv
 
     if changed >= rows:
@@ -164,28 +155,17 @@ def most_changed(
     rows for any promise.
 
     Without groups, rows are independent, and the binomial distribution is exact. With
-    groups, only groups are independent: the share of changed rows of a group lies in
-    [0, 1], however its rows depend on each other. For the sum of n such shares and a
-    number t, Bentkus' bound (On Hoeffding's inequalities, Annals of Probability 32,
-    2004) says
+    `groups` (M,), a number for each row, only groups are independent: the share of
+    changed rows of a group lies in [0, 1], however its rows depend on each other. For
+    the sum of n such shares and a number t, Bentkus' bound (On Hoeffding's
+    inequalities, Annals of Probability 32, 2004) says
 
         P(sum <= t) <= min over a > t of E max(a - B, 0) / (a - t),
 
     where B is binomial with n trials and the mean of the shares: (a - x)+ is convex,
     and no sum of such variables is above B in convex order (Hoeffding, 1956 and 1963).
     Between whole numbers a ratio of linear functions has no minimum, so only whole a
-    are tried. If no row changes, the bound is as tight as the exact bound for n
-    independent rows. A group smaller than the largest counts in proportion to its rows;
-    the rate is then the rate of rows from groups of the drawn sizes.
-
-    Parameters
-    ----------
-    rows
-        Number of calibration rows, M >= 1.
-    alpha, confidence
-        Share and confidence of the promise, in (0, 1).
-    groups : (M,)
-        Number of each row's group; None if every row is a group of its own.
+    are tried. A group smaller than the largest counts in proportion to its rows.
     """
     from scipy.special import bdtr
 
@@ -251,10 +231,7 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Refuse an alpha out of range, and calibration rows that are too few for it.
-
-    Calibration rows, their groups and their decisions need a confidence.
-    """
+    """Refuse an alpha out of range, and calibration rows that are too few for it."""
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:

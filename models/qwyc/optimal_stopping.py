@@ -1,14 +1,11 @@
 """Thresholds for a given order by optimal stopping: every wrong stop costs the same.
 
-QWYC's Algorithm 2 spends its errors first come, first served, and counts an exit as
-one exit, however many base models that exit saves. Optimal stopping compares the cost
-of stopping a row with the cost of going on for that row, backwards from the last base
-model. A wrong stop costs the same `penalty` at every position. The penalty is then the
-smallest one that keeps the changed decisions within what alpha allows.
-
-The rows nearby say how likely a stop is to be wrong (`log_odds` of the kernels). QWYC
-counts the endings of the rows themselves; thresholds then learn these rows by heart,
-and change ten decisions on fresh rows where they change one on these.
+QWYC's Algorithm 2 spends its errors first come, first served. Optimal stopping compares
+the cost of stopping a row with the cost of going on, backwards from the last base
+model. A wrong stop costs the same `penalty` at every position: the smallest one that
+keeps the changed decisions within what alpha allows. The rows nearby say how likely a
+stop is to be wrong (`log_odds`); thresholds that count the endings of the rows
+themselves learn these rows by heart.
 """
 
 import math
@@ -35,9 +32,8 @@ class Stopping:
     """The rows sorted at each position of one order, to find cuts for many penalties.
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly at
-    that position. Memory is 6 bytes for each followed row and position, at most three
-    quarters of a score matrix. `costs` (T,) are the costs of the positions. Without
-    `both`, rows stop low only.
+    that position. `costs` (T,) are those of the positions. Without `both`, rows stop
+    low only.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -49,10 +45,8 @@ class Stopping:
     def _list_rows(self) -> None:
         """List the followed rows at each position, by ascending number.
 
-        Position r's list is `ids[starts[r]:starts[r + 1]]`, encoded by `list_entries`;
-        `positive` has the same places. Rows outside the cuts `widest[:, r]` are not
-        followed any further. Example: five rows have these numbers at the first
-        position.
+        Position r's list is `ids[starts[r]:starts[r + 1]]`, encoded by `list_entries`.
+        Rows outside the cuts `widest[:, r]` are not followed any further. Example:
 
             row       0      1      2      3      4
             number    -1     0.5    -1     3      -2
@@ -88,9 +82,8 @@ class Stopping:
     ) -> NDArray[np.uint8]:
         """Return the levels (n,) of a list's entries: how likely each ends positive.
 
-        Entries from a to b are followed and get the levels of `fill_levels`. The others
-        stop rightly, and get the level of their own ending. All entries do if `border`
-        is None, as then the final number does not tell which stop is right.
+        Entries outside [a, b), and all if `border` is None, get the level of their own
+        ending.
         """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
@@ -138,11 +131,7 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return penalties (count,) in a geometric series, descending.
-
-        With the largest, no wrong stop is worth its penalty. The smallest is the cost
-        of the cheapest base model.
-        """
+        """Return descending penalties (count,); no wrong stop is worth the first."""
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)

@@ -1,12 +1,9 @@
 """Orders of base models: polydom's own, by impurity, and the orders QWYC compares with.
 
-QWYC* counts the rows that a base model can stop. This count depends on a few extreme
-rows, and progress of the other rows does not count. Here rows are put into bins by
-their running sum (or margin), and the score of a base model is the impurity of full
-decisions within bins that it removes, per cost. For two classes the impurity depends
-less on the few decisions in a bin than on how likely its rows are to end positive,
-by the changes of their sums still to come. Rows that are sure enough are dropped, so
-later base models are chosen for the difficult rows.
+QWYC* counts the rows that a base model can stop, which depends on a few extreme rows.
+Here rows are put into bins by their running sum (or margin), and the score of a base
+model is the impurity of full decisions within bins that it removes, per cost. Rows that
+are sure enough are dropped, so later base models are chosen for the difficult rows.
 """
 
 from collections.abc import Sequence
@@ -55,14 +52,11 @@ def order_by_impurity(
 ) -> Rows:
     """Order base models (T,) by the impurity that each removes, per cost; two classes.
 
-    Running sums of scores (N, T) are put into bins. If the sums of a bin end at
-    `threshold` or above with probability q, the impurity of the bin is sqrt(q (1 - q))
-    per row: it falls as soon as the two classes move apart. Once no impurity is left,
-    the remaining base models keep their own order.
-
-    If base models share features, the base models without a new feature are far cheaper
-    and come first. The next features are chosen for all base models that become cheap
-    by them (`open_features`).
+    If the sums of a bin end at `threshold` or above with probability q, the impurity of
+    the bin is sqrt(q (1 - q)) per row. Once no impurity is left, the remaining base
+    models keep their own order. If base models share features, those without a new
+    feature come first; the next features are chosen for all base models that become
+    cheap by them (`open_features`).
     """
     left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -87,9 +81,8 @@ def open_features(
 ) -> Flags:
     """Return the features (F,) to compute next, if all unused base models need some.
 
-    `needs` (L, F) are the missing features of each of `left.models`. The `OPENINGS`
-    commonest sets of missing features are compared by the impurity that all base models
-    within the set remove together, per cost of the features and of these base models.
+    Of `needs` (L, F), the `OPENINGS` commonest sets are compared by the impurity that
+    all base models within the set remove together, per cost of both.
     """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -142,10 +135,9 @@ def order_by_margin_impurity(
 ) -> Rows:
     """Order base models by the impurity that each removes, per cost; K classes.
 
-    This is `order_by_impurity` with the margin of the best class instead of the running
-    sum. The impurity of rows with nearly the same margin is the root of the share of
-    rows that another class leads than at the end. At most `MARGIN_SAMPLE` rows are
-    used. The next base model is one of the first `AHEAD` unused ones, unless base
+    Bins are of the margin of the best class, and their impurity is the root of the
+    share of rows that another class leads than at the end, on at most `MARGIN_SAMPLE`
+    rows. The next base model is one of the first `AHEAD` unused ones, unless base
     models share features: the best of all is often the best by chance, and boosting's
     own order is good.
     """
@@ -181,9 +173,7 @@ def unsettled(
 ) -> Flags:
     """Mark the rows that are cheaper to go on with than to stop.
 
-    `values` are the rows' numbers, and `positive` rows must not stop low. Going on
-    costs `ONWARD` ensembles for each row, a wrong stop `penalty` ensembles; one
-    ensemble costs `whole`.
+    Going on costs `ONWARD` ensembles, of `whole` each; a wrong stop costs `penalty`.
     """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
@@ -207,14 +197,7 @@ def make_order(
 ) -> Rows:
     """Return the order given, or an order of QWYC's appendix B by its name: (T,).
 
-    Parameters
-    ----------
-    scores
-        (N, T) scores of base models.
-    target
-        (N,) target of the MSE orders; default the full scores.
-    seed
-        Seed of the random order.
+    `target` (N,) is the target of the MSE orders, by default the full scores.
     """
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])

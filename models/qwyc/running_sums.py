@@ -1,12 +1,10 @@
 """Running sums along an order of base models, and thresholds that cut sorted sums.
 
 Each row has one number after each position: the running sum, or for more than two
-classes minus the margin. A row stops low if this number is below a lower threshold, and
-high if the number is above an upper threshold.
-
-A cut c of n sorted numbers lies between the c-th and the next number, at their
-midpoint. A threshold needs a float strictly between the two, so equal numbers are never
-separated. The cuts 0 and n lie just beyond the numbers.
+classes minus the margin. A row stops low below a lower, and high above an upper
+threshold. A cut c of n sorted numbers lies between the c-th and the next number, at
+their midpoint. A threshold needs a float strictly between the two, so equal numbers are
+never separated. The cuts 0 and n lie just beyond the numbers.
 """
 
 from collections.abc import Callable
@@ -27,10 +25,9 @@ AT_ONCE = 1024  # rows whose running sums are in memory at once
 class Walk:
     """An iterator over T positions, which adds up the numbers of the rows that go on.
 
-    Step r = 0 ... T - 1 calls `past(r, rows)` with the rows that go on, (n,), at first
-    all N. It yields their numbers after position r (n,), and which rows must not stop
-    low (n,); the other rows must not stop high. Between two steps the caller may assign
-    fewer rows to `rows`, in any order; a row that is left out cannot return.
+    Each step yields the numbers of these rows (n,), and which of them must not stop
+    low; the others must not stop high. Between two steps the caller may assign fewer
+    rows to `rows`, in any order; a row that is left out cannot return.
     """
 
     def __init__(
@@ -57,11 +54,7 @@ class RunningSums(Protocol):
 
 
 class ScoreSums:
-    """Two classes: the number is the running sum; a positive row must not stop low.
-
-    Scores are (N, T); `positive` (N,) are the full decisions. A whole sum of at least
-    `border` is positive, except for ties.
-    """
+    """Two classes: the number is the running sum; a positive row must not stop low."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -84,8 +77,7 @@ class MarginSums:
     """K classes: the number is minus the margin of the best class over the second.
 
     A row must not stop low while another class leads than at the end. No row stops
-    high. One threshold is used for all classes. Scores are (N, T, K); `chosen` (N,) are
-    the full decisions; `bias` (K,) are the sums before the first base model.
+    high. One threshold is used for all classes.
     """
 
     border: float | None = None
@@ -123,12 +115,8 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Encode `rows` (n,), sorted by ascending `values`, for the kernels.
+    """Encode `rows` (n,) by ascending `values`: ~row if equal to the row before.
 
-    A row that no threshold can separate from the row before is encoded as ~row.
-
-    Examples
-    --------
     >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
     array([ 4,  0, -3,  1,  3], dtype=int32)
     """
@@ -138,8 +126,7 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
     """Return the thresholds (lower, upper) that stop values before cut a, after cut b.
 
-    A side that stops nothing gets an infinite threshold. A side that stops all values
-    gets the next float beyond them, so a number far outside still goes on.
+    A side that stops all values gets the next float beyond them.
     """
     n = len(values)
     lower, upper = -np.inf, np.inf
@@ -155,10 +142,9 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
 
 
 def whole_sums(scores: Floats, start: Floats | float = 0.0) -> Floats:
-    """Add up the base scores (N, T) or (N, T, K) of each row, in order: (N,) or (N, K).
+    """Add up the base scores (N, T[, K]) of each row, in order, from `start` on.
 
-    Each sum begins with `start`, a number or (K,). NumPy's `sum` adds in pairs. It
-    rounds differently, so it may decide differently at a threshold.
+    NumPy's `sum` adds in pairs, so it may decide differently at a threshold.
     """
     out = np.empty((len(scores), *scores.shape[2:]))
     for first in range(0, len(scores), AT_ONCE):

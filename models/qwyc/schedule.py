@@ -77,11 +77,7 @@ class _Ordered:
             object.__setattr__(self, name, part)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this schedule again.
-
-        `EarlyExit.arrays` adds a digest of the model. `promise` is (4,), or empty for
-        no promise.
-        """
+        """Name the arrays from which `load_early_exit` makes this schedule again."""
         promise: Promise | None = getattr(self, "promise")  # noqa: B009
         return {
             "order": self.order.astype(np.int32),
@@ -99,10 +95,7 @@ class _Ordered:
         return replace(self, **limits)
 
     def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
-        """Count the rows of `scores` that stop early and change their answer.
-
-        `decisions` (N,) are the full decisions of the ensemble; default by whole sums.
-        """
+        """Count the rows that stop early with another answer than `decisions` (N,)."""
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
         answers, used = self.evaluate(scores)
@@ -249,18 +242,9 @@ class MarginSchedule(_Ordered):
 
 
 def check_scores(scores: Floats, *shape: int | str) -> Floats:
-    """Return scores (N, T) or (N, T, K) as contiguous float64.
+    """Return scores (N, T) or (N, T, K) as contiguous float64; BadInput for others.
 
-    Parameters
-    ----------
-    shape
-        T, or T and K: numbers, or the letters "T" and "K" for any number.
-
-    Raises
-    ------
-    BadInput
-        If there is no row or base model, fewer than two classes, a shape other than
-        `shape`, or an entry that is not a finite number.
+    `shape` is T, or T and K: numbers, or the letters "T" and "K" for any number.
     """
     scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     found = scores.shape[1:]

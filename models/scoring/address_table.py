@@ -14,11 +14,7 @@ LINE = 64  # bytes of a cache line, and of the widest vector
 
 
 class NotCopied:
-    """Base of objects that hold addresses of arrays, and so must not be copied.
-
-    A copy would hold the addresses of the original, which may be gone. Copies and
-    pickles of a model have its arrays, which are checked and packed again.
-    """
+    """Base of objects that hold addresses of arrays; a copy might outlive them."""
 
     __slots__ = ()
 
@@ -44,10 +40,7 @@ class AddressTable(NotCopied):
 def lay_table(
     kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
 ) -> AddressTable:
-    """Fill a record with `numbers` and the addresses of copies of `arrays`.
-
-    Each copy begins a cache line.
-    """
+    """Fill a record with `numbers` and the addresses of aligned copies of `arrays`."""
     record = np.zeros(1, kind)
     kept = {name: aligned(array) for name, array in arrays.items()}
     for name, array in kept.items():

@@ -20,18 +20,13 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedColumns:
-    """The columns that a model was fitted on.
+    """The columns that a model was fitted on; frames are read as its library does.
 
-    Trees that were fitted on categories know them by codes: the code of a category is
-    its position in a list that the model keeps. A data frame holds the categories
-    themselves. It is read as the model's library reads it:
-
-    * LightGBM reads the category columns of a frame in their order, whatever their
-      names, and takes an unseen category for a gap. XGBoost knows which columns have
-      categories, and refuses an unseen category. Both take the numbers of an array for
-      codes.
-    * scikit-learn reads categories by their values. Categories that are texts have
-      codes here, and can come in a frame only.
+    Trees know categories by codes. LightGBM reads the category columns of a frame in
+    their order, whatever their names, and takes an unseen category for a gap. XGBoost
+    knows which columns have categories, and refuses an unseen one. Both take the
+    numbers of an array for codes. scikit-learn reads categories by their values; texts
+    have codes here, and can come in a frame only.
     """
 
     rules: Library  # Library whose rules apply to frames
@@ -49,11 +44,7 @@ class FittedColumns:
     def rows_of(self, X: Any) -> Rows:
         """Make rows (N, width) of numbers, with codes for categories.
 
-        Raises
-        ------
-        BadInput
-            If the columns are not those that the model was fitted on, or a category
-            has no code; the message names the column.
+        BadInput if a frame's columns are others, or a category has no code.
         """
         frame = open_frame(X)
         if frame is None:
@@ -70,10 +61,7 @@ class FittedColumns:
         return np.column_stack(columns)
 
     def row_of(self, row: Any) -> Rows:
-        """Make one row (width,) of numbers.
-
-        BadInput if `row` is not one row, or comes from a frame with categories.
-        """
+        """Make one row (width,) of numbers; BadInput for a frame with categories."""
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
                 "a row of a data frame came, for a model that was fitted on "
@@ -167,14 +155,7 @@ class ReadsFrames:
     fitted: FittedColumns | None
 
     def rows(self, X: Any) -> Rows:
-        """Make rows (N, width) for kernels, with codes for the categories of a frame.
-
-        Raises
-        ------
-        BadInput
-            If X is not a table of numbers, or a frame with other columns than the
-            original was fitted on; the message names the column.
-        """
+        """Make rows (N, width) for kernels; BadInput if a frame has other columns."""
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:

@@ -33,10 +33,7 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Find the different values of column j, and each cell's position among them.
-
-        A gap has the position -1.
-        """
+        """Find the different values of column j, and each cell's position (-1: gap)."""
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
             return list(column.cat.categories), column.cat.codes.to_numpy(np.intp)

@@ -13,11 +13,8 @@ class Model(Protocol):
     """A fitted classifier or regressor as flat arrays. Threads may share it.
 
     A model reads *full* rows, and `columns` has the positions of its inputs in them. A
-    server's rows are float32. `predict` and `predict_scores` also take float64 and give
-    what the original library gives for float64.
-
-    A regressor has one class, 0, which it always chooses. The score of the class is the
-    predicted value.
+    server's rows are float32. A regressor has one class, 0, which it always chooses;
+    the score of the class is the predicted value.
     """
 
     @property
@@ -39,8 +36,8 @@ class Model(Protocol):
         """Return the position of the class, and the class scores (K,), of one full row.
 
         Scores are the estimator's `predict_proba` if it has one, else its
-        `decision_function`, where a binary margin m becomes (-m, m). The one score of a
-        regressor is its `predict`.
+        `decision_function`, where a binary margin m becomes (-m, m), or a regressor's
+        `predict`.
         """
 
     def predict_scores(self, X: Rows) -> Floats:

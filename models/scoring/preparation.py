@@ -34,8 +34,7 @@ UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 class Preparation:
     """Some columns of the full row, put through simple scikit-learn transformers.
 
-    The arithmetic is scikit-learn's, operation by operation, so that prepared values
-    have the same bits (of a Normalizer, the norm may round differently).
+    Prepared values have scikit-learn's bits; only norms may round differently.
     """
 
     # (d,) int32: Positions of the model's inputs in the full row
@@ -104,14 +103,7 @@ class Preparation:
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
         """Raise BadRow for the first row with an input or raw score that is no number.
 
-        Infinite scores of finite inputs raise nothing.
-
-        Parameters
-        ----------
-        X, Z
-            Rows (N, width), and the inputs (N, d) that `apply` made from them.
-        raw
-            Raw scores (N, R).
+        `apply` made Z (N, d) from X. Infinite scores of finite inputs raise nothing.
         """
         known = np.isfinite(Z)
         bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)

@@ -30,11 +30,10 @@ class RemainingBounds:
         return f"RemainingBounds({len(self.order)} base models)"
 
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
-        """Find the limits (lower, upper) of a schedule, (T,) each, for a threshold.
+        """Find the limits (lower, upper), (T,) each, of a schedule for a threshold.
 
-        If the sum after base model `order[r]` is below `lower[r]`, the whole sum ends
-        below the threshold; if it is above `upper[r]`, above. The last limits are
-        infinite.
+        A sum below `lower[r]` after base model `order[r]` ends below the threshold, a
+        sum above `upper[r]` above it. The last limits are infinite.
         """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
@@ -45,10 +44,8 @@ class RemainingBounds:
     def enough(self, tolerance: float) -> tuple[int, float]:
         """Find how many base models give the whole sum within a tolerance >= 0.
 
-        Returns
-        -------
-        Number of base models, and the constant to add to their sum: the middle of the
-        range of the rest.
+        Returns their number, and the constant to add: the middle of the range of the
+        rest.
         """
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
@@ -61,11 +58,7 @@ class RemainingBounds:
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     """Order base models by the range of their scores, and bound the rest of the sum.
 
-    Parameters
-    ----------
-    least, most : (T,)
-        Smallest and largest score of each base model; BadInput unless they are finite
-        and least <= most.
+    BadInput unless the bounds (T,) are finite and least <= most.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):

@@ -19,16 +19,9 @@ DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:
-    """Make rows (N, width) of float32 or float64.
+    """Make rows (N, width) of float32 or float64; BadInput if X is not a table.
 
-    Arrays of these types are returned as they are. Other numbers, lists of rows and
-    frames of numbers are converted. Names of columns are ignored; `FittedColumns` reads
-    frames with names and categories.
-
-    Raises
-    ------
-    BadInput
-        If X is not a table of numbers, such as a single row.
+    Arrays of these types are returned as they are. Names of columns are ignored.
     """
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
         return X

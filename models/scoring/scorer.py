@@ -22,12 +22,7 @@ from .stored_arrays import Stored
 class Scorer(ABC):
     """The part of a model that computes raw scores, before link function and choice.
 
-    Attributes
-    ----------
-    kind
-        Name of the class, for `load_model`.
-    preparation
-        Makes the d inputs from a full row.
+    `kind` names the class for `load_model`; `preparation` makes inputs from a full row.
     """
 
     __slots__ = ()
@@ -80,11 +75,7 @@ class Scorer(ABC):
         """Read stored arrays; BadModel unless kernels can rely on them."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy through `load`, as a model file.
-
-        So a copy is checked like a file, and its kernels get their own addresses. A
-        scorer that was not packed stays unpacked.
-        """
+        """Pickle and copy through `load`, so that kernels get their own addresses."""
         packed = getattr(self, "packed", self) is not None
         return _remake, (type(self), self.arrays(), self.width, packed)
 
@@ -116,10 +107,7 @@ class BaseModels(Protocol):
         """Return the raw scores before the first base model: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the least and the most (T, R) that each adds, whatever the row.
-
-        BadInput if the scores are not bounded.
-        """
+        """Return the least and the most (T, R) that each adds; BadInput without any."""
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Mark the columns of full rows that each base model reads: (T, width)."""

@@ -1,8 +1,8 @@
 """Rules that end the evaluation of a row: never, beyond limits, or by a margin.
 
 Kernels are packed with a rule. `follow` is the same rule in NumPy, from running sums
-(N, T, R). Tests compare kernels with it, and models without kernels use it. Both find a
-total (R,) for each row, and a code: 4 * (number of base models used) + answer.
+(N, T, R). Both find a total (R,) for each row, and a code: 4 * (number of base models
+used) + answer.
 """
 
 from dataclasses import dataclass
@@ -99,10 +99,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """The rule for K > 2 classes: a large margin ends the evaluation.
-
-    The margin of a row is the difference between its largest and second largest sum.
-    """
+    """The rule for K > 2 classes: a large margin of the best over the second sum."""
 
     margin: Floats  # (T,) float64: Margin after each base model that a row must exceed
     group: int = 1  # Number of consecutive trees that are one base model

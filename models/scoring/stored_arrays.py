@@ -12,11 +12,7 @@ from .model import Floats
 
 
 class Stored:
-    """The arrays of one model file. Every look-up checks type and shape.
-
-    C-contiguous arrays are not copied, so processes that map the same file share its
-    pages.
-    """
+    """The arrays of one model file. Every look-up checks type and shape."""
 
     def __init__(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.kind = kind

@@ -1,7 +1,6 @@
 """Scikit-learn learners as arms of a race: trained on n examples, or for k iterations.
 
-Seconds are CPU seconds of the process, with one thread per numerical library. So a
-busy machine measures the same seconds as an idle one.
+Seconds are CPU seconds of the process, with one thread per numerical library.
 """
 
 import time
@@ -36,29 +35,13 @@ KNOWN = 6
 
 @dataclass(eq=False)
 class ExamplesArm:
-    """A learner trained on the first n examples of each split.
+    """A learner trained on the first n examples of each split; folds are averaged.
 
-    A larger training continues a smaller one if the model stays the same.
-
-    Parameters
-    ----------
-    learner
-        Unfitted scikit-learn estimator.
-    splits
-        One division, or k folds. Over folds, scores are averaged and seconds added.
-    seed
-        Seed of the learner's own randomness.
-    scored
-        Number of training rows for the training score; 0 for no training score, None
-        for all rows.
-    least_valid
-        A training on n rows is validated on the first max(least_valid, 4 n) validation
-        rows, as a more exact score of few examples is not worth its time. None, and a
-        training on all rows, for all validation rows.
-    every
-        All rows, on which `model` trains; None for the training rows of the split.
-    now
-        Clock, in seconds.
+    A larger training continues a smaller one if the model stays the same. `scored` is
+    the number of training rows for the training score, None for all; 0 gives no score.
+    A training on n rows is validated on the first max(least_valid, 4 n) validation
+    rows; None, and a training on all rows, take all. `model` trains on `every`, None
+    for the training rows of the split.
     """
 
     learner: Any
@@ -90,10 +73,7 @@ class ExamplesArm:
         return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Return the estimator fitted on `every`, or on `amount` rows of the split.
-
-        The estimator of the last training is returned if it had that amount.
-        """
+        """Return the estimator fitted on `every`, or on `amount` rows of the split."""
         if self.every is not None:
             with collected_warnings():
                 fresh = seeded_copy(self.learner, self.seed)
@@ -124,17 +104,10 @@ class ExamplesArm:
 class IterationsArm:
     """A learner given iterations: each adds a pass, batch, tree or boosting round.
 
-    Parameters
-    ----------
-    learner
-        Estimator with `partial_fit` (an iteration is one batch), or with `warm_start`
-        and `n_estimators` or `max_iter` (an iteration raises that parameter by one).
-    split
-        Division of the data. Batches follow each other through all training rows.
-    batch
-        Rows per iteration of `partial_fit`; None for all rows.
-    scored, seed, now
-        As for `ExamplesArm`.
+    It needs `partial_fit` (an iteration is one batch; None for all rows), or
+    `warm_start` and `n_estimators` or `max_iter` (an iteration raises that parameter by
+    one). Batches follow each other through all training rows. `scored` is as in
+    `ExamplesArm`.
     """
 
     learner: Any
@@ -194,10 +167,7 @@ class IterationsArm:
 def validate(
     model: Any, measure: Score, rows: Split, start_s: float, now: Clock
 ) -> TrainingOutcome:
-    """Score a model whose training began at `start_s`.
-
-    Without training rows in `rows` there is no training score.
-    """
+    """Score a model whose training began at `start_s`, also on training rows if any."""
     fitted_s = now()
     score = measure.make_scorer()
     valid = float(score(model, rows.X_valid, rows.y_valid))
@@ -223,10 +193,7 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Collect the distinct warnings of the block instead of showing them.
-
-    Numerical libraries get one thread within the block.
-    """
+    """Collect the distinct warnings of the block, in which libraries get one thread."""
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
@@ -251,7 +218,6 @@ def fill_empty(estimator: Any, X: Any) -> Any:
 
     HistGradientBoosting fails on a column whose drawn rows are all missing. For such an
     estimator, columns with no or few values become 0; no decision depends on them.
-    Other estimators and pipelines get X itself.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

@@ -15,36 +15,17 @@ def daub(
     ratio: float = 1.5,
     training_bound: bool = True,
 ) -> str:
-    """Choose a learner by DAUB as published (Algorithm 1).
+    """Choose a learner by DAUB as published (Algorithm 1); it was trained on all N.
 
-    Every learner is trained on b, rb and r²b examples. Then the learner with the
-    largest bound gets r times its last examples, until a learner has had all N. The
-    bound extends the line through a learner's last three validation scores to N, and
-    is at most the training score. Of equals the first learner comes next.
+    Every learner is trained on b = `granularity`, rb and r²b examples, r = `ratio`.
+    Then the learner with the largest bound gets r times its last examples, until a
+    learner has had all N. The bound extends the line through a learner's last three
+    validation scores to N, and with `training_bound` is at most the training score. Of
+    equals the first comes next. The paper's listing corrects a falling curve with its
+    two signs swapped; this function does what the paper's text says, "meet in the
+    middle".
 
-    The paper's listing corrects a falling curve with its two signs swapped; this
-    function does what the paper's text says, "meet in the middle".
-
-    Parameters
-    ----------
-    race
-        Race with `limit` set to N.
-    granularity
-        Examples of the first training: the paper's b.
-    ratio
-        Growth from one training to the next, > 1: the paper's r.
-    training_bound
-        True to cut the bound at the training score, if the race measures one.
-
-    Returns
-    -------
-    str
-        Learner that was trained on all N examples.
-
-    Raises
-    ------
-    BadInput
-        If r <= 1, b < 1, b r² > N, or every learner fails.
+    BadInput if r <= 1, b < 1, b r² > N, or every learner fails.
     """
     limit = need_limit(race)
     if not ratio > 1:
@@ -79,8 +60,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
     """Bound the score at `limit` examples (DAUB, UpdateBound).
 
     The bound is f + (N - n) f', where f' is the least-squares slope through the last
-    three points of the monotone curve. With `training_bound` it is at most the training
-    score at n.
+    three points of the monotone curve.
     """
     amounts = [line.amount for line in curve][-3:]
     scores = monotone([line.score for line in curve if line.score is not None])[-3:]

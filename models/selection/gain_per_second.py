@@ -73,30 +73,11 @@ Falls = Mapping[int, Fall | None]  # by n; None where too few learners have had 
 
 
 def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07) -> str:
-    """Choose a learner by the expected gain per second of each.
+    """Choose a learner by the expected gain per second; it was trained on all N.
 
-    The rule is at the top of this module.
-
-    Parameters
-    ----------
-    race
-        Race with `limit` set to N.
-    worth
-        Gain that justifies as many seconds as the first trainings took, in units of the
-        score (of an unbounded score, of its median at the start), >= 0. With 0, time
-        does not count.
-    spread
-        Deviation of the exponents with which learners' errors fall, > 0.
-
-    Returns
-    -------
-    str
-        Learner that was trained on all N examples.
-
-    Raises
-    ------
-    BadInput
-        If a parameter is out of range or every learner fails.
+    `worth` is the gain that justifies as many seconds as the first trainings took, in
+    units of the score, >= 0. `spread` is the deviation of the exponents with which
+    learners' errors fall, > 0. BadInput if every learner fails.
     """
     limit = need_limit(race)
     if not (worth >= 0 and 0 < spread < math.inf):  # and no NaN
@@ -151,10 +132,7 @@ class _Rule:
     unit: float
 
     def steps(self, *, begun: bool) -> list[_Step]:
-        """List the next trainings that are worth their seconds.
-
-        With `begun`, of learners that have been trained; else of the other learners.
-        """
+        """List the next trainings worth their seconds, of learners `begun` or not."""
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
         for name in self.race.active:
@@ -176,10 +154,7 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate the seconds of halving by 3, which keeps the least expected errors.
-
-        Latest errors would favour learners that have had N over dear ones.
-        """
+        """Estimate the seconds of halving by 3, by expected errors."""
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
@@ -293,15 +268,7 @@ def _unit(race: Race) -> float:
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
     """Return the expected gain G: by how much a learner's error falls below `least`.
 
-    Parameters
-    ----------
-    log_error
-        Log error of the learner now.
-    fall
-        Mean and deviation, > 0, of its fall; None for an unknown fall, whose gain is
-        infinite.
-    least
-        Least error of any learner, > 0.
+    `fall` is the mean and the deviation, > 0, of the fall; None has an infinite gain.
     """
     if fall is None:
         return math.inf
@@ -323,9 +290,7 @@ def measured(race: Race, name: str) -> Points:
 def next_amount(points: Points, limit: int) -> int:
     """Return the examples of a learner's next training, at most `limit`.
 
-    The training takes at most `GROWTH` times as long as the last, but may always have
-    twice the examples. Before its third training a learner gets at most `FAR` times the
-    examples. From more than half of N a learner goes to N.
+    The number at least doubles. From more than half of N a learner goes to N.
     """
     n, seconds = points[-1]
     slope = _slope(points)
@@ -339,8 +304,7 @@ def cost_at(points: Points, amount: int) -> float:
     """Estimate the CPU seconds from nothing to `amount` examples.
 
     Costs are linear between two trainings and beyond the last two. Beyond a single
-    training they grow with the square root of n, between constant and proportional
-    costs. Below the first training they are those of the first.
+    training they grow with the square root of n; below the first they are constant.
     """
     n, seconds = points[-1]
     if amount <= n:

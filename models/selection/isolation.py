@@ -1,10 +1,8 @@
 """Trainings in processes of their own: a crash or an overrun costs one training only.
 
-A worker is a process that holds all arms and trains one at a time. No pool of a library
-does this: a training that overruns is killed with the processes that it started, a
-worker that dies takes the orphans of its learner along, and a race that is killed
-leaves no process. Workers are forked from a server that has imported scikit-learn, so
-a new worker starts in milliseconds.
+A worker holds all arms and trains one at a time. No pool of a library does this: a
+training that overruns is killed with the processes that it started, a worker that dies
+takes the orphans of its learner along, and a race that is killed leaves no process.
 """
 
 import io
@@ -51,14 +49,8 @@ class CannotBeSent(Exception):
 class Worker:
     """One process that holds copies of all arms and trains one at a time.
 
-    Parameters
-    ----------
-    arms
-        Pickled arms by name; the process loads an arm when that arm is first asked for.
-    rows
-        Divisions of the data that the arms refer to, sent when the process starts.
-    limit_s
-        Wall seconds for one training, without the start of the process; None for any.
+    `arms` are pickled, and loaded when first asked for. `rows` are the divisions of the
+    data that they refer to. `limit_s` are wall seconds for one training, None for any.
     """
 
     arms: Mapping[str, bytes]
@@ -69,19 +61,11 @@ class Worker:
     _closed: bool = field(init=False, default=False)
 
     def ask(self, name: str, amount: int, method: str) -> Any:
-        """Call a method of an arm.
+        """Call a method of an arm, whose own errors are raised.
 
-        A process that died before the call is replaced once: its death is not counted
-        against this arm.
-
-        Raises
-        ------
-        TrainingDied
-            If the training overran, or its process died.
-        CannotBeSent
-            If the arm cannot be loaded in the process, or its answer not sent back.
-        Exception
-            Any error that the arm raised.
+        A process that died before the call is replaced once. TrainingDied if the
+        training overran or its process died; CannotBeSent if the arm or its answer
+        cannot be sent.
         """
         request = name, amount, method
         if not self._begin(request) and not self._begin(request):
@@ -115,13 +99,7 @@ class Worker:
         return False
 
     def _receive(self, limit_s: float | None) -> Any:
-        """Wait for a message; kill the process after `limit_s` seconds.
-
-        Raises
-        ------
-        TrainingDied
-            If the process ended, by itself or by the limit.
-        """
+        """Wait for a message; TrainingDied if the process ended or overran."""
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")
@@ -184,8 +162,8 @@ def isolated(
 ) -> Iterator[dict[str, "IsolatedArm"]]:
     """Yield arms that train in `jobs` processes; the processes end with the block.
 
-    An arm that cannot be sent to a process trains in this one; with a `limit_s` it
-    raises `CannotBeSent` instead.
+    An arm that cannot be sent trains in this process; with a `limit_s` it raises
+    `CannotBeSent`.
     """
     packer = _Packer()
     packed: dict[str, bytes] = {}
@@ -236,9 +214,8 @@ class WorkerPool:
 class IsolatedArm:
     """An arm that trains in a worker: the worker of its last training if that is idle.
 
-    An arm that cannot be sent trains in this process, unless `arm` is None. Trainings
-    in this process wait for each other, as CPU seconds and warnings are counted per
-    process.
+    An arm that cannot be sent trains here, unless `arm` is None. Such trainings wait
+    for each other, as CPU seconds and warnings are counted per process.
     """
 
     name: str
@@ -302,8 +279,7 @@ def _received(place: int) -> Split:
 def _context() -> Any:
     """Return how processes start: forked from a server that has imported libraries.
 
-    This process is never forked: it may have used OpenMP, and then a child may hang.
-    Outside Linux processes are spawned, as libraries of macOS forbid forking.
+    This process may have used OpenMP; a fork of it may hang. macOS forbids forking.
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
@@ -321,10 +297,7 @@ def _kill(process: Any) -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Receive the rows and the arms, then answer requests until the pipe closes.
-
-    An error that an arm raises is an answer too.
-    """
+    """Receive the rows and the arms, then answer requests until the pipe closes."""
     global _rows
     if hasattr(os, "setpgrp"):
         os.setpgrp()

@@ -180,21 +180,9 @@ def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
 def describe_learner(estimator: Any) -> dict[str, Any]:
     """Write an unfitted estimator as a project's `[learner]` table.
 
-    Parameters
-    ----------
-    estimator
-        Estimator of a class with a compiled form; not a Pipeline.
-
-    Returns
-    -------
-    "module:Class" as `name`, and the parameters that differ from the class's defaults.
-
-    Raises
-    ------
-    BadModel
-        If the estimator has no compiled form, or is a Pipeline.
-    BadProject
-        If a parameter is not a number, a text or a list of these.
+    The table has "module:Class" as `name`, and the parameters that differ from
+    defaults. BadModel if the estimator is a Pipeline or has no compiled form;
+    BadProject if a parameter is not a number, a text or a list of these.
     """
     path = compilable(estimator)
     if path is None:

@@ -1,15 +1,13 @@
 """OBMS: choose a model class under a budget of computation.
 
 A class is a family of models, such as trees up to a depth. One quantum of computation
-trains class i on n_i more examples; simple classes get more examples for a quantum. The
-best class is the one with the least risk plus penalty if the whole budget of T quanta
-were spent on that class. Risks are training losses, so arms must report training
-scores. A penalty bounds the distance between a class's empirical risk and its true
-risk: a function of the examples seen, falling to 0. The penalties here are for losses
+trains class i on n_i more examples. The best class is the one with the least training
+loss plus penalty if the whole budget of T quanta were spent on that class. A penalty
+bounds the distance between empirical and true risk. The penalties here are for losses
 in [0, 1], and are known up to the constant `scale` (OBMS, section 2.1).
 
 `choose_class` (Algorithm 1) is for unrelated classes, `choose_nested` (the coarse grid)
-for nested ones. Both are strategies of `select`, once the classes are described:
+for nested ones. Both are strategies of `select`:
 
 >>> from functools import partial
 >>> from sklearn.datasets import load_breast_cancer
@@ -59,22 +57,11 @@ def choose_class(
     """Spend a budget on unrelated classes by upper confidence (OBMS, Algorithm 1).
 
     Every class gets one quantum; each further quantum goes to the class with the best
-    bound. The answer is the class that got most quanta.
+    bound. The answer is the class that got most of the `quanta`, the paper's T.
+    `deviation` is the range of the losses: the paper's kappa_2.
 
-    Parameters
-    ----------
-    race
-        Arms with the same names as `classes`, given examples.
-    quanta
-        Budget, at least one quantum per class: the paper's T.
-    deviation
-        Range of the losses: the paper's kappa_2.
-
-    Raises
-    ------
-    BadInput
-        If the budget is below one quantum per class, the race and the classes differ,
-        or the arms report no training scores.
+    BadInput if the budget is below one quantum per class, the race and the classes
+    differ, or the arms report no training scores.
     """
     _need_same(race, classes)
     if quanta < len(classes):
@@ -106,15 +93,9 @@ def coarse_grid(
 ) -> tuple[str, ...]:
     """Pick a few nested classes that represent all of them (OBMS, Definition 1).
 
-    The grid is a smallest set S such that every class i has a class j in S with
-    g_i <= g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S|
-    examples. |S| is logarithmic in the number of classes if penalties grow
-    polynomially.
-
-    Raises
-    ------
-    BadInput
-        If slack <= 0, the budget is not positive or there are no classes.
+    The grid is a smallest set S such that every class i has a class j in S with g_i <=
+    g_j <= (1 + slack) g_i, where g_i is class i's penalty at T n_i / |S| examples.
+    BadInput if slack <= 0, the budget is not positive or there are no classes.
     """
     if not (slack > 0 and quanta > 0 and classes):
         raise BadInput(
@@ -133,11 +114,7 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Pick the fewest positions, with a pick in [v, (1 + slack) v] for each value v.
-
-    From the least uncovered value v on, the largest value up to (1 + slack) v covers
-    the most values.
-    """
+    """Pick the fewest positions, with a pick in [v, (1 + slack) v] for each value v."""
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
     while order:
@@ -157,24 +134,9 @@ def choose_nested(
 ) -> str:
     """Choose among nested classes on a coarse grid (OBMS, equation 12).
 
-    The classes of the grid share the budget equally. The class with the least sum of
-    training loss and penalty wins.
-
-    Parameters
-    ----------
-    race
-        Arms with the same names as `classes`, given examples.
-    classes
-        Descriptions of the classes, from the smallest class to the largest.
-    quanta
-        Budget, at least one quantum per class of the grid: the paper's T.
-    slack
-        Width of the grid, > 0: the paper's lambda.
-
-    Raises
-    ------
-    BadInput
-        As `choose_class` and `coarse_grid`.
+    The classes of the grid share the budget of `quanta`, the paper's T, equally.
+    `classes` ascend. `slack` is the width of the grid, > 0: the paper's lambda. Errors
+    are those of `choose_class` and `coarse_grid`.
     """
     _need_same(race, classes)
     grid = coarse_grid(classes, quanta=quanta, slack=slack)

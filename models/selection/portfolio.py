@@ -1,8 +1,4 @@
-"""Portfolios: the learner settings that `learner = "auto"` chooses from.
-
-A setting has the form of a project's `[learner]` table, so the chosen setting can be
-stored as plain data.
-"""
+"""Portfolios: the learner settings that `learner = "auto"` chooses from."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -121,11 +117,7 @@ _PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] 
 
 
 def installed(task: Task = "classes") -> dict[str, Setting]:
-    """Return the settings that `learner = "auto"` races with the installed libraries.
-
-    These are `SERVABLE` or, for numbers, `NUMBERS`, and the settings of `BOOSTED` or
-    `BOOSTED_NUMBERS` with an installed library.
-    """
+    """Return the settings that `learner = "auto"` races with installed libraries."""
     always, others = _PORTFOLIOS[task]
     boosted = {
         name: setting

@@ -1,10 +1,9 @@
 """A race between learners, and the log of everything that was allocated to them.
 
-A learner takes part in a race as an *arm*: a function that trains the learner to an
-amount (examples, or iterations in total) and returns its score. A *strategy* is a
-function that gives amounts to arms through a `Race` until it can name a winner. A
-strategy depends on nothing but the answers of the race, so an interrupted race can be
-continued from its stored log, without a repeated training.
+An *arm* is a function that trains a learner to an amount (examples, or iterations in
+total) and returns its score. A *strategy* gives amounts to arms through a `Race` until
+it can name a winner. It depends on nothing but the answers of the race, so an
+interrupted race is continued from its stored log, without a repeated training.
 """
 
 import math
@@ -77,27 +76,20 @@ Bound = Callable[[Curve], float]
 
 @dataclass(eq=False)
 class Race:
-    """Gives amounts to arms and logs the results.
+    """Gives amounts to arms and logs the results. Of equal learners the first wins.
 
     Parameters
     ----------
-    arms
-        Learners by name. Of equally good learners the first wins.
-    limit
-        Largest amount of an arm (the N of DAUB), to which larger requests are cut; None
-        for no limit.
-    least
-        Smallest amount of an arm, to which smaller requests are raised. Some learners
-        fail on fewer examples than there are classes.
+    limit, least
+        Largest and smallest amount of an arm, to which requests are cut or raised.
     carries_on
         True if an arm continues from its last amount and is charged the difference
         (iterations); False if an arm starts anew with each training (examples).
     best
         Score of a perfect learner; a loss is `best` minus the score.
     families
-        Families by the names of learners. Learners of one family cost and learn alike,
-        so the first stands for the others until they are trained. A learner that is
-        missing here is a family of its own.
+        Families by the names of learners, which cost and learn alike: the first stands
+        for the others until they are trained.
     past
         Log of an interrupted race of the same learners, data and seed.
     progress
@@ -153,9 +145,8 @@ class Race:
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
         """Train a learner to an amount, unless it had that amount before.
 
-        An arm that carries on cannot go back: a smaller amount returns its latest
-        allocation. `bound` computes the bound for the log from the learner's curve,
-        whose last point is the new allocation.
+        `bound` computes the bound for the log from the learner's curve with the new
+        allocation. An arm that carries on cannot go back.
         """
         return self.train_all([(name, amount)], bound)[0]
 
@@ -197,11 +188,7 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Return the learner with the least latest loss; of equals, the first.
-
-        Only learners that have not failed are compared, and only those of `names` if
-        any is left.
-        """
+        """Return the learner of `names`, or of all, with the least latest loss."""
         active = self.active
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
@@ -216,11 +203,7 @@ class Race:
         return [name for family, name in firsts.items() if family not in begun]
 
     def like(self, name: str) -> str:
-        """Return the learner that stands for a learner in estimates.
-
-        A trained learner stands for itself; for an untrained learner the first trained
-        one of its family does, if there is one.
-        """
+        """Return the learner that stands for a learner in estimates, perhaps itself."""
         alike = [
             other
             for other in self.active
@@ -244,11 +227,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner; a failure is in `error` of the allocation.
-
-        Third-party code may raise any exception. It is caught here and only here, so a
-        failure takes one learner out of the race, and no other.
-        """
+        """Train a learner; an exception of its code becomes an allocation's `error`."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:

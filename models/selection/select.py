@@ -315,8 +315,7 @@ def _run(
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the family of each learner: its class, if there are `MANY` classes.
 
-    A few classes in many settings are a search for settings, where learners of one
-    class differ; then there are no families.
+    A few classes in many settings are a search for settings, without families.
     """
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
@@ -333,14 +332,7 @@ def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
 
 
 def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name; a function is returned as it is.
-
-    Raises
-    ------
-    BadInput
-        If the name is unknown (the message lists all names), or the strategy begins
-        with one pull and the race gives examples.
-    """
+    """Return a strategy by its name; BadInput if unknown, or only for iterations."""
     if not isinstance(name, str):
         return name
     if name not in STRATEGIES:
@@ -354,10 +346,7 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
 
 
 def _full_seconds(race: Race) -> float:
-    """Estimate the CPU seconds of training every learner once on the race's limit.
-
-    An untrained learner counts like the learner that stands for it (`Race.like`).
-    """
+    """Estimate the CPU seconds of training every learner once on the race's limit."""
     assert race.limit is not None
     points = [measured(race, race.like(name)) for name in race.active]
     return sum(cost_at(one, race.limit) for one in points if one)

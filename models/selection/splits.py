@@ -1,8 +1,7 @@
 """Division of rows into training rows and validation rows.
 
-Training rows get one order. A draw of n examples is the first n rows of this order, so
-draws are nested and every learner sees the same draws. A draw holds every class, and
-keeps the shares of classes to within one row.
+A draw of n examples is the first n training rows, so every learner sees the same draws.
+A draw holds every class, and keeps the shares of classes to within one row.
 """
 
 from dataclasses import dataclass
@@ -37,9 +36,8 @@ def nested_order(
 ) -> NDArray[np.int64]:
     """Order the rows so that every prefix is a fair draw.
 
-    With `labels`, the first K rows hold each of the K classes once, and every prefix
-    holds each class to within one row of its share. The i-th of the n_k rows of a
-    class, in random order, gets the sort key i / n_k.
+    With `labels`, the i-th of the n_k rows of a class, in random order, gets the sort
+    key i / n_k.
     """
     order = rng.permutation(len(y))
     if not labels:
@@ -58,17 +56,10 @@ def split(
 ) -> tuple[Split, ...]:
     """Divide the data into training rows and validation rows.
 
-    Parameters
-    ----------
-    validation
-        Share in (0, 1) of each class to hold out, number of folds >= 2, or validation
-        rows and their targets.
-
-    Raises
-    ------
-    BadInput
-        If X and y differ in length, there is only one class, the validation rows hold a
-        class that no training row has, or a side would be empty.
+    `validation` is the share in (0, 1) of each class to hold out, a number of folds >=
+    2, or validation rows and their targets. BadInput if X and y differ in length, there
+    is only one class, the validation rows hold a class that no training row has, or a
+    side would be empty.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):

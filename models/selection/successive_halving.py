@@ -9,15 +9,7 @@ from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give every arm budget / n pulls; return the arm with the least loss.
-
-    This is the baseline of SH. It observes n losses.
-
-    Raises
-    ------
-    BadInput
-        If the budget is below one pull per arm, or every arm fails.
-    """
+    """Give every arm budget / n pulls; return the best: SH's baseline, of n losses."""
     arms = race.active
     pulls = budget // len(arms)
     need_pulls(pulls, budget, len(arms))
@@ -28,22 +20,12 @@ def uniform(race: Race, *, budget: int) -> str:
 def successive_halving(race: Race, *, budget: int) -> str:
     """Choose an arm by Successive Halving with a fixed budget (SH, Figure 3).
 
-    In each of ceil(log2 n) rounds the remaining arms share an equal part of the
-    budget, and the better half, rounded down, goes on. The function observes at most
-    2n + 1 losses; if arms carry on, it gives at most `budget` pulls. It returns the arm
-    with the least limiting loss if
-    budget > 2 ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)), where v are the
-    ascending limits and g is the envelope of their convergence (Theorem 1).
-
-    Parameters
-    ----------
-    budget
-        Total pulls, at least n ceil(log2 n): the paper's B.
-
-    Raises
-    ------
-    BadInput
-        If the first round would have less than one pull per arm, or every arm fails.
+    In each of ceil(log2 n) rounds the remaining arms share an equal part of `budget`,
+    the paper's B, and the better half, rounded down, goes on. The function observes at
+    most 2n + 1 losses. It returns the arm with the least limiting loss if budget > 2
+    ceil(log2 n) max_i i (1 + g^-1((v_i - v_1) / 2)), where v are the ascending limits
+    and g is the envelope of their convergence (Theorem 1). BadInput if the first round
+    would have less than one pull per arm, or every arm fails.
     """
     arms = race.active
     rounds = halvings(len(arms))
@@ -65,20 +47,9 @@ def doubling(
     """Run a fixed-budget strategy with a budget that doubles until `budget` is spent.
 
     Each run continues the arms of the run before, so all runs together take at most
-    twice the pulls of the last run (SH, section 3). The paper's first budget, n pulls,
-    gives no arm a pull in the first round; here the first budget gives each arm one.
-
-    Parameters
-    ----------
-    budget
-        Total pulls. A run that might exceed them is not started.
-    strategy
-        Function called as ``strategy(race, budget=...)``.
-
-    Raises
-    ------
-    BadInput
-        If `budget` is too small for the first run.
+    twice the pulls of the last run (SH, section 3). The paper's first budget gives no
+    arm a pull in the first round; here the first budget gives each arm one. BadInput if
+    `budget` is too small for it.
     """
     arms = len(race.active)
     now = arms * halvings(arms)

@@ -47,8 +47,7 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 def _r2(model: Any, X: Any, y: Any) -> float:
     """Return the explained share of squared deviation, at least 0.
 
-    Without this floor, one learner that is off a thousandfold at first would make all
-    others look alike to a strategy that compares how errors fall.
+    Without this floor, one learner that is far off would make all others look alike.
     """
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 

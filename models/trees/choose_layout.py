@@ -21,22 +21,12 @@ NEVER = Never()
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
 ) -> PackedTrees | None:
-    """Pack trees in the given order; None if only plain nodes can represent them.
+    """Pack trees that read float32; None if only plain nodes can represent them.
 
-    Only plain nodes represent category splits, trees of more than
-    `one_row.MOST_NODES` nodes, and more than `one_row.MOST_SLOTS` inputs. None also
-    comes without compiled kernels. Otherwise vector kernels are preferred, if the
-    processor has the instructions and passes the self-test. For sums of all trees
+    Only plain nodes represent category splits, trees of more than `one_row.MOST_NODES`
+    nodes, and more than `one_row.MOST_SLOTS` inputs. Vector kernels are preferred, if
+    the processor has the instructions and passes the self-test. For sums of all trees
     (`Never`), the result also has a layout for many rows.
-
-    Parameters
-    ----------
-    trees
-        Trees that read rows of float32.
-    order
-        Positions of the trees in the order of evaluation; by default their own.
-    stops
-        Rule that ends the evaluation of a row; by default all trees are added.
     """
     if not COMPILED or (trees.nodes["category"] >= 0).any():
         return None

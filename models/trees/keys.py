@@ -75,8 +75,7 @@ def _missing_keys(
 ) -> NDArray[np.int64]:
     """Find the key of a missing value for each node; one for a column if possible.
 
-    One key serves a column if every node that sends a missing value right has a lower
-    key than every node that sends it left, as is the case behind an imputer.
+    One key serves a column if missing values go right at lower keys only.
     """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
@@ -91,14 +90,8 @@ def find_cuts(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
     """Find the different keys of each slot, in ascending order.
 
-    Returns
-    -------
-    starts : (S + 1,)
-        Position of each slot's first key.
-    keys : (C,)
-        Keys of all slots, one slot after the other.
-    places : (M,)
-        Position of each node's key among the keys of its slot; 0 in leaves.
+    Returns the position of each slot's first key (S + 1,), the keys of all slots (C,),
+    and the position of each node's key among those of its slot (M,); 0 in leaves.
     """
     inner = slots.inner
     own = slots.of[inner]

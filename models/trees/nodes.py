@@ -87,10 +87,7 @@ class TreeArrays:
 
 
 def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Floats]:
-    """Lay out the nodes of one tree breadth first, and its leaf values in that order.
-
-    Category sets are appended to `sets`.
-    """
+    """Lay out one tree's nodes breadth first, and its leaf values; append to `sets`."""
     order = _breadth_first(tree)
     laid = np.zeros(len(order), NODE)
     inner = tree.column[order] >= 0
@@ -141,10 +138,7 @@ def pack_sets(
 
 
 def check_trees(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
-    """Raise BadModel unless the nodes are trees over the columns `inputs`.
-
-    Kernels check nothing.
-    """
+    """Raise BadModel unless the nodes are trees over the columns `inputs`."""
     _check_order(made, stored)
     _check_nodes(made, inputs, stored)
 

@@ -69,10 +69,7 @@ def pack_one_row(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order; None beyond `MOST_NODES` or `MOST_SLOTS`.
-
-    `depths` (T,) has the depth of each tree, in the trees' own order.
-    """
+    """Pack trees in the given order; None beyond `MOST_NODES` or `MOST_SLOTS`."""
     nodes, inner, sizes = trees.nodes, slots.inner, np.diff(trees.roots)
     if sizes.max() > MOST_NODES or len(slots.columns) > MOST_SLOTS:
         return None
@@ -127,8 +124,7 @@ def find_floors(
 ) -> dict[str, Floats]:
     """Find a floor and a ceiling for each `abreast` trees from the limits of each.
 
-    If a sum before these trees lies between the floor and the ceiling, it stays between
-    the limits after each of them, whatever leaves the row reaches.
+    A sum between them stays between the limits, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]

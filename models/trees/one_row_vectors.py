@@ -67,9 +67,8 @@ def pack_one_row_vectors(
 ) -> PackedTrees | None:
     """Pack trees in the given order; None if vectors cannot evaluate them, or slower.
 
-    They cannot without the instructions, if a tree is deeper than `MOST_DEPTH`, or if
-    there are more than `LANES` slots of 255 thresholds each. They are slower than walks
-    for few trees. `depths` (T,) has the depth of each tree, in the trees' own order.
+    Vectors need the instructions, trees of at most `MOST_DEPTH`, and at most `LANES`
+    slots of 255 thresholds each.
     """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
@@ -125,14 +124,8 @@ def _cut_slots(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Divide each slot into parts of at most 255 thresholds.
 
-    Returns
-    -------
-    slots : (L,)
-        Slot of each part.
-    keys : (L, MOST_CUTS)
-        Keys of each part.
-    part, place : (M,), (M,)
-        Part, and position among its keys, that each inner node compares with.
+    Returns the slot of each part (L,), its keys (L, MOST_CUTS), and the part (M,) and
+    position in it (M,) that each inner node compares with.
     """
     most = MOST_CUTS - 1
     starts, keys, places = find_cuts(slots)
@@ -154,10 +147,7 @@ def _embed(
     slot: NDArray[np.int64],
     limit: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Embed each tree in a complete tree: tests, values, and the start of each group.
-
-    Each inner node compares the code of its `slot` (M,) with its `limit` (M,).
-    """
+    """Embed trees in complete trees: tests, values, and the start of each group."""
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)
     lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES

@@ -1,9 +1,7 @@
 """The self-test of vector kernels, each time that a model's trees are packed.
 
-Vector and portable kernels evaluate the same drawn rows. The values are those at which
-a wrong kernel shows: thresholds and their neighbours, missing and infinite values,
-zeros, and the smallest numbers. After one difference this process uses no vector
-kernels any more.
+The drawn values are those at which a wrong kernel shows. After one difference this
+process uses no vector kernels any more.
 """
 
 import logging
@@ -65,21 +63,8 @@ def agree(
 ) -> bool:
     """Say whether vector kernels answer drawn rows as the portable ones, to the bit.
 
-    Rows are evaluated one by one, then as a batch if there is a layout for many rows.
-    If an answer differs, `TRUST` is lost.
-
-    Parameters
-    ----------
-    vector, portable
-        The same trees, packed for each kind of kernel.
-    trees, slots, order, stops
-        Arguments of the packing.
-
-    Raises
-    ------
-    BadModel
-        If the portable kernels differ from a plain walk through the trees: then the
-        packing is wrong, not the processor.
+    If an answer differs, `TRUST` is lost. BadModel if the portable kernels differ from
+    a plain walk through the trees: then the packing is wrong, not the processor.
     """
     X = edge_rows(slots, slots.width)
     expected = _bytes(PackedTerms.follow(portable, X))

@@ -38,8 +38,7 @@ class Trees(TreeArrays, SumOfTerms):
     """A sum of trees: decision tree, forest or boosting.
 
     Leaf values are added to `bias` in float64 in the order of the trees, then divided
-    by `divisor`. scikit-learn and LightGBM do the same, so raw scores equal theirs to
-    the bit.
+    by `divisor`, as in scikit-learn and LightGBM: raw scores equal theirs to the bit.
     """
 
     # Makes the inputs from a full row. Without operations the trees read the full row
@@ -103,10 +102,7 @@ class Trees(TreeArrays, SumOfTerms):
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
-        """Return trees with one raw score, which need no divisor.
-
-        The raw score is the difference of two raw scores, or the only one.
-        """
+        """Return trees without divisor and with one raw score, perhaps a difference."""
         values = self.leaves
         if self.leaves.shape[1] == 2:
             values = self.leaves[:, 1:] - self.leaves[:, :1]
@@ -123,10 +119,7 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def rounds(self) -> "tuple[Trees, int]":
-        """Return trees that need no divisor, and the number of trees of a base model.
-
-        A round of boosting, which has a tree for each class, is one base model.
-        """
+        """Return trees without divisor, and how many make up a round of boosting."""
         trees = self
         if self.divisor != 1.0:
             leaves, bias = self.leaves / self.divisor, self.bias / self.divisor
@@ -138,8 +131,7 @@ class Trees(TreeArrays, SumOfTerms):
         """Pack trees in this order for kernels that stop; None if they cannot.
 
         They cannot if leaves are so large that another order of adding could round by
-        more than `stops.near`: then only the library's own order decides a tie right.
-        Kernels read full rows, so trees behind a preparation are rewritten first.
+        more than `stops.near`. Trees behind a preparation are rewritten first.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -190,10 +182,7 @@ class Trees(TreeArrays, SumOfTerms):
         return used
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Trees":
-        """Return the sum of the trees at positions `which`, in that order, plus `rest`.
-
-        BadInput if `which` is empty or a position does not exist.
-        """
+        """Return the sum of the trees at positions `which`, in order, plus `rest`."""
         which = np.asarray(which, np.int64)
         if not which.size or which.min() < 0 or which.max() >= self.size:
             raise BadInput(f"positions of trees must be some of 0 to {self.size - 1}")
@@ -326,19 +315,9 @@ def join(
 ) -> Trees:
     """Lay trees out one after the other, in the order in which they are summed.
 
-    Parameters
-    ----------
-    trees
-        Trees whose columns count the inputs of the preparation.
-    targets
-        First raw score that each tree's values are added to.
-    preparation
-    bias : (R,)
-        Raw scores before the first tree.
-    divisor
-        Number that sums are divided by.
-    single
-        True if inputs are rounded to float32 before they are compared.
+    A tree's values are added to raw scores from its `targets` on. `bias` (R,) are the
+    sums before the first tree. With `single`, inputs are rounded to float32 before they
+    are compared.
     """
     if not trees:
         raise BadModel("an ensemble without trees")

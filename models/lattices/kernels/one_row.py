@@ -1,14 +1,12 @@
 """Compiled evaluation of one row by lattices, sixteen lattices at a time.
 
 First the kernel finds the position of each column's value between its keypoints. Then
-it takes one block of lattices after another. It calibrates all inputs of the block:
-calibrations of the same column lie side by side for each keypoint. Then it evaluates
-the groups of the block, one lattice in each lane. On simplices it sorts the inputs,
-which gives the corners of the simplex; else it halves the vertices input by input.
+it takes one block of lattices after another: it calibrates all inputs of the block, and
+evaluates its groups, one lattice in each lane. On simplices it sorts the inputs, which
+gives the corners of the simplex; else it halves the vertices input by input.
 
-`lattices/one_row.py` lays out the table whose address the kernels get. Nothing is
-checked here. Shapes: D columns of P keypoints, T lattices over S inputs, R raw scores,
-V = 2^S vertices, G groups.
+`lattices/one_row.py` lays out the table; nothing is checked here. Shapes: D columns of
+P keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
 """
 
 import math
@@ -92,11 +90,7 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 @njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
 def place_row(row: Rows, address: int, work: int) -> None:
-    """Write the position of each column's value among its keypoints: (D,) int32.
-
-    The result of `plain.locate` as one number, in units of 2^-20 of a gap. All columns
-    take the steps of one binary search together.
-    """
+    """Write each value's position among its keypoints, in 2^-20 of a gap: (D,)."""
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
     columns = carray(pointer(table.columns), (D,), np.int32)
@@ -155,10 +149,7 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 
 @njit(void(uint64, uint64, uint64, uint64), **OPTIONS)
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
-    """Interpolate vertices (V, LANES) at shares (size, LANES), into the first cell.
-
-    The result is shifted by SHIFT.
-    """
+    """Interpolate vertices (V, LANES) at shares (size, LANES), into the first cell."""
     pitch, s = uint64(8 * LANES), size
     step = uint64(3) if size >= uint64(3) else uint64(1)
     s -= step
@@ -188,10 +179,7 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values of a group: (R, LANES) float64.
-
-    The first group of a block calibrates the block, so groups are evaluated in order.
-    """
+    """Write the values (R, LANES) of a group; its block's first group calibrates."""
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
     if first_of[group] >= 0:
@@ -258,10 +246,7 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add lattices until the sum passes a limit; return the code.
-
-    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes.
-    """
+    """Add lattices to `out[0]` until the sum passes a limit; return the code."""
     table = table_at(address, TABLE)
     work = reserve(table)
     T, unit = int64(table.lattice_count), table.unit

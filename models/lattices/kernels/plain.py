@@ -5,10 +5,7 @@ All numbers are whole numbers in float64. Calibrated inputs are multiples of 2^-
 exact before it is rounded to whole units again. Each step is then monotonic in each of
 its inputs, to the last bit, and sums of lattices are exact in any order.
 
-These kernels evaluate all rows, and also run as plain Python. `one_row.py` evaluates
-rows without a preparation, several times as fast.
-
-Nothing is checked here; `lattices.py` checks stored models. Shapes: d inputs of P
+These kernels also run as plain Python; nothing is checked. Shapes: d inputs of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex's
 index is its coordinate s. Indices are unsigned, because LLVM does not vectorise loops
 that test an index for its sign.
@@ -36,10 +33,7 @@ OPEN = -1  # place of a column that was not looked up yet
 
 @njit(inline="always")
 def locate(value: float, knots: Any) -> tuple[int, float]:
-    """Find the keypoint at or below a value, and the share of the way to the next.
-
-    Values are clipped to the first and last keypoint. P stands for a missing value.
-    """
+    """Find the keypoint at or below a value (P: missing), and the share to the next."""
     last = knots.shape[0] - 1
     if math.isnan(value):
         return last + 1, 0.0
@@ -69,11 +63,7 @@ def calibrate(
     parts: Any,
     out: Any,
 ) -> None:
-    """Write the calibrated inputs of one lattice: `out` (S,).
-
-    `inputs` (S,) and `calibrations` (S, P + 2) are those of the lattice. `places` and
-    `parts` (d,) store the results of `locate` for the row.
-    """
+    """Write the calibrated inputs of one lattice, by the results of `locate`: (S,)."""
     for i in range(inputs.shape[0]):
         s = uint64(i)
         j = uint64(inputs[s])
@@ -87,10 +77,7 @@ def calibrate(
 
 @njit(inline="always")
 def halve(cells: Any, half: int, f: float, out: Any) -> None:
-    """Interpolate between both halves of `cells` (2 half,): `out` (half,).
-
-    Cells are shifted by SHIFT, so sums round to whole units.
-    """
+    """Interpolate between both halves of shifted `cells` (2 half,): `out` (half,)."""
     for k in range(half):
         i = uint64(k)
         out[i] = (cells[half + i] - cells[i]) * f + cells[i]
@@ -100,8 +87,7 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
     """Interpolate `vertices` (V,) multilinearly at `inputs` (S,), in whole units.
 
-    The vertices are halved input by input, from `work` to `other` (V / 2,) and back,
-    because LLVM does not vectorise a loop that reads where it writes.
+    LLVM does not vectorise a loop that reads where it writes, so there are two buffers.
     """
     s = inputs.shape[0] - 1
     half, f = uint64(1 << s), inputs[s]
@@ -123,10 +109,9 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
     """Interpolate `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
 
-    The way from vertex 0 to the last vertex sets the coordinate of the largest input
-    first. The vertices on the way are the corners of the simplex. The weight of a
-    corner is the difference between the inputs before and after it. So between equal
-    inputs a corner has no weight, whatever their order. `order` (S,) is overwritten.
+    The way from vertex 0 to the last vertex, largest input first, has the corners of
+    the simplex. The weight of a corner is the difference between the inputs before and
+    after it, so the order of equal inputs does not matter. `order` (S,) is overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s
@@ -162,11 +147,7 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Evaluate each lattice, in units: `out` (N, T, R), or its sums (N, 1, R).
-
-    Lattices interpolate on simplices if `simplex`, else multilinearly. Sums are written
-    if `whole`.
-    """
+    """Evaluate lattices, in units: (N, T, R), or their sums (N, 1, R) if `whole`."""
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)
     calibrated, order = np.empty(S), np.empty(S, np.int64)

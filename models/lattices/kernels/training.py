@@ -1,8 +1,7 @@
 """Compiled gradients for the training of lattices.
 
-Shapes: T lattices over S inputs, R raw scores, V = 2^S vertices, P keypoints, d inputs.
-The weights of a lattice come in levels. Level s has the 2^s weights for its first s
-inputs, from place 2^s - 1 on; the last level has the weights of the vertices.
+Shapes are those of `plain.py`. Level s of a lattice's weights has the 2^s weights for
+its first s inputs, from place 2^s - 1 on; the last level has those of the vertices.
 """
 
 import math
@@ -70,10 +69,7 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 
 @njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
-    """Halve `cells` (2 half,) at f into `out` (half,); return the derivative by f.
-
-    `weights` (half,) belong to the inputs that are not halved yet.
-    """
+    """Halve `cells` (2 half,) at f into `out` (half,); return the derivative by f."""
     half = uint64(weights.shape[0])
     slope = 0.0
     for k in range(half):
@@ -89,10 +85,7 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Write the corners of the simplex of `inputs` (S,) and their weights: (S + 1,).
-
-    `order` (S,) gets the inputs from the largest on.
-    """
+    """Write the order of `inputs` (S,), and the corners of the simplex with weights."""
     S = inputs.shape[0]
     for s in range(S):
         place = s
@@ -155,11 +148,10 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradient of a multilinear lattice.
+    """Compute the gradient of a multilinear lattice, by the derivatives `slopes` (R,).
 
     The derivatives by its vertices are added to `by_vertex` (R, V), those by its inputs
-    are written to `out` (S,). `slopes` (R,) are the derivatives by its scores;
-    `weights` (2 V - 1,) is overwritten.
+    are written to `out` (S,); `weights` (2 V - 1,) is overwritten.
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
@@ -186,10 +178,7 @@ def slope_on_simplex(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradient of a lattice on simplices, as `slope_between_all` does.
-
-    The derivative by an input is the difference of the corners after and before it.
-    """
+    """Compute the gradient of a lattice on simplices, as `slope_between_all` does."""
     S = inputs.shape[0]
     climb(inputs, order, path, weights)
     out[:] = 0.0
@@ -214,8 +203,8 @@ def gradient(
 ) -> None:
     """Add the gradient of the log loss over `rows` to the last three arrays.
 
-    If `joint`, the loss is that of the sum of all lattices, else the sum of the losses
-    of each lattice. `bias` is (R,).
+    If `joint`, the loss is that of the sum of all lattices, else the sum of their
+    losses.
     """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape

@@ -1,12 +1,8 @@
 """Steps of the kernels in `one_row.py`, for sixteen lattices at a time.
 
-Calibrated inputs are whole numbers of 2^-20 here. All summands are whole numbers below
-2^53 and products are exact. So results do not depend on whether the processor rounds
-between a product and a sum. Rounding is that of `plain.py`: the same bits on every
-machine.
-
-LLVM divides vectors into those of the processor. Addresses are not checked;
-`lattices/one_row.py` lays out the arrays.
+Calibrated inputs are whole numbers of 2^-20. All summands are whole numbers below 2^53
+and products are exact, so every processor gives the bits of `plain.py`. Addresses are
+not checked.
 """
 
 from typing import Any
@@ -87,10 +83,7 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 5))
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
-    """Interpolate on the simplex of descending keys (size,), as `plain.walk` does.
-
-    The vertices of a lane begin `far` numbers after those of the lane before.
-    """
+    """Interpolate on the simplex of descending keys; `far` lies between two lanes."""
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
     at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
@@ -124,10 +117,7 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Halve the cells at an address, `far` bytes apart, until one is left.
-
-        Cells are shifted, so sums round to whole units.
-        """
+        """Halve the shifted cells at an address, `far` bytes apart, down to one."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

@@ -1,9 +1,7 @@
 """Compiled evaluation of one row by linear terms, which may stop early.
 
-Terms come in blocks, and blocks in groups of sixteen. Terms that fill up the last group
-of a block have the weight 0. Sums are compared with limits at the end of each block.
-The table has the constants that are added there: the starts of the sums, and the parts
-of terms that do not depend on the row.
+Terms come in blocks, and blocks in groups of sixteen. At the end of each block the
+kernel adds the table's constants, and compares sums with limits.
 
 A whole sum in this order rounds differently from the sum in the inputs' own order. If
 it is nearer to a tie than both rounding errors, or not finite, it becomes NaN, which
@@ -90,10 +88,7 @@ def rounding_of(address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add terms until the sum passes a limit; return the code.
-
-    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes.
-    """
+    """Add terms to `out[0]` until the sum passes a limit; return the code."""
     table = table_at(address, TABLE)
     B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)

@@ -1,7 +1,4 @@
-"""Compiled whole sums over the inputs Z (N, d): linear models and naive Bayes.
-
-Nothing is checked here; `linear.py` and `naive_bayes.py` check stored models.
-"""
+"""Compiled whole sums over the inputs Z (N, d); nothing is checked here."""
 
 import math
 
@@ -51,10 +48,7 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
-
-    Returns True if `out` is finite, which requires finite Z.
-    """
+    """Write Z `weights` (d, R) + `intercepts` (R,); return whether `out` is finite."""
     finite = True
     for i in range(Z.shape[0]):
         finite &= add_row(Z[i], weights, intercepts, out[i])
@@ -84,10 +78,9 @@ def linear_one(
 def gaussian(
     Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
-    """Write the joint log-likelihood of each class: `out` (N, K).
+    """Write the joint log-likelihoods, `out` (N, K); return whether they are finite.
 
-    `means` and `variances` are (K, d). `constants` (K,) are the parts that do not
-    depend on the row. Returns True if `out` is finite, which requires finite Z.
+    `means` and `variances` are (K, d); `constants` (K,) do not depend on the row.
     """
     finite = True
     for i in range(Z.shape[0]):

@@ -1,7 +1,4 @@
-"""Steps of the kernels in `early_sums.py`, for sixteen terms at a time.
-
-LLVM divides vectors into those of the processor. Addresses are not checked.
-"""
+"""Steps of the kernels in `early_sums.py`, for sixteen terms at a time."""
 
 from typing import Any
 
@@ -32,8 +29,7 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
     """Write the row's values in sixteen columns, and update the largest magnitudes.
 
-    A magnitude is the bits of a float32 without its sign, which have the order of the
-    numbers. Missing values do not count.
+    A magnitude is the bits of a float32 without its sign. Missing values do not count.
     """
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
@@ -47,10 +43,7 @@ def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> No
 
 @in_llvm(types.void(*[ADDRESS] * 2))
 def shape(builder: Any, values: Any, shapes: Any) -> None:
-    """Scale and shift values, clip them, and fill missing ones.
-
-    `shapes` is the address of gains, offsets, lower limits, upper limits and fillings.
-    """
+    """Shape values by the gains, offsets, limits and fillings at an address."""
     ends = [builder.add(shapes, _LONG(ROW * k)) for k in range(5)]
     gain, offset, low, high, filling = (load(builder, at, _DOUBLES) for at in ends)
     value = load(builder, values, _DOUBLES)

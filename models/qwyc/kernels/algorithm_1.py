@@ -1,8 +1,7 @@
 """Algorithm 1 of QWYC, compiled: how many rows each base model could stop next.
 
-Scores are (N, T): rows, base models; N >> T. The matrix is read in blocks of `BLOCK`
-neighbouring columns, a cache line each, so no transposed copy is needed. Nothing is
-checked here.
+Scores are (N, T), N >> T. They are read in blocks of `BLOCK` neighbouring columns, a
+cache line each, so no transposed copy is needed. Nothing is checked here.
 """
 
 import numpy as np
@@ -59,10 +58,8 @@ def stops_by_errors(
 ) -> None:
     """Count the rows that can stop on one side, for each number of allowed errors.
 
-    Rows stop below a threshold on sign * value. A stop of a row of `right` is right, of
-    a row of `wrong` an error. `stops[e]` is filled for e errors: the rows strictly
-    below the (e + 1)-th smallest value of `wrong`, or all rows if `wrong` is shorter.
-    `limits` has the same length and is scratch memory.
+    Rows stop below a threshold on sign * value; rows of `wrong` are errors. `stops[e]`
+    are the rows strictly below the (e + 1)-th smallest value of `wrong`, or all rows.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -99,9 +96,8 @@ def count_stops(
 ) -> None:
     """Count the rows that each column could stop with at most `allowed` errors.
 
-    This inner step of QWYC's Algorithm 1 is linear in the rows: only the `allowed` + 1
-    extreme values of each side are sorted. `rows` (n,) and `columns` (L,) index
-    `scores`; `sums` (n,) are the running sums, the `positives` positive rows first;
+    Only the `allowed` + 1 extreme values of each side are sorted. `rows` (n,) and
+    `columns` (L,) index `scores`; `sums` (n,) have the `positives` positive rows first;
     `stopped` (L,) is filled.
     """
     n = rows.shape[0]

@@ -1,7 +1,4 @@
-"""Compiled evaluation of a schedule, row by row; arguments are not checked.
-
-Scores are (N, T) or, for K classes, (N, T, K): rows, base models, classes.
-"""
+"""Compiled evaluation of a schedule, row by row; arguments are not checked."""
 
 import math
 
@@ -27,8 +24,7 @@ def follow_limits(
 ) -> None:
     """Fill the `decisions` (N,) for scores (N, T), and the base models `used` (N,).
 
-    Whole sums are added in the base models' own order, as `whole_sums` does, since the
-    order decides how a sum is rounded.
+    Whole sums are added in the base models' own order, which decides their rounding.
     """
     last = order.shape[0]
     for i in range(scores.shape[0]):
@@ -73,10 +69,7 @@ def follow_margins(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `choices` (N,) for scores (N, T, K), and the base models `used` (N,).
-
-    Whole sums are added as in `follow_limits`.
-    """
+    """Fill the `choices` (N,) for scores (N, T, K), and the base models `used` (N,)."""
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
     for i in range(scores.shape[0]):

@@ -1,7 +1,4 @@
-"""Impurity of decisions once a base model is added, compiled; nothing is checked here.
-
-Scores are (N, T) or, for K classes, (N, T, K): rows, base models, classes.
-"""
+"""Impurity of decisions once a base model is added, compiled and without checks."""
 
 import math
 
@@ -25,10 +22,10 @@ def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float
 
     A bin holds its number of rows n, the number of rows that end positive, the sum of
     their further gains and the sum of squared gains. The first bin's middle lies
-    `lowest` above the border, and each other bin `width` further. Counts alone are poor
+    `lowest` above the border, each other bin `width` further. Counts alone are poor
     estimates if few rows are positive. So q is the share of positive rows among the n
-    rows and `NORMAL` imaginary rows, whose gains are normally distributed with mean and
-    variance of the rows in this bin and its two neighbours.
+    rows and `NORMAL` imaginary rows, whose gains are normally distributed as those of
+    the rows in this bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -65,10 +62,9 @@ def measure_impurity(
 ) -> None:
     """Fill the impurity (L,) of full decisions after adding each column; two classes.
 
-    The new running sums are put into `BINS` equal bins between `least` and `most` (L,)
-    of the column, and measured by `impurity_of`. `rows` (n,) index `scores`; `sums` and
-    `final` (n,) are their running sums and whole sums. A row is positive if its whole
-    sum is at least `border`.
+    The new running sums are put into `BINS` equal bins between `least` and `most` (L,).
+    `rows` (n,) index `scores`; a row is positive if its whole sum `final` is at least
+    `border`.
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
@@ -112,11 +108,9 @@ def measure_margin_impurity(
 ) -> None:
     """Fill the impurity (L,) of full decisions after adding each base model; K classes.
 
-    The new margins are put into `MARGIN_BINS` equal bins up to the largest margin. A
-    bin of n rows has the impurity n sqrt(e), where e is the share of rows that another
-    class leads than at the end, with half a row added to either count. `rows` (n,)
-    index `scores`; `sums` (n, K) are their running sums, `chosen` (n,) their full
-    decisions.
+    The new margins are put into `MARGIN_BINS` equal bins up to the largest. A bin of n
+    rows has the impurity n sqrt(e), where e is the share of rows that another class
+    leads than at the end, with half a row added to either count.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

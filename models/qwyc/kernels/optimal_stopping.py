@@ -1,11 +1,11 @@
 """Optimal stopping, compiled: the cheapest cuts of sorted rows; nothing is checked.
 
 A list holds the rows at one position as int32, by ascending number (running sum, or
-minus the margin of the leading class). If a row's number equals the one before, the
-row is stored as ~row, which is negative: no threshold separates the two. `positive`
-says which stop is wrong for an entry: low for a positive entry, else high. `levels`
-say how likely an entry ends positive, by rows with similar numbers (`fill_levels`).
-The cuts (a, b) stop the entries before a low, and the entries from b on high.
+minus the margin of the leading class). If a row's number equals the one before, the row
+is stored as ~row: no threshold separates the two. A low stop is wrong for a `positive`
+entry, a high stop for the others. `levels` say how likely an entry ends positive, by
+rows with similar numbers (`fill_levels`). The cuts (a, b) stop the entries before a
+low, and the entries from b on high.
 
 Neighbours are needed because each row's ending is one draw. Cuts that are chosen at
 hundreds of positions find the places where these draws were lucky, and change several
@@ -41,9 +41,8 @@ def log_odds(
 ) -> float:
     """Return the log odds that a row with running sum `at` ends at `border` or above.
 
-    `values` (n,) are ascending running sums, and `final` (n,) the whole sums of the
-    same rows. The row's further gain has the distribution of the gains of the nearest
-    rows by rank, each blurred by a normal distribution. The log odds may be infinite.
+    The row's further gain has the distribution of the gains of the nearest of `values`
+    (n,), ascending, to `final` (n,), each blurred by a normal distribution.
     """
     n = values.shape[0]
     near = min(n, max(FEWEST, min(MOST, n // PARTS)))
@@ -86,7 +85,7 @@ def fill_levels(
     """Fill `levels` (n,) of ascending running sums, from `first` to before `end`.
 
     A level is 128 + 8 times the log odds of ending at least at `border`, rounded, from
-    1 to 254. The odds are computed at `GRID` evenly spaced sums and interpolated.
+    1 to 254. The odds are interpolated between `GRID` evenly spaced sums.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)
@@ -113,9 +112,8 @@ def cheapest_cuts(
     """Return the cuts (a, b) of one list that cost least.
 
     A wrong stop costs `penalty`. A low stop is wrong with probability `chances` (n,), a
-    high stop with 1 - `chances`. Going on costs `onward` (n,) >= 0 for each entry. Rows
-    that stopped at an earlier position have NaN there and do not count. Without `both`
-    nothing stops high, and b is n.
+    high stop with 1 - `chances`. Going on costs `onward` (n,) >= 0 for each entry; NaN
+    marks rows that stopped before. Without `both` nothing stops high, and b is n.
 
         ids      4      0      ~2     1      3
         chances  0      0      1      1      1
@@ -188,7 +186,6 @@ def follow_cuts(
     """Fill the stop (N,) of each row under `cuts` (2, T), and mark wrong stops (N,).
 
     Position r's list is `ids[starts[r]:starts[r + 1]]`; `positive` has the same places.
-    A row that no cut stops gets the last position.
     """
     last = starts.shape[0] - 2
     stop[:] = last
@@ -235,13 +232,11 @@ def improve_cuts(
 ) -> None:
     """Choose the cuts of each position again, from the last to the first, in place.
 
-    Lists of `rows` rows are as in `follow_cuts`. `cuts` (2, T) do not go beyond
-    `widest` (2, T), as entries beyond are in no later list. The total cost is `costs`
-    (T,) of the positions and `penalty` times the probability that a stop is wrong. The
-    total never rises: the cuts at r are the best for the rows that are active at r,
-    given their costs under the cuts after r. The probability that an entry ends
-    positive weighs the row's own ending by `OWN` and its level by the rest. Levels 0
-    and 255 agree with the row's own ending, so they are exact.
+    `cuts` (2, T) do not go beyond `widest`, as entries beyond are in no later list. The
+    total of `costs` (T,) and of `penalty` for wrong stops never rises: the cuts at r
+    are the best for the rows that are active at r, given the cuts after r. The
+    probability that an entry ends positive weighs the row's own ending by `OWN` and its
+    level by the rest; levels 0 and 255 are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()

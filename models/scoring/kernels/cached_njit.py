@@ -30,13 +30,8 @@ DECLARED: "list[Kernel]" = []
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
     """A function that is compiled when it is first needed. Threads may share it.
 
-    Attributes
-    ----------
-    declared
-        The only signatures that are compiled. If empty, numba compiles for the types of
-        the arguments.
-    kept
-        True if the compiled code is kept on disk.
+    Only the `declared` signatures are compiled; if empty, numba takes the types of the
+    arguments. If `kept`, the compiled code is kept on disk.
     """
 
     declared: tuple[Any, ...] = ()

@@ -5,14 +5,7 @@ from contextlib import contextmanager
 
 
 class Compiling:
-    """A listener that is told of each compilation, but not of kernels that are loaded.
-
-    Attributes
-    ----------
-    tell
-        Function that gets the name of a kernel when its compilation begins. It is not
-        called for kernels that are compiled because another kernel calls them.
-    """
+    """A listener: `tell` gets a kernel's name when its own compilation begins."""
 
     def __init__(self) -> None:
         self.tell: Callable[[str], None] | None = None
@@ -20,10 +13,7 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Tell that a kernel is being compiled, by this process or by another one.
-
-        The caller holds this process's compiler lock.
-        """
+        """Tell that a kernel is being compiled; the caller holds the compiler lock."""
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)
         self._depth += 1

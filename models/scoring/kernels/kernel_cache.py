@@ -5,11 +5,10 @@ also contains the constants and the kernels that it imports, and the bounds chec
 `NUMBA_BOUNDSCHECK`. The digest here covers all of these, but neither paths nor times,
 so compiled files stay valid when the package is installed again.
 
-Each file has a checksum, and no file is unpickled or linked before its checksum is
-verified. So an empty file, as a power cut leaves it, or a changed byte only costs
-another compilation. The checksum finds accidents, not forgery. As with Python's `.pyc`
-files, a user who may write to the folder can run code as the user who reads it. So
-`NUMBA_CACHE_DIR` must not be a folder that others may write to.
+No file is unpickled or linked before its checksum is verified: a changed byte only
+costs another compilation. The checksum finds accidents, not forgery. A user who may
+write to the folder can run code as the user who reads it. So `NUMBA_CACHE_DIR` must not
+be a folder that others may write to.
 """
 
 import functools
@@ -81,8 +80,7 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 class _Files:
     """The compiled code of one kernel: a file for each signature and processor.
 
-    The key of both is part of the file's name. The checksum covers the name, so a file
-    under another name is refused.
+    The checksum covers the name, so a file under another name is refused.
     """
 
     def __init__(self, folder: Path, base: str) -> None:
@@ -144,12 +142,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     """The compiled code of one kernel on disk, shared by processes.
 
     The folder is `NUMBA_CACHE_DIR` if the environment has it, else `__pycache__` beside
-    the sources, else the user's cache folder.
-
-    Raises
-    ------
-    RuntimeError
-        If no folder is writable.
+    the sources, else the user's cache folder; RuntimeError if none is writable.
     """
 
     _impl_class = _Impl
@@ -170,10 +163,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock of the folder, so that one process compiles and others wait.
-
-        If no file can be locked, all processes compile.
-        """
+        """Hold the folder's lock, if it has one, so that one process compiles."""
         lock = _lock_of(self._cache_path, os.getpid())
         try:
             lock.acquire()
@@ -196,10 +186,7 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Return the lock of a folder, one for each process; it may be taken again.
-
-    A forked process must not use the lock object of its parent.
-    """
+    """Return the lock of a folder; a forked process needs one of its own."""
     return FileLock(Path(folder, "kernels.lock"))
 
 

@@ -44,10 +44,7 @@ def probability(margin: float, link: int) -> float:
 
 @njit(void(FLOATS, float64, float64[::1]), **OPTIONS)
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
-    """Write exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
-
-    Infinite scores get equal shares, as their difference would be NaN.
-    """
+    """Write exp(gain * raw) / sum(exp(gain * raw)); equal shares of infinite scores."""
     largest = raw[0]
     for k in range(1, raw.shape[0]):
         largest = max(largest, raw[k])
@@ -136,10 +133,10 @@ def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> i
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write the class scores of whole sums, `out` (K,); return the chosen class.
+    """Write the class scores of whole sums, `out` (K,); return the class, or -1.
 
-    Returns -1 near a tie, or if a sum is not finite: then the sums must be added again
-    in the library's own order.
+    -1 near a tie, or if a sum is not finite: then sums are added in the library's
+    order.
     """
     largest = 1.0
     for k in range(raw.shape[0]):
@@ -154,10 +151,9 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Write the least and the most share of each class, whose numbers have bounds.
+    """Write the least and the most share of each class, from bounds of the numbers.
 
-    The least share is the class's lowest number among the highest numbers of the
-    others. If sums are too small to be accurate, the shares are 0 and 1.
+    If sums are too small to be accurate, the shares are 0 and 1.
     """
     above = below = 0.0
     for k in range(low.shape[0]):  # sums of the classes before k
@@ -190,9 +186,8 @@ def bound_scores(
 ) -> None:
     """Write the bounds of class scores of unfinished sums: `out` (2 K,), in pairs.
 
-    The base models after position `at` add `least[at, k]` to `most[at, k]` to raw
-    score k. `rounding` holds a number by which bounds are widened, and the least and
-    the most that a class score can be.
+    The base models after position `at` add `least[at, k]` to `most[at, k]` to raw score
+    k. `rounding` is `class_score_bounds.rounding_of`.
     """
     count = raw.shape[0]
     low, high = np.empty(count), np.empty(count)

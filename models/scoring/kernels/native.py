@@ -3,24 +3,19 @@
 Addresses. Passing an array from Python to a kernel takes a hundred nanoseconds; passing
 a number takes ten. So the arrays that are packed for a kernel have their addresses and
 sizes in one record (`AddressTable`), and the kernel gets the address of the record.
-`table_at(address, TABLE)` reads the record, and
-`carray(pointer(table.field), shape, dtype)` reads an array. Nothing is checked.
+`table_at(address, TABLE)` reads the record, and `carray(pointer(table.field), shape,
+dtype)` reads an array. Nothing is checked.
 
-Vectors. LLVM has vectors of any length and divides them into those of the processor.
-numba has no vectors, so the steps that need them are written in LLVM's instructions.
-The compiler of a kernel calls a function that is decorated with `in_llvm`, and the
-function appends instructions to the kernel, one with each call of a method of
-`builder`. So its Python code runs once, while the kernel is compiled: `if` and `for`
-select and repeat instructions, and do not run with the kernel. Its arguments are LLVM's
-values, not numbers. LLVM's integers have no sign; instructions are signed or not
-(`icmp_signed`, `icmp_unsigned`). Loads and stores state the alignment of the address,
-for which LLVM would otherwise assume the size of the whole vector.
+Vectors. numba has none, so the steps that need them are written in LLVM's instructions.
+While a kernel is compiled, the compiler calls a function that is decorated with
+`in_llvm`, and each call of a method of `builder` appends an instruction to the kernel.
+`if` and `for` select and repeat instructions, and do not run with the kernel. Arguments
+are LLVM's values, not numbers. LLVM's integers have no sign; instructions are signed or
+not (`icmp_signed`, `icmp_unsigned`). Loads and stores state the alignment of the
+address, for which LLVM would otherwise assume the size of the whole vector.
 
-Two peculiarities of llvmlite are worked around here. A processor's instruction is a
-function that a module declares once, under LLVM's name for it (`instruction`). And
-`gep`, given a vector of offsets, returns a vector of pointers but sets the type of one
-pointer. Only the text for LLVM depends on that type, so `gather` corrects it before the
-value is used.
+llvmlite's `gep`, given a vector of offsets, returns a vector of pointers but sets the
+type of one pointer, which `gather` corrects.
 """
 
 import functools
@@ -52,15 +47,8 @@ FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Turn a function that writes LLVM's instructions into a function for kernels.
 
-    Parameters
-    ----------
-    signature
-        Numba's signature, or a function from the arguments' types to it.
-
-    Returns
-    -------
-    A decorator of functions with the arguments builder and values. The functions return
-    the value of the result, or None.
+    `signature` is numba's signature, or a function from the arguments' types to it. The
+    decorated function gets builder and values, and returns the result's value or None.
     """
 
     def decorate(write: Callable[..., Any]) -> Any:
@@ -93,8 +81,7 @@ def table_at(address: int, kind: Any) -> Any:
 def copy(source: Any, out: Any) -> None:
     """Copy a one-dimensional array into another of at least its length.
 
-    To assign arrays, numba would compile code for all shapes and their errors, which
-    takes longer than most kernels.
+    numba's assignment of arrays takes longer to compile than most kernels.
     """
     for k in range(source.shape[0]):
         out[k] = source[k]
@@ -107,11 +94,7 @@ def on_stack(builder: Any, count: Any) -> Any:
 
 
 def entry(kernel: Any) -> Any:
-    """Return the compiled function of a kernel with one signature.
-
-    Calling it skips the dispatcher, which checks the types of the arguments. Without
-    compiled kernels, return the argument.
-    """
+    """Return the compiled function of a kernel, which does not check types."""
     if not isinstance(kernel, Kernel):
         return kernel
     kernel.compile_declared()

@@ -1,8 +1,4 @@
-"""Compiled preparation of rows: inputs are taken out of full rows and scaled.
-
-The operations have scikit-learn's order, so that the results have the same bits.
-Nothing is checked here; `scoring/preparation.py` checks.
-"""
+"""Compiled preparation of rows, in scikit-learn's order of operations, to the bit."""
 
 import math
 
@@ -110,10 +106,9 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Take the inputs of each row from `columns` (d,) and apply S operations.
+    """Take the inputs of rows from `columns` (d,), and apply S operations: (N, d).
 
-    `table` (S, 7, d) holds the numbers of the operations, and the threshold of a
-    binarising one in the row CENTER. `out` is (N, d).
+    `table` (S, 7, d) holds their numbers, thresholds to binarise at in row CENTER.
     """
     for i in range(X.shape[0]):
         prepare_row(X[i], columns, operations, table, out[i])

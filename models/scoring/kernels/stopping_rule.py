@@ -29,11 +29,7 @@ def side(total: float, threshold: float) -> int:
 
 @njit(inline="always")
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
-    """Return code and sum of one row; a whole sum is answered by its side.
-
-    `early` is a kernel with the arguments row, address of a table of this kind, and
-    array to write the sum into. It returns the code.
-    """
+    """Return code and sum of a row by kernel `early`; a whole sum's side answers."""
     total = carray(on_stack(2), (1,), np.float64)
     code = early(row, address, total)
     if code & 3 == UNDECIDED:

@@ -1,8 +1,7 @@
 """Instructions of AVX-512 with VBMI, as steps of the kernels that use vectors.
 
-Intel has them from Ice Lake on, AMD from Zen 4 on. If the processor lacks them, or
-numba may not use them, `VECTORS` is false and nothing here may be compiled. Addresses
-are not checked. They are multiples of 64 unless a docstring says otherwise.
+If the processor lacks them, or numba may not use them, `VECTORS` is false and nothing
+here may be compiled. Addresses are multiples of 64 unless a docstring says otherwise.
 """
 
 from typing import Any
@@ -59,11 +58,7 @@ def reserve(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write the keys of 16 slots, as `one_row.read_keys` does for each slot.
-
-    `row` is the address of a row of float32, aligned or not; each other address is the
-    first of 16 int32.
-    """
+    """Write the keys of 16 slots, as `one_row.read_keys`; `row` may be unaligned."""
     some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
     name = "llvm.x86.avx512.mask.gather.dpi.512"
     kinds = [_WORDS, base, _WORDS, some, _I32]
@@ -96,11 +91,7 @@ def count_below(builder: Any, key: Any, address: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, types.uint64, types.uint64))
 def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
-    """Write 16 bytes, and 48 zeros beyond them.
-
-    A processor forwards a vector that was written as a whole to the next read. If only
-    parts of it had been written, the read would wait until they are in the cache.
-    """
+    """Write 16 bytes, and 48 zeros beyond them, as a read must not wait for parts."""
     vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
     store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
 
@@ -108,9 +99,8 @@ def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
     """Find the places (64 bytes) of the leaves that 64 trees of one depth reach.
 
-    Each answer halves the candidates for the next test, on all levels below. To select
-    one of two candidates takes no longer than a test, and only the last selection needs
-    the latest answer.
+    Each answer halves the candidates for the next test, on all levels below, so only
+    the last selection needs the latest answer.
     """
     name = "llvm.x86.avx512.permvar.qi.512"
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
@@ -145,8 +135,8 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
     """Write the places (64 bytes) of the leaves that the trees of a group reach.
 
-    `codes` is the address of the row's 64 codes. `tests` is the address of the group's
-    tests, level by level from the root on: for each test 64 slots, then 64 limits.
+    `codes` are the row's. `tests` come level by level: 64 slots, then 64 limits for
+    each.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
@@ -167,8 +157,8 @@ def _adder(size: int) -> Any:
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
         """Add to each of 64 totals the value (float64) at its place, a byte.
 
-        An instruction picks one of the 16 values of two registers, by four bits of the
-        place. The bits above select among the results of all pairs of registers.
+        An instruction picks one of the 16 values of two registers; then higher bits
+        select.
         """
         if not VECTORS:  # nothing calls it then
             return

@@ -1,17 +1,14 @@
 """Compiled evaluation of many rows by packed trees: each test for a block of rows.
 
 First each input of a row becomes a code, a byte: the number of thresholds of its slot
-that are below its key. A slot of more than `MOST_CUTS` thresholds has several codes,
-one for each part of them. Then the kernel evaluates the tests of a tree, from the last
-to the root, each for all rows of the block. The answer of a test is the number of the
-leaf in which a row would end, copied from the left or the right child's answer. So no
-row waits for its path, all that a test reads is in the first-level cache, and the loop
-is one comparison and one selection for each vector of rows. Last, the kernel adds one
-leaf value for each row and tree, in the order of the trees.
-
-The vectors are LLVM's, which it divides into those that the processor has. With
-AVX-512, the values of small trees are looked up in registers. `trees/many_rows.py` lays
-out the trees and has an example. Nothing is checked here.
+that are below its key. A slot of more than `MOST_CUTS` thresholds has several codes.
+Then the kernel evaluates the tests of a tree, from the last to the root, each for all
+rows of the block. The answer of a test is the number of the leaf in which a row would
+end, copied from the left or the right child's answer. So no row waits for its path, and
+all that a test reads is in the first-level cache. Last, the kernel adds one leaf value
+for each row and tree, in the order of the trees; with AVX-512, the values of small
+trees are looked up in registers. `trees/many_rows.py` has an example. Nothing is
+checked here.
 """
 
 from typing import Any, NamedTuple
@@ -83,10 +80,7 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write the bytes at `right` where a code exceeds the limit, else those at `left`.
-
-    Each address is the first of `LANES` bytes, one for each row.
-    """
+    """Write `LANES` bytes: `right` where a code exceeds the limit, else `left`."""
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
     beyond = builder.icmp_unsigned(">", codes, limits)
@@ -97,8 +91,7 @@ def choose(
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
     """Turn the keys of slot s in `work` into codes, for `count` rows.
 
-    All rows take the steps of one search together. First every row is compared with
-    the same few thresholds at even distances, which needs no look-up for each row. Then
+    First every row is compared with the same few thresholds at even distances. Then
     each row halves the interval between two of these.
     """
     keys, ranks = work.keys[0], work.keys[1]

@@ -1,11 +1,9 @@
 """Compiled evaluation of one row by packed trees, six trees at a time.
 
-A node is 64 bits: the key of its threshold, the slot of its input and its left child.
-A leaf is its own child, so six trees of different depths walk side by side without a
-branch, and their cache misses overlap. Trees come in groups of six. The last group is
-filled up with trees that are a single leaf of -0, which changes no sum.
-
-`trees/one_row.py` lays out the arrays at the addresses, from checked nodes.
+A node is 64 bits: the key of its threshold, the slot of its input and its left child. A
+leaf is its own child, so six trees of different depths walk side by side without a
+branch, and their cache misses overlap. The last group of six is filled up with trees
+that are a single leaf of -0, which changes no sum.
 """
 
 from typing import Any, NamedTuple
@@ -160,11 +158,10 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add trees until the sum passes a limit; return the code.
+    """Add trees to `out[0]` until the sum passes a limit; return the code.
 
-    The sum goes to `out[0]`; `scoring/stopping_rule.py` defines codes. If the sum
-    before six trees lies between their floor and their ceiling, no leaf of these trees
-    leads past a limit. Otherwise the six sums are compared one by one.
+    If the sum before six trees lies between their floor and their ceiling, no leaf of
+    these trees leads past a limit. Otherwise the six sums are compared one by one.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -209,11 +206,7 @@ def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models to `totals` (R,) until the best leads enough; return the code.
-
-    A base model is a group of consecutive trees. `upper` has its margin at the last
-    tree, and inf, which is never exceeded, at the others.
-    """
+    """Add base models to `totals` (R,) until the best leads enough; return the code."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)

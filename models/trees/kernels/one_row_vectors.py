@@ -1,17 +1,15 @@
 """Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
 Each tree of a group of 64 has a lane, a byte of each vector. The values of a row are
-bytes, too: the number of thresholds of their slot that are below them. So one vector
-register holds 64 slots. Level by level, the answers of a tree so far select its next
-test. The test picks the code of its slot out of the register (`vpermb`) and compares it
-with its limit. The processor predicts no branches; only the sum, which is added in the
-order of the trees, makes it wait.
+bytes, too: the number of thresholds of their slot that are below them, counted in two
+steps of 16. So one vector register holds 64 slots. Level by level, the answers of a
+tree so far select its next test. The test picks the code of its slot out of the
+register (`vpermb`) and compares it with its limit. Only the sum, which is added in the
+order of the trees, makes the processor wait.
 
-The kernel counts the thresholds below a value in two steps of 16: pivots first, then
-the thresholds between two pivots. If `avx512.VECTORS` is false, nothing here is
-compiled and nothing may be called. Each kernel gives the same bits as the kernel of
-`one_row.py` that its docstring names. `trees/one_row_vectors.py` lays out the arrays
-and has an example.
+If `avx512.VECTORS` is false, nothing here may be called. Each kernel gives the bits of
+the kernel of `one_row.py` that its docstring names. `trees/one_row_vectors.py` has an
+example.
 """
 
 from typing import Any, NamedTuple
@@ -151,8 +149,7 @@ def add_leaf(
 def add_values(row: int, address: int) -> float:
     """Return the raw score of the row at an address, as `margin` does.
 
-    The leaves of many groups are found before their values are added. Each addition
-    waits for the one before it, and would otherwise delay the search for leaves.
+    The leaves of many groups are found first, as each addition waits for the last.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -182,9 +179,8 @@ def simd_early(row: int, address: int, out: Any) -> int:
     """Add trees until the sum passes a limit, as `early` does; return the code.
 
     Most rows stop in the first group, so its sums are compared before the leaves of the
-    next groups are found: one more, then two, then four. If a sum lies between the
-    floor and the ceiling of the next eight trees, it passes no limit there. Otherwise
-    these eight sums are added again, one by one.
+    next groups are found: one more, then two, then four. Eight sums are compared one by
+    one only if a sum lies outside their floor and ceiling.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)

@@ -1,7 +1,4 @@
-"""Compiled evaluation of any trees and rows, node by node.
-
-Nothing is checked here; `nodes.check_trees` checks trees when they are loaded.
-"""
+"""Compiled evaluation of any trees and rows, node by node; nothing is checked here."""
 
 import math
 
@@ -32,10 +29,7 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """Return 1 if the value, cut to a whole number, is in a category set, else 0.
-
-    Set s is `bits[starts[s]:starts[s + 1]]`, 32 categories to a word.
-    """
+    """Return 1 if the value, cut to a whole number, is in category set s, else 0."""
     if not (value > -1.0 and value < 2147483648.0):
         return 0
     code = int(value)
@@ -119,10 +113,7 @@ def add_trees(
     bits: NDArray[np.uint32],
     out: Floats,
 ) -> None:
-    """Add the leaf values of all trees to the raw scores `out` (N, R), tree by tree.
-
-    The V values of a leaf of tree t go to `targets[t]` and the columns after it.
-    """
+    """Add leaf values to the raw scores `out` (N, R), from column `targets[t]` on."""
     for i in range(X.shape[0]):
         for t in range(targets.shape[0]):
             leaf = leaf_of(X[i], nodes, roots[t], starts, bits)
