@@ -1,7 +1,7 @@
 """Answers inside a time budget, over HTTP.
 
-A public name is imported when it is first used, so that commands that serve nothing do
-not wait for the HTTP framework.
+Public names are imported on first use. So commands that do not serve need not wait for
+the HTTP framework.
 """
 
 from typing import TYPE_CHECKING

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = None if argv is None else list(argv)
     try:
         app(arguments, prog_name="polydom")
-    except SystemExit as done:  # typer's way to return
+    except SystemExit as done:  # typer ends every command with SystemExit
         return int(done.code or 0)
     except (PolydomError, OSError) as error:
         print(f"polydom: {_told(error)}", file=sys.stderr)
@@ -31,14 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> str:
-    """Write an error; for one of the system, the file and no error number."""
+    """Return an error's message; for an OSError, the file and the system's reason."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return str(error)
 
 
 def run() -> None:
-    """Run the command of this process's arguments, and end the process."""
+    """Run the command in this process's arguments, and end the process."""
     collect_seldom()
     COMPILING.tell = CompilingNotice()
     code = main()

@@ -1,4 +1,4 @@
-"""The application: all routes, middleware, error handlers and the lifespan."""
+"""The ASGI application: all routes, middleware, error handlers and the lifespan."""
 
 import asyncio
 import contextlib
@@ -52,8 +52,8 @@ from .v1.operator_routes import (
 )
 from .v1.predict import PREDICT, Predict
 
-# Seconds for which the computing thread may keep the interpreter from the event loop;
-# Python's default of 5 ms is a whole budget.
+# Longest time in seconds for which the computing thread may hold the interpreter's lock
+# while the event loop waits. Python's default of 5 ms is a whole budget.
 SWITCH_INTERVAL_S = 0.0005
 
 log = logging.getLogger("polydom")
@@ -197,7 +197,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
-    """Answer a request without a route: name a path or method that is like it."""
+    """Answer a request that no route takes, and suggest a similar path or method."""
     assert isinstance(error, HTTPException)
     status, said, headers = error.status_code, error.detail, dict(error.headers or {})
     code = said.lower().replace(" ", "_")

@@ -1,4 +1,7 @@
-"""Errors of the server, and the statuses of all errors; see features/errors.py."""
+"""Errors of the server, and the HTTP and gRPC status of all errors.
+
+features/errors.py has the base classes.
+"""
 
 from typing import NamedTuple
 
@@ -17,19 +20,19 @@ from polydom.features.sizes import Size, show_size
 
 
 class Unauthorized(PolydomError):
-    """The request has no token that the server knows."""
+    """The request has no token, or a token that the server does not know."""
 
     code = "unauthorized"
 
 
 class UnsupportedEncoding(PolydomError):
-    """A request's body is compressed in a way that is not read."""
+    """A request's body has a compression that the server cannot read."""
 
     code = "unsupported_encoding"
 
 
 class TooLarge(PolydomError):
-    """A request's body is over the limit."""
+    """A request's body is longer than the limit."""
 
     code = "too_large"
 
@@ -41,7 +44,7 @@ class ReceiveTimeout(PolydomError):
 
 
 class Overloaded(PolydomError):
-    """Too many requests wait already; this request was not read."""
+    """Too many requests wait already, so this request was not read."""
 
     code = "overloaded"
 
@@ -53,7 +56,10 @@ class NotReady(PolydomError):
 
 
 def not_ready(begun: bool) -> NotReady:
-    """Return the error before the warm-up is over, or if it has not `begun`."""
+    """Return the error for a request that comes before the end of the warm-up.
+
+    `begun` is False if the application was never started.
+    """
     if begun:
         return NotReady("the index is still being warmed up; see /readyz")
     return NotReady(
@@ -63,37 +69,37 @@ def not_ready(begun: bool) -> NotReady:
 
 
 class Abandoned(PolydomError):
-    """The caller left before there was an answer."""
+    """The caller disconnected before there was an answer."""
 
     code = "abandoned"
 
 
 class UnknownModel(PolydomError):
-    """No served model has this name, or this version."""
+    """No served model has this name or this version."""
 
     code = "unknown_model"
 
 
 class UnknownSample(PolydomError):
-    """The index carries no such item, or the operator shows no items."""
+    """The index contains no such item, or the operator has disabled samples."""
 
     code = "unknown_sample"
 
 
 class NotAllowed(PolydomError):
-    """The operator does not allow this, or not to this caller."""
+    """The operator does not allow this action, or not to this caller."""
 
     code = "not_allowed"
 
 
 class ReloadFailed(PolydomError):
-    """An index file cannot be served; the index before still answers."""
+    """A new index file cannot be served; the previous index still answers."""
 
     code = "reload_failed"
 
 
 class TooLittleLeft(NothingFits):
-    """The rest of a request's budget buys nothing that the request asks for.
+    """The rest of a request's budget pays for no answer that the request accepts.
 
     `left`, `amount` and `cheapest` are in the index's `unit`.
     """
@@ -110,18 +116,18 @@ class TooLittleLeft(NothingFits):
 
 
 def in_unit(amount: float, unit: str) -> str:
-    """Format an amount: as a time, or with its currency."""
+    """Format an amount as a time or with its currency."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
 
 
 class Status(NamedTuple):
-    """The HTTP and gRPC status of some errors."""
+    """An HTTP and gRPC status, and the errors that are answered with it."""
 
     number: int  # HTTP's status code
-    grpc: str  # Name of gRPC's status; empty for errors of HTTP alone
-    # Error classes, which stand for their subclasses, too
+    grpc: str  # Name of the gRPC status; empty for errors that occur only over HTTP
+    # Error classes; each stands for its subclasses, too
     errors: tuple[type[PolydomError], ...]
-    meaning: str  # A sentence for callers
+    meaning: str  # A sentence that explains the status to callers
 
 
 STATUSES = (
@@ -189,7 +195,7 @@ _NUMBERS = {kind: status.number for status in STATUSES for kind in status.errors
 
 
 class Failure(msgspec.Struct):
-    """Body of every answer that is an error."""
+    """Body of every error response."""
 
     error: str
     code: str
@@ -205,7 +211,8 @@ def describe(error: Exception) -> tuple[int, Failure]:
     this function logs it.
     """
     if isinstance(error, BadFeature) and error.__cause__ is not None:
-        # the message of the operator's own code may tell about the machine
+        # the cause's message comes from the operator's own code and may reveal details
+        # of the machine
         message = str(error.args[0]).removesuffix(f": {error.__cause__}")
         raised = f" raised {type(error.__cause__).__name__}"
         message = message.replace(raised, " failed")

@@ -1,4 +1,4 @@
-"""Settings of a server that its operator chooses, and limits that nobody changes."""
+"""Settings that the operator of a server chooses, and fixed limits."""
 
 import math
 from dataclasses import dataclass
@@ -8,12 +8,14 @@ from typing import Literal, NamedTuple
 from polydom.features.errors import BadInput
 from polydom.features.items import MAX_DECODED
 
-# Above the 60 s of usual proxies, which would else reuse a connection as it closes.
+# Idle proxies usually close connections after 60 s. A longer time here ensures that no
+# proxy reuses a connection that the server is just closing.
 KEEP_ALIVE_S = 65
 Shown = Literal["nobody", "here", "everybody"]
-# Bytes of pipelined requests that wait behind others on their connections.
+# Limit for the bytes of pipelined requests that wait for earlier requests on their
+# connections.
 UNREAD_LIMIT = 64 << 20
-# Longest wait for requests that are under way when the server stops.
+# Seconds that a stopping server waits at most for requests in progress.
 DRAIN_S = 30
 
 
@@ -68,7 +70,7 @@ class Settings:
 
 
 class GrpcAt(NamedTuple):
-    """Address to answer gRPC at, with TLS if there is a certificate with its key."""
+    """Address for gRPC, with TLS if there are a certificate and a key."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""One budget for many items: the plans it pays for, and what was spent of it."""
+"""One budget for many items: choosing the plans, and counting what they spend."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from ..schema.wire import Totals
 from .knapsack import Hull, Hulls, Shape, plan_costs, solve
 from .stream_budget import StreamBudget
 
-# Items that are planned together.
+# Number of items that are planned together.
 CHUNK = 64
 # Weight of the latest chunk in the estimates of `PlanTiming`.
 LATEST = 0.3
@@ -34,7 +34,7 @@ class Assignment(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An item by its number, and the outcome."""
+    """An item with its number and its outcome."""
 
     number: int
     item: Item
@@ -42,7 +42,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """An item by its number, and the error that replaces its answer."""
+    """The number of an item, and the error that replaces its answer."""
 
     number: int
     error: PolydomError
@@ -72,7 +72,10 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Learn from a chunk of `count` items; seconds are sums over the items."""
+        """Update the estimates from a chunk.
+
+        Seconds are sums over its `count` items.
+        """
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
         weight = LATEST if self._known else 1.0
@@ -124,18 +127,18 @@ class BatchBudget:
 
     @property
     def due_s(self) -> float:
-        """Time at which all answers must be out; infinite if the budget is no time."""
+        """Time when all answers must be out; infinite if the budget is not a time."""
         return self.started_s + self.amount if self._counts_time else math.inf
 
     @property
     def spent(self) -> float:
-        """Amount of the budget spent by now."""
+        """Amount of the budget spent until now."""
         if self._counts_time:
             return self.planner.now() - self.started_s
         return self._spent
 
     def need_scores(self) -> None:
-        """Plan whole models from now on, at their higher costs."""
+        """From now on, plan models that are evaluated whole, at their higher costs."""
         self.exact = True
         self._make_hulls()
 
@@ -162,7 +165,7 @@ class BatchBudget:
         ) / self._workers
 
     def plan(self, items: Sequence[Item]) -> "Chunk":
-        """Choose a row for each of the next items."""
+        """Choose a row of the index for each of the next items."""
         planned_s = self.planner.now()
         to_come = len(items) + self._stream_budget.to_come(len(items))
         left = self.left_for_plans(to_come)
@@ -170,7 +173,8 @@ class BatchBudget:
         found = self._stream_budget.choose(hulls, left)
         cost = found.cost
         if not self._counts_time:
-            # times average out; a sum of money must suffice even if no plan exits early
+            # measured times vary around their mean, but a sum of money must suffice
+            # even if no plan exits early
             cost = sum(
                 self._most_cost(int(hull.rows[place]), item)
                 for item, hull, place in zip(items, hulls, found.places, strict=True)
@@ -189,7 +193,7 @@ class BatchBudget:
         return Chunk(self, assignments, cost, planned_s)
 
     def _left_beside_others(self, left: float, hulls: Sequence[Hull]) -> float:
-        """Reserve the mean cost of the cheapest plans for each item to come."""
+        """Return `left` minus the cheapest plan's mean cost for each item to come."""
         cheapest = sum(float(hull.costs[0]) for hull in hulls) / max(len(hulls), 1)
         return left - self._stream_budget.to_come() * cheapest
 
@@ -210,7 +214,7 @@ class BatchBudget:
         yield from chunk.results(given, outcomes)
 
     def record(self, result: Outcome | PolydomError) -> None:
-        """Count the answer to an item, or its error."""
+        """Count the answer to an item, or the error that replaces it."""
         if isinstance(result, PolydomError):
             self.errors += 1
             return
@@ -221,11 +225,11 @@ class BatchBudget:
         self._accuracy += result.accuracy or 0.0
 
     def charge_failed(self, assignment: Assignment) -> None:
-        """Charge the most that a failed plan may have cost."""
+        """Add the largest cost of a failed plan to what is spent."""
         self._spent += self._most_cost(assignment.row, assignment.item)
 
     def record_better(self, before: Outcome, after: Outcome) -> None:
-        """Count a second, better answer to an item in place of the first."""
+        """Count a second, better answer that replaces the first answer to an item."""
         self.planner.audit.answered(after)
         self._spent += after.charged
         self._quality += after.quality - before.quality
@@ -234,7 +238,7 @@ class BatchBudget:
     def end_chunk(
         self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
     ) -> None:
-        """Learn the timing from a chunk that took `all_s` seconds.
+        """Update the timing from a chunk that took `all_s` seconds.
 
         `times` has the predicted and the measured seconds of each plan carried out.
         """
@@ -244,7 +248,7 @@ class BatchBudget:
             self.timing.add(len(times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
-        """Return the batch's totals as they go over the wire."""
+        """Return the batch's totals in the form that responses send."""
         spent, count = self.spent, self.answered
         has_accuracy = count and not self.planner.package.numeric
         totals = Totals(
@@ -268,17 +272,18 @@ class Chunk:
 
     budget: BatchBudget
     assignments: list[Assignment]  # Plan of each item
-    cost: float  # Predicted cost of all plans; of money, without early exits
+    cost: float  # Predicted cost of all plans; if costs are money, without early exits
     planned_s: float  # Time at which the chunk was planned, on the planner's clock
-    # Seconds that the whole chunk took; None to count from `planned_s`
+    # Seconds that the whole chunk took; None to measure from `planned_s` on
     all_s: float | None = None
 
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
-        """Record the results of all items in order; `outcomes` are of the assignments.
+        """Record and yield the results of all items in order.
 
-        An item that is an error has no assignment.
+        `outcomes` has one entry per assignment. An item that is an error has no
+        assignment.
         """
         budget, times = self.budget, list[tuple[float, float]]()
         planned = zip(self.assignments, outcomes, strict=True)
@@ -323,7 +328,7 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out each assignment when it is asked for; an item's error is its result."""
+    """Carry out assignments one by one on demand; yield each outcome or error."""
     for assignment in assignments:
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)

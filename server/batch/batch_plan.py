@@ -1,8 +1,8 @@
-"""How a batch of any size is answered within one total, item by item.
+"""One plan for a batch of any size, decided item by item within one total budget.
 
 A batch plan is a price: the Lagrange multiplier of the total, found from a sample of
-sizes. The price decides the plan of each item by that item alone, so an item gets the
-same plan on a retry, on another machine, and in another division of the items.
+sizes. Given the price, the plan of each item depends on that item alone. So an item
+gets the same plan on a retry, on another machine, and in another division of the items.
 """
 
 import hashlib
@@ -135,7 +135,11 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return finder.find(shapes, count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
-        """Raise BadInput if the plan is for another index, or for inexact answers."""
+        """Raise BadInput if the plan is for another index.
+
+        Also if `exact` answers are wanted, but the plan is for models that may stop
+        early.
+        """
         if self.index_version != version:
             raise BadInput(
                 f"the plan is for index {self.index_version[:12]}, and this is "
@@ -152,7 +156,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
-        """Read a plan from JSON; BadInput if `data` is no plan."""
+        """Read a plan from JSON; raise BadInput if `data` is not a plan."""
         try:
             return msgspec.json.decode(data, type=cls)
         except msgspec.DecodeError as error:
@@ -160,7 +164,7 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def threshold_of(plan: BatchPlan) -> Threshold:
-    """Return the threshold of a plan; infinite if items take no step."""
+    """Return the plan's threshold; its slope is infinite if items take no step."""
     return Threshold(math.inf if plan.price is None else plan.price, plan.share)
 
 
@@ -219,7 +223,7 @@ class PlanFinder:
         )
 
     def mean_cost(self, plan: BatchPlan, shapes: Sequence[Shape]) -> float:
-        """Return the mean predicted cost of items of some shapes by a plan."""
+        """Return the mean predicted cost of items of these shapes under a plan."""
         steps = Steps([self._hull(shape) for shape in shapes])
         taken = threshold_of(plan).taken(steps.slopes)
         whole = steps.base_costs.sum() + taken @ steps.costs
@@ -253,14 +257,14 @@ class Assigner:
         self._offers = lru_cache(REMEMBERED)(self._find_offers)
 
     def assign(self, item: Item) -> Assignment:
-        """Return the item's row and its cost."""
+        """Return the row of the index for an item, with the row's cost."""
         without, with_tie = self._offers(Shape.of(item))
         tied = without != with_tie and uniform_hash(item) < self._share
         row, cost = with_tie if tied else without
         return Assignment(item, row, self._exact, cost)
 
     def _find_offers(self, shape: Shape) -> tuple[tuple[int, float], tuple[int, float]]:
-        """Row and cost without a step of exactly the price, and with that step."""
+        """Return (row, cost) without steps worth exactly the price, and with them."""
         hull = self._hulls.of(shape)
         slopes = hull.slopes
         first, last = (int(t.taken(slopes).sum()) for t in (self._none, self._all))
@@ -269,7 +273,7 @@ class Assigner:
 
 
 def uniform_hash(item: Item) -> float:
-    """Return a number in [0, 1) by an item's content, equal on all machines."""
+    """Hash an item's content to a number in [0, 1), equal on all machines."""
     payload = item.payload
     if isinstance(payload, ReadRecord):
         payload = payload.row.astype("<f4").tobytes()
@@ -278,7 +282,7 @@ def uniform_hash(item: Item) -> float:
     elif isinstance(payload, str):
         payload = payload.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(payload, digest_size=8).digest()
-    # a double has 53 bits, so 11 of the 64 go
+    # a double holds 53 bits, so 11 of the 64 bits are dropped
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
 

@@ -1,15 +1,16 @@
 """Plans for many items under one budget: a multiple-choice knapsack.
 
 Each item gets exactly one plan. The costs of all plans sum to at most the budget, and
-the sum of expected qualities is as large as possible. The greedy on concave hulls
-solves this (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
-2004, section 11.2): begin with the cheapest plan of every item, then take steps to the
-next plan on each hull, in descending order of quality gained per cost. The result
-misses the optimum by less than the gain of one step. ICSP leaves this question open.
+the sum of expected qualities is as large as possible. A greedy algorithm on concave
+hulls solves this (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack
+Problems*, 2004, section 11.2): begin with the cheapest plan of every item, then take
+steps to the next plan on each hull, in descending order of quality gained per cost. The
+result misses the optimum by less than the gain of one step. The ICSP paper leaves this
+question open.
 
-The order by slope makes the solution a threshold: all steps above one slope are taken.
-That slope is the Lagrange multiplier of the budget. It decides the plan of each item by
-that item alone, on any machine and in any order.
+Because steps are ordered by slope, the solution is a threshold: all steps above one
+slope are taken. That slope is the Lagrange multiplier of the budget. Given the slope,
+the plan of each item depends on that item alone, on any machine and in any order.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,11 @@ from polydom.indexer.index.partial_lookup import PartialLookup
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Passes over the remaining steps, to spend what the greedy left of the budget.
+# Number of passes over the remaining steps that spend the rest of the budget.
 PASSES = 16
 KEPT_HULLS = 1 << 16
-# Slopes within this relative distance count as equal: two machines round costs
-# differently, and must agree which steps are worth exactly the threshold.
+# Slopes within this relative distance count as equal. Two machines round costs
+# differently, but must agree on which steps are worth exactly the threshold.
 SAME = 1e-9
 
 
@@ -56,7 +57,8 @@ class Hull(NamedTuple):
     rows: Ints  # (H,) int64: Rows of the index
     # (H,) float64: Cost of each plan for this item, ascending, in the index's unit
     costs: Floats
-    # (H,) float64: Expected quality of each plan, ascending; the gain per cost descends
+    # (H,) float64: Expected quality of each plan, ascending; quality gained per cost
+    # descends from step to step
     qualities: Floats
 
     @property
@@ -94,16 +96,16 @@ def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
 
 
 class PlanCosts(NamedTuple):
-    """Cost polynomials (C, T) of an index's candidates."""
+    """Cost polynomials (C, T) of an index's C candidates."""
 
-    mean: Floats  # Average costs; early exits make plans cheaper
+    mean: Floats  # Average costs, which include the savings of early exits
     most: Floats  # Costs of plans that take no early exit
 
 
 def plan_costs(index: Index, exact: bool = False) -> PlanCosts:
     """Return the costs of the plans of an index that has a package.
 
-    `exact` evaluates every model whole, so that all answers have scores.
+    If `exact`, every model is evaluated whole, so that all answers have scores.
     """
     package, most = index.package, index.coefficients
     assert package is not None
@@ -189,7 +191,7 @@ class Threshold(NamedTuple):
     share: float  # Share in [0, 1] of the steps with exactly this slope that are taken
 
     def taken(self, slopes: Floats) -> Floats:
-        """Return the share (T,) in [0, 1] of each step that is taken."""
+        """Return the share in [0, 1] of each step that is taken, shape (T,)."""
         if not np.isfinite(self.slope):
             return np.zeros(len(slopes))
         tied = np.abs(slopes - self.slope) <= SAME * self.slope
@@ -256,7 +258,7 @@ def solve(hulls: Sequence[Hull], budget: float) -> Solution:
 
 
 def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
-    """Spend the rest of the budget on later steps that fit, in order for each item."""
+    """Spend the rest of the budget on later steps that fit, item by item in order."""
     for _ in range(PASSES):
         too_dear = ~taken & (steps.costs > left)
         # no step of an item may be taken after one of its steps that does not fit
@@ -295,7 +297,8 @@ def share_of(
     if to_come <= 0:
         return left
     steps = Steps([*hulls, *sample])
-    counts = np.ones(len(hulls) + len(sample))  # how many items each hull stands for
+    # number of items that each hull stands for
+    counts = np.ones(len(hulls) + len(sample))
     counts[len(hulls) :] = to_come / len(sample)
     cheapest = float(steps.base_costs[: len(hulls)].sum())
     left -= float(counts @ steps.base_costs)

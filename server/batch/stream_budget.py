@@ -8,8 +8,9 @@ from .knapsack import Hull, Solution, share_of, solve
 
 SAMPLE = 512
 SLACK = 1 + 1e-9
-# Expected items to come for each item seen, if the count is unknown. A larger number
-# leaves more for the end of long streams, and more of the budget of short ones unspent.
+# If the count is unknown: expected number of items to come for each item seen. A larger
+# number saves more budget for the end of long streams, but short streams leave more of
+# theirs unspent.
 LASTING = 2.0
 
 
@@ -35,13 +36,16 @@ class StreamBudget:
         return max(self._count - self.seen - now, 0)
 
     def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
-        """Choose the plans of the next items; `left` is for these and all to come."""
+        """Choose the plans of the next items.
+
+        `left` is the budget for these items and all items to come.
+        """
         if not hulls:
             return solve(hulls, left)
         self._remember(hulls)
         share = share_of(hulls, self._sample, self.to_come(len(hulls)), left)
         self.seen += len(hulls)
-        # `solve` adds the same costs in another order, and may round differently
+        # `solve` adds the same costs in another order, so its sum may round differently
         return solve(hulls, min(share * SLACK, left))
 
     def _remember(self, hulls: Sequence[Hull]) -> None:

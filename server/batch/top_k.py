@@ -1,9 +1,9 @@
-"""The items most likely of one class, found under one budget for all.
+"""The items most likely to be of one class, found under one budget for all items.
 
-ICSP leaves this question open. First the knapsack gives every item a plan, and reserves
-the cost of the best plans for as many items as the list has places. Then items get
-their best plans, in descending order of their scores, while the budget lasts. This is a
-cascade (Viola, Jones 2001) with a threshold that follows from the budget.
+The ICSP paper leaves this question open. First the knapsack gives every item a plan,
+and reserves the cost of the best plans for as many items as the list has places. Then
+items get their best plans, in descending order of their scores, while the budget lasts.
+This is a cascade (Viola, Jones 2001) with a threshold that follows from the budget.
 """
 
 import heapq
@@ -18,13 +18,13 @@ from ..errors import TooLarge
 from .batch_budget import Answered, Assignment, BatchBudget, carry_out
 from .knapsack import Shape
 
-# Reserve of the first pass: the best plans of this many items for each place of the
-# list, but at most this share of the budget (benchmark `batch`).
+# The first pass reserves the cost of the best plan for IMPROVED items per place of the
+# list, but at most the share MOST of the budget (measured by the benchmark `batch`).
 IMPROVED, MOST = 1, 0.5
-# Candidates kept for each place of the list, and candidates kept beyond these.
+# Number of candidates kept: KEPT for each place of the list, and AT_LEAST beyond.
 KEPT, AT_LEAST = 8, 64
-# Bytes of all candidates at most. A number or name in a record, or the score of a
-# class, takes about EACH bytes.
+# KEPT_BYTES limits the bytes of all candidates. A number or name in a record, or the
+# score of a class, takes about EACH bytes.
 KEPT_BYTES, EACH = 128 << 20, 128
 
 
@@ -50,8 +50,8 @@ class TopK:
         self._budget = budget
         self._label = label
         self._top = top
-        # the least likely first, then the latest; numbers differ, so no candidate is
-        # ever compared
+        # the least likely come first, then the latest; as item numbers are unique,
+        # tuples never compare candidates
         self._heap: list[tuple[float, int, Answered]] = []
         self._improved: list[Answered] = []
         self._best_cost = 0.0
@@ -116,13 +116,13 @@ class TopK:
             yield candidate
 
     def ranking(self) -> list[Answered]:
-        """List the likeliest items; items with their best plans come first."""
+        """Return the likeliest items; items with their best plans come first."""
         rest = [candidate for _, _, candidate in self._heap]
         ranked = [*self._likeliest_first(self._improved), *self._likeliest_first(rest)]
         return ranked[: self._top]
 
     def _likeliest_first(self, candidates: list[Answered]) -> list[Answered]:
-        """Sort by descending score; equal scores in order of arrival."""
+        """Sort candidates by descending score; equal scores by order of arrival."""
         return sorted(candidates, key=lambda one: (-self._score(one), one.number))
 
     def _score(self, candidate: Answered) -> float:
@@ -130,7 +130,7 @@ class TopK:
 
 
 def make_top_k(budget: BatchBudget, label: str | None, top: int | None) -> TopK | None:
-    """Begin a list if `label` and `top` are given; BadInput if only one is given."""
+    """Make a list if `label` and `top` are given; BadInput if only one is given."""
     if label is not None and top is not None:
         return TopK(budget, label, top)
     if label is not None or top is not None:

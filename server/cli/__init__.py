@@ -1,1 +1,1 @@
-"""Every command of `polydom`, a file each; `app.py` lists them."""
+"""The commands of `polydom`, one file each; `app.py` lists them."""

@@ -1,4 +1,4 @@
-"""The `polydom` command: every command with its example, in the order of its help."""
+"""The `polydom` command: lists all subcommands with examples, in the help's order."""
 
 from importlib.metadata import version
 from typing import Annotated
@@ -20,8 +20,8 @@ from .select import select
 from .serve import serve
 from .warm import warm
 
-# Whatever only one command needs is imported within that command's function: `serve`
-# must not wait for learners, nor `build` for the HTTP framework.
+# A command imports its special dependencies within its function: `serve` must not wait
+# for learners, nor `build` for the HTTP framework.
 COMMANDS = (
     (init, "init PROJECT.toml"),
     (check, "check PROJECT.toml"),
@@ -70,4 +70,4 @@ def polydom(
         ),
     ] = False,
 ) -> None:
-    """Take the options that go before a command."""
+    """Handle the options that go before a command."""

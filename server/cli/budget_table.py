@@ -1,4 +1,4 @@
-"""What budgets buy, for a small, a middling and a large item: one table."""
+"""A table of what budgets buy for a small, a medium and a large item."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +16,8 @@ from .terminal import print_line, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-ROWS = 8  # budgets that fit a glance
-# Steps between powers of ten that people think in, the finest first.
+ROWS = 8  # most rows of the table
+# Round numbers within a power of ten; each tuple is one ladder, the finest first.
 LADDERS = (
     (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
     (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
@@ -26,13 +26,14 @@ LADDERS = (
 )
 
 Skyline = Sequence[SkylineSet]
-Bought = tuple[int | None, ...]  # by size: the place on its skyline; None: nothing
+# one entry per size: position on its skyline; None if nothing is bought
+Bought = tuple[int | None, ...]
 
 
 def show_budgets(
     skylines: Sequence[SkylineFacts], names: Sequence[str], console: "Console"
 ) -> None:
-    """Print what budgets buy at each of some sizes; `names` are the columns' heads."""
+    """Print what budgets buy at some sizes; `names` are the sizes' column heads."""
     unit, measure = skylines[0].unit, skylines[0].measure
     columns = quality_columns(measure)
     nothing = f"no feature: {WITHOUT_FEATURES[task_of(measure)]} answers"
@@ -71,7 +72,7 @@ def show_budgets(
 
 
 def quality_columns(measure: str) -> dict[str, str]:
-    """Name the columns that say how good sets are, by the fields of `SkylineSet`."""
+    """Return the heads of the quality columns, by field of `SkylineSet`."""
     columns = {"quality": name_quality(measure)}
     if measure != "accuracy" and task_of(measure) == "classes":
         columns["accuracy"] = "accuracy"
@@ -105,7 +106,7 @@ def budget_rows(
 
 
 def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
-    """Give the numbers of a ladder from one just below `low` to one above `high`."""
+    """Yield the numbers of a ladder, from just below `low` to at least `high`."""
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         for step in ladder:
             rung = float(f"{step}e{power}")
@@ -115,7 +116,11 @@ def _rungs(low: float, high: float, ladder: Sequence[float]) -> Iterator[float]:
 
 
 def _bought(line: Skyline, budget: float) -> int | None:
-    """Find the place of the set that a budget buys: else that of the prior, if any."""
+    """Return the position of the set that a budget buys.
+
+    If the budget buys no set, return the position of the prior, or None without a
+    prior.
+    """
     costs = [one.cost for one in line]
     place = int(np.searchsorted(costs, budget, "right")) - 1
     if place >= 0:
@@ -127,7 +132,7 @@ def _bought(line: Skyline, budget: float) -> int | None:
 def _lettered(
     lines: Sequence[Skyline], rows: Sequence[Bought]
 ) -> dict[tuple[str, ...], str]:
-    """Give each feature set of the table a letter, by first appearance."""
+    """Give each feature set in the table a letter, in order of appearance."""
     found = dict.fromkeys(
         tuple(line[place].features)
         for bought in rows
@@ -142,7 +147,7 @@ def _lettered(
 def _alone(
     one: SkylineSet | None, unit: str, columns: Iterable[str], nothing: str
 ) -> list[str]:
-    """Write the cells of a table for one size."""
+    """Return the cells of a row, for a table of a single size."""
     if one is None:
         return [*("" for _ in columns), "", nothing]
     good = [show_accuracy(getattr(one, key)) for key in columns]

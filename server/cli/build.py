@@ -1,4 +1,4 @@
-"""The command that makes an index out of a project: `polydom build`."""
+"""The command that builds an index from a project: `polydom build`."""
 
 import json
 import logging
@@ -19,9 +19,9 @@ from .terminal import print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-# What to say of a build or a race that was interrupted.
+# Message after a build or a race was interrupted.
 SAME_AGAIN = "the same command goes on where it stopped"
-SHOWN = 0.01  # least share of the whole time of a stage that has a line of its own
+SHOWN = 0.01  # smallest share of the total time for which a stage gets its own line
 
 
 def build(
@@ -97,7 +97,7 @@ def build(
 
 @contextmanager
 def tells_what_lacks(as_json: bool) -> Iterator[None]:
-    """Print, where JSON is wanted, the work that another machine has to do first."""
+    """If `as_json`, print the error that names the work left for another machine."""
     try:
         yield
     except Unfinished as error:
@@ -108,7 +108,7 @@ def tells_what_lacks(as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def _shows_data() -> Iterator[None]:
-    """Print on standard error how the data were understood, once they are read."""
+    """Print on standard error how the data were interpreted, once they are read."""
     log, handler = logging.getLogger("polydom.data"), logging.StreamHandler()
     before = log.level, log.propagate
     log.addHandler(handler)
@@ -122,7 +122,7 @@ def _shows_data() -> Iterator[None]:
 
 
 def show_times(seconds: Mapping[str, float], console: "Console") -> None:
-    """Print the seconds of the longer stages, and of all together."""
+    """Print the seconds of the longest stages, and the total."""
     whole = sum(seconds.values())
     rows = [
         (name, f"{took:,.1f}", f"{took / whole:.0%}")

@@ -1,4 +1,4 @@
-"""The command that reads a project's data and trains nothing: `polydom check`."""
+"""The command that reads a project's data and trains no model: `polydom check`."""
 
 import msgspec
 import typer

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..evaluation.results import Evaluation
     from ..evaluation.run import EvaluationRun, Server
 
-UNBROKEN = 500  # columns of a file or pipe, in which no line is broken
+UNBROKEN = 500  # width in columns for a file or pipe, so that lines are not wrapped
 
 
-# Options for the items,
+# The options for the items,
 TestItems = Annotated[
     Path,
     typer.Argument(
@@ -68,7 +68,7 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="With --url: a file with the bearer token."),
 ]
-# and for the output.
+# and the options for the output.
 Chosen = Annotated[
     float | None,
     typer.Option(
@@ -197,7 +197,7 @@ def read_budgets(text: str) -> list[float]:
 
 
 def read_token(path: Path) -> str:
-    """Read the first token of a file such as `polydom serve --token-file` takes."""
+    """Return the first token of a file written for `polydom serve --token-file`."""
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     except OSError as error:

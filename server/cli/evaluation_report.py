@@ -1,4 +1,4 @@
-"""Results of `polydom evaluate` on a terminal: tables and lines."""
+"""The terminal output of `polydom evaluate`: tables and lines."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -20,13 +20,13 @@ from .terminal import print_line, print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-PLANS = 3  # feature sets shown of each budget
-CLASSES = 10  # most classes of a confusion that is shown as a matrix
-PAIRS = 10  # mistakes shown otherwise
+PLANS = 3  # most feature sets shown for each budget
+CLASSES = 10  # most classes for which a confusion matrix is shown
+PAIRS = 10  # most mistakes shown if there are more classes
 
 
 def show(found: Evaluation, console: "Console") -> None:
-    """Print all of it."""
+    """Print all results."""
     where = f" by {found.url}" if found.url else ""
     head = (
         f"{found.asked:,} answers each{where} to {found.items:,} items of {found.test}"
@@ -47,7 +47,10 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Name the columns of quality, the index's own measure first."""
+    """Return the quality columns: heads, and functions that write a result's cell.
+
+    The index's own measure comes first.
+    """
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -71,7 +74,7 @@ def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
 def _show_qualities(
     found: Evaluation, title: str, unit: str, console: "Console"
 ) -> None:
-    """Print how good and how fast all are, the index within each budget first."""
+    """Print quality and speed of all predictors, the index's budgets first."""
     counts_time = found.unit == "s"
     columns = _columns(found)
     cost = [] if counts_time else [f"mean {unit}"]
@@ -96,7 +99,7 @@ def _show_qualities(
 
 
 def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
-    """Print the measures beside accuracy."""
+    """Print balanced accuracy, macro F1, AUC and log loss of all predictors."""
     rows = []
     for one in (*found.budgets, *found.beside):
         numbers = (one.balanced_accuracy, one.macro_f1, one.auc, one.log_loss)
@@ -106,7 +109,10 @@ def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _show_within(found: Evaluation, title: str, console: "Console") -> None:
-    """Print how good all are inside each budget, by the same rule for all."""
+    """Print each predictor's quality within each budget.
+
+    Late answers do not count.
+    """
     field = "right_inside" if found.task == "classes" else "quality_inside"
     own = [_shown(getattr(one, field)) for one in found.budgets]
     others = [[o.name, *map(_shown, getattr(o, field))] for o in found.beside]
@@ -115,7 +121,7 @@ def _show_within(found: Evaluation, title: str, console: "Console") -> None:
 
 
 def _named(one: Result, unit: str) -> str:
-    """Name a row: the index by its budget."""
+    """Return the name of a result's row; rows of the index include the budget."""
     return (
         f"{one.name}, {one.amount:g} {unit}"
         if isinstance(one, BudgetResult)
@@ -156,7 +162,7 @@ def _number(number: object) -> str:
 
 
 def _show_plans(found: Evaluation, unit: str, console: "Console") -> None:
-    """Say what each budget bought, and what the others are made of."""
+    """Print the features that answered within each budget, and the baselines'."""
     lines = ["", "features that answered"]
     for own in found.budgets:
         shown = [f"{one.share:.1%} {_listed(one.features, found)}" for one in own.plans]
@@ -174,7 +180,7 @@ def _listed(features: Sequence[str], found: Evaluation) -> str:
 
 
 def _show_confusion(found: Confusion, unit: str, console: "Console") -> None:
-    """Print the matrix of few classes, and the most frequent mistakes of many."""
+    """Print a matrix if there are few classes; otherwise the most frequent mistakes."""
     at = f"{found.amount:g} {unit}"
     if not found.pairs:
         console.print()

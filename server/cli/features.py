@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ItemKind(Enum):
-    """What an item can be."""
+    """The kinds of items."""
 
     IMAGE = "image"
     TEXT = "text"
@@ -58,6 +58,6 @@ def features(
 
 
 def _describe(feature: "Feature") -> tuple[str, str, list[str], str]:
-    """Return a feature's name, its items' kind, its steps, and its first sentence."""
+    """Return a feature's name, item kind, steps, and its docstring's first line."""
     what = (feature.function.__doc__ or "").strip().split("\n")[0]
     return feature.name, feature.kind, [step.name for step in feature.needs], what

@@ -1,4 +1,4 @@
-"""An index on a terminal: in plain words first, how it was found if asked."""
+"""An index on a terminal: a summary in plain words, then details if asked for."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
     from polydom.indexer.index.index import Index
 
-TABLED = 3  # sizes in the table of budgets: a small, a middling and a large item
-SHOWN = 5  # left-out items, and remarks of learners, that the summary names
+# number of sizes in the table of budgets: a small, a medium and a large item
+TABLED = 3
+SHOWN = 5  # most skipped items, and most remarks of learners, that the summary names
 
 
 def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print the facts of an index: as one JSON object, or in words and tables."""
+    """Print the facts of an index as one JSON object, or as text with tables."""
     from rich.console import Console
 
     if as_json:
@@ -51,16 +52,16 @@ def show_index(index: "Index", facts: Facts, as_json: bool, verbose: bool) -> No
 
 def print_json(facts: Facts) -> None:
     """Print facts as one JSON object."""
-    # JSON has no NaN and no infinity: both are written as null
+    # msgspec writes NaN and infinity as null, as JSON has neither
     typer.echo(msgspec.json.encode(facts).decode())
 
 
 def show_text(
     index: "Index", facts: Facts, console: "Console", *, verbose: bool
 ) -> None:
-    """Print the data, how good answers are, what budgets buy, what went wrong.
+    """Print a summary: the data, the quality, what budgets buy, and warnings.
 
-    With `verbose` also how the index was found: sets, races, curves and skylines.
+    If `verbose`, also print how the index was found: sets, races, curves and skylines.
     """
     built = built_of(facts)
     for line in _data_lines(facts, built):
@@ -84,7 +85,7 @@ def show_text(
 
 
 def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
-    """Print what each feature takes by item size, as `polydom measure` does."""
+    """Print the costs of each feature by item size, for `polydom measure`."""
     from rich.console import Console
 
     if as_json:
@@ -96,26 +97,26 @@ def show_costs(facts: Facts, as_json: bool, verbose: bool) -> None:
 
 
 def warn_if_busy(facts: Facts) -> None:
-    """Say on standard error that costs were measured on a busy machine, if so."""
+    """Print a warning to standard error if costs were measured on a busy machine."""
     measured = built_of(facts).measured
     if measured and measured.busy:
         typer.echo(f"polydom: {_busy_words(measured)}", err=True)
 
 
 def summary_lines(facts: Facts) -> list[str]:
-    """Write the data, how good answers are and what went wrong, without the table."""
+    """Return the lines of the summary, without the table of budgets."""
     built = built_of(facts)
     lines = [*_data_lines(facts, built), *_later_lines(facts, built)]
     return [*lines, *column_lines(built.columns)]
 
 
 def built_of(facts: Facts) -> MetaFacts:
-    """Read the facts of the build; none for an index without a package."""
+    """Read the facts about the build; they are empty if the index has no package."""
     return MetaFacts.read({} if facts.build is UNSET else facts.build)
 
 
 def _size_words(index: "Index", size: Size) -> str:
-    """Write a size above the names of its numbers, such as characters."""
+    """Write a size, and below it the unit of its numbers, such as characters."""
     if index.package is None:
         return _rounded(size)
     names = " x ".join(SIZE_NAMES[index.package.kind][index.pairs])
@@ -123,7 +124,7 @@ def _size_words(index: "Index", size: Size) -> str:
 
 
 def _rounded(size: object) -> str:
-    """Write a size, of one number or two, in whole numbers."""
+    """Write a size of one or two numbers, rounded to whole numbers."""
     return " x ".join(f"{number:,.0f}" for number in np.atleast_1d(size))  # type: ignore[call-overload]
 
 
@@ -131,10 +132,10 @@ def _rounded(size: object) -> str:
 
 
 def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write the data, the features, and how good answers are with a large budget."""
+    """Yield lines about the data, the features, and the quality with a large budget."""
     if not facts.build:
         return
-    if built.learner is UNSET:  # made by hand, or by an older release
+    if built.learner is UNSET:  # the index was made by hand, or by an older release
         yield "this index says no more of its build"
         return
     labels, names = facts.labels or (), facts.features or []
@@ -164,7 +165,7 @@ def _data_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write the quality that a large budget reaches, with its standard error."""
+    """Yield lines about the best quality of all sets, with its standard error."""
     best = max(
         (one for at in facts.skylines for one in at.skyline),
         key=lambda one: one.quality,
@@ -189,7 +190,7 @@ def _quality_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, str]:
-    """Write the best set's quality with its error, and a remark for its sentence."""
+    """Return the best set's quality with its error, and a remark to append."""
     quality, accuracy = show_accuracy(best.quality), best.accuracy
     if accuracy is None:
         if built.numbers is None:
@@ -207,7 +208,7 @@ def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, 
 
 
 def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write how to read the table of budgets, and warnings about the build."""
+    """Yield lines that explain the table of budgets, and warnings about the build."""
     if not facts.build or built.learner is UNSET:
         return
     timed = built.unit == "s"
@@ -229,7 +230,7 @@ def _later_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterator[str]:
-    """Write how many feature sets were tried, and a bound on the others' quality."""
+    """Yield how many feature sets were tried, and how much better others could be."""
     good = "accurate" if facts.measure == "accuracy" else "good"
     alpha = 1.0 if search.alpha is UNSET else search.alpha
     line = (
@@ -262,7 +263,7 @@ def _tried_lines(facts: Facts, search: BuiltSearch, built: MetaFacts) -> Iterato
 
 
 def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
-    """Write in a sentence whether answers come early, and how many of them change."""
+    """Write whether answers come early, and how many answers that changes."""
     if lacking or exits is None:
         return (
             "answers never come early, before all is computed: there are too few items "
@@ -282,7 +283,7 @@ def _exit_line(exits: BuiltExits | None, lacking: bool) -> str:
 
 
 def _where_words(measured: BuiltLoad | None) -> str:
-    """Name the machines that costs were measured on, as far as the build does."""
+    """Return the names of the machines that measured the costs, if known."""
     if measured is None or not measured.machines:
         return "the machine they were measured on"
     return " and ".join(
@@ -291,7 +292,7 @@ def _where_words(measured: BuiltLoad | None) -> str:
 
 
 def _busy_words(measured: BuiltLoad) -> str:
-    """Write the load by other programs while costs were measured, and the cure."""
+    """Return a warning that other programs were running while costs were measured."""
     used = ""
     if measured.others is not None:
         used = f" and {measured.others:.1f} of {measured.processors} processors"
@@ -302,11 +303,11 @@ def _busy_words(measured: BuiltLoad) -> str:
     )
 
 
-# The details, in the papers' words
+# The details, in the terms of the papers
 
 
 def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
-    """Write the details of a build: its search, its races, its machines, its exits."""
+    """Yield details of the build: its search, races, machines and early exits."""
     parts = f"{facts.breakpoints} breakpoints"
     if facts.cells is not UNSET:
         parts = f"{facts.cells} cells"
@@ -343,7 +344,7 @@ def detail_lines(facts: Facts, built: MetaFacts) -> Iterator[str]:
 
 
 def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
-    """Write the number of sets trained and kept, and the bounds of the search."""
+    """Yield lines about the search: sets trained and kept, and its bounds."""
     if search.sequences is not UNSET:
         noun = "sequence" if search.sequences == 1 else "sequences"
         terms, left = f"{search.sequences} {noun}", "never reached"
@@ -370,7 +371,7 @@ def _search_lines(facts: Facts, search: BuiltSearch) -> Iterator[str]:
 
 
 def _race_lines(race: BuiltRace) -> Iterator[str]:
-    """Write the winner of a race between learners, and the winner's curve."""
+    """Yield the winner of a race between learners, and the winner's learning curve."""
     sets = ""
     if race.high:
         many = f"{race.low} to {race.high}" if race.low != race.high else f"{race.low}"
@@ -386,7 +387,7 @@ def _race_lines(race: BuiltRace) -> Iterator[str]:
 
 
 def _exit_lines(facts: Facts) -> Iterator[str]:
-    """Write the promise of exits, and the shares of work that they save."""
+    """Yield the guarantee of early exits, and the share of work that exits save."""
     told = (facts.build or {}).get("exits") or {}
     if lacking := told.get("lacking"):
         yield f"built without early exits: {lacking}"
@@ -425,7 +426,7 @@ def _exit_lines(facts: Facts) -> Iterator[str]:
 
 
 def show_schedules(facts: Facts, console: "Console") -> None:
-    """Print base models and times of each model that stops early."""
+    """Print base models used and times, for each model that stops early."""
     exits, rows = exits_of(facts.build or {}), []
     for plan in exits.plans if exits else ():
         if one := plan.schedule:
@@ -449,7 +450,7 @@ def show_schedules(facts: Facts, console: "Console") -> None:
 
 
 def _show_times(curves: Sequence[BuiltCurve], console: "Console") -> None:
-    """Print what each feature and the work they share take, by item size."""
+    """Print the times of each feature and each shared step, by item size."""
     title = "what features and the work they share take, by item size"
     heads = ["feature or shared work", *(_rounded(p[0]) for p in curves[0].points)]
     rows = [
@@ -460,7 +461,7 @@ def _show_times(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 
 def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
-    """Print cost curves: the polynomial, and measured against fitted by size."""
+    """Print cost curves: measured and fitted times by size, and polynomial degrees."""
     title = "cost curves, us by item size: measured median / high quantile / fitted"
     heads = ["feature or step", *(_rounded(p[0]) for p in curves[0].points)]
     rows = [
@@ -476,8 +477,8 @@ def show_curves(curves: Sequence[BuiltCurve], console: "Console") -> None:
 
 
 def show_skyline(at: SkylineFacts, console: "Console") -> None:
-    """Print the skyline at one size."""
-    # a budget has to cover `cost`, though early exits make the mean smaller
+    """Print the skyline at one item size."""
+    # a budget must cover `cost`, although early exits make the mean cost smaller
     exits = any(one.mean_cost < one.cost for one in at.skyline)
     columns = quality_columns(at.measure)
     numbers = task_of(at.measure) == "regression"

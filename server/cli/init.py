@@ -11,7 +11,7 @@ from polydom.features.outputs import refuse_place
 
 
 class Start(Enum):
-    """What the items of a new project are."""
+    """The kinds of items that a new project may have."""
 
     IMAGES = "images"
     TEXTS = "texts"

@@ -1,4 +1,4 @@
-"""The command that shows an index, printed or as an HTML file: `polydom inspect`."""
+"""The command that shows an index as text or as an HTML file: `polydom inspect`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,7 +53,7 @@ def inspect(
 
 
 def _write_html(loaded: "Index", facts: "Facts", path: Path, html: Path) -> None:
-    """Write a page with the index's pictures and the lines of its summary."""
+    """Write an HTML page with the index's plots and the lines of its summary."""
     from ..engine.loading import package_of
     from ..page.report import write_report
     from ..runtime.describe_index import describe_curves, describe_index

@@ -70,7 +70,10 @@ def measure(
 
 
 def _is_index(path: Path) -> bool:
-    """Tell an index from a project by how the file begins, or else by its name."""
+    """Return True for an index, False for a project.
+
+    The beginning of the file decides or, if there is no file, the name's ending.
+    """
     from polydom.indexer.index.pdx_file import is_index
 
     if path.suffix == ".pdx" or not path.is_file():
@@ -79,7 +82,7 @@ def _is_index(path: Path) -> bool:
 
 
 def _refuse_options(given: dict[str, Any], of: str) -> None:
-    """Refuse options that belong to the other kind of file."""
+    """Raise BadParameter if any option is given; these options are for `of` only."""
     for name, value in given.items():
         if value:
             raise typer.BadParameter(f"this is for {of}", param_hint=name)
@@ -93,7 +96,7 @@ def _measure_project(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Take the times that a build lacks; show the index once nothing else lacks."""
+    """Measure the times that a build still needs; if it is complete, show the index."""
     from polydom.indexer.building.costs.measure_project import measure_project
     from polydom.indexer.index.facts import facts_of
     from polydom.indexer.progress_bars import ProgressBars
@@ -123,7 +126,7 @@ def _measure_index(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Write an index again, with the costs that its parts have here."""
+    """Measure an index's costs on this machine, and write a copy with the new costs."""
     from polydom.indexer.building.costs.remeasure import (
         carried_items,
         project_items,

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and amounts as they are typed."""
+"""Arguments and options that several commands share, and parsing of amounts."""
 
 import re
 from enum import Enum
@@ -46,7 +46,7 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
-# The options that give a budget, for messages that name them.
+# The options for a budget, to be named in messages.
 BUDGETS = ("--budget-ms", "--budget")
 Exact = Annotated[
     bool,
@@ -65,7 +65,7 @@ Encoding = Annotated[
 
 
 class OnError(Enum):
-    """What scoring does about an item that cannot be answered."""
+    """The choices of --on-error for an item that cannot be answered."""
 
     SKIP = "skip"
     STOP = "stop"

@@ -1,4 +1,4 @@
-"""The command that says which feature set a budget buys: `polydom plan`."""
+"""The command that shows which feature set a budget buys: `polydom plan`."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +41,7 @@ def plan(
 
 
 def _size_for(index: "Index", text: str | None) -> Size:
-    """Read the size of an item; without one, the size of a record is 1."""
+    """Return the size of an item; if `text` is None, a record has size 1."""
     if text is not None:
         return _read_size(text)
     package = index.package
@@ -86,7 +86,8 @@ def explain(
         raise BadInput(f"say how much the item may cost: {needed}")
     row, fits = _buy(index, package, size, amount)
     skyline = [int(other) for other in index.skyline(size)]
-    if row not in skyline:  # an equally cheap set is better than the prior
+    # the prior is not on the skyline if an equally cheap set is better
+    if row not in skyline:
         skyline.insert(0, row)
     place = skyline.index(row)
 
@@ -117,7 +118,7 @@ def explain(
 def _buy(
     index: "Index", package: "Package", size: Size, amount: float
 ) -> tuple[int, bool]:
-    """Return the row that answers and True, or the prior's row and False."""
+    """Return the row that fits the budget and True; else the prior's row and False."""
     try:
         return index.best(size, amount).row, True
     except NothingFits:
@@ -125,7 +126,7 @@ def _buy(
 
 
 def table_of(facts: dict[str, Any]) -> str:
-    """Write the choice as a table."""
+    """Return the choice as a text table."""
     nothing = f"no feature: {WITHOUT_FEATURES[facts['task']]} answers"
     columns = {"expected_quality": f"{name_quality(facts['measure']):>8}"}
     if facts["task"] == "classes" and facts["measure"] != "accuracy":

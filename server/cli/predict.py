@@ -70,7 +70,8 @@ def predict(
 
     failed = False
     translator = open_translator(index, features)
-    read_amount(translator.unit, budget_ms, budget, BUDGETS)  # raises what is wrong
+    # raises BadInput if the budget is invalid
+    read_amount(translator.unit, budget_ms, budget, BUDGETS)
     package = translator.planner.package
     terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
     for path, answer in answer_files(translator, items, terms):
@@ -107,7 +108,7 @@ def answer_files(
 
 
 def read_payload(path: Path, kind: Kind) -> Any:
-    """Read a file, or standard input for the path "-", as an item of a kind."""
+    """Read an item of the index's kind from a file, or from standard input for "-"."""
     from ..offline_scoring.item_rows import decode_content
 
     try:
@@ -127,7 +128,7 @@ def read_payload(path: Path, kind: Kind) -> Any:
 
 
 def _words_of(answer: Answer, package: "Package") -> str:
-    """Write the class with its score, or the number with its interval."""
+    """Return the answered class with its score, or the number with its interval."""
     if answer.value is not UNSET and answer.interval is not UNSET:
         low, high = map(show_number, answer.interval)
         share = f"{100 * (package.coverage or 0):.3g}"
@@ -139,7 +140,7 @@ def _words_of(answer: Answer, package: "Package") -> str:
 
 
 def _score_of(answer: Answer) -> str:
-    """Write the label's score, or the score's bounds where the model stopped early."""
+    """Return the label's score; if the model stopped early, the score's bounds."""
     label = answer.label or ""
     if answer.scores is not None:
         return f"{answer.scores[label]:.3f}"
@@ -149,7 +150,7 @@ def _score_of(answer: Answer) -> str:
 
 
 def _expected(answer: Answer, package: "Package") -> str:
-    """Write the expected quality and, for another measure, the expected accuracy."""
+    """Return the expected quality and, unless it is accuracy, the expected accuracy."""
     name = name_quality(package.measure)
     words = f"expected {name} {show_accuracy(answer.expected_quality)}"
     accuracy = answer.expected_accuracy
@@ -159,7 +160,7 @@ def _expected(answer: Answer, package: "Package") -> str:
 
 
 def line_of(path: Path, answer: Answer, package: "Package") -> str:
-    """Write an answer on one line: class, features, expected quality, time, reasons."""
+    """Return an answer as one line: class, features, quality, time and reasons."""
     nothing = WITHOUT_FEATURES[package.task]
     features = printable(", ".join(answer.features)) or f"no feature ({nothing})"
     took = show_ms(answer.actual_us / 1e3)

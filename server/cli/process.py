@@ -1,4 +1,4 @@
-"""The process of a command: its output, Ctrl-C, garbage, news of compiling."""
+"""The process of a command: output, Ctrl-C, garbage collection, compile messages."""
 
 import ctypes
 import gc
@@ -10,27 +10,27 @@ from contextlib import contextmanager, redirect_stdout, suppress
 
 import typer
 
-# Seconds between two lines about compiling.
+# Least seconds between two messages about compiling.
 EVERY_S = 3.0
 PYTHONS_OWN = gc.get_threshold()
 
 
 def collect_seldom() -> None:
-    """Collect garbage seldom while a command starts.
+    """Make garbage collection rare while a command starts.
 
-    Imports and loading make a million objects, nearly all of which stay in use.
+    Imports and loading create a million objects, and nearly all of them stay in use.
     """
     gc.set_threshold(20_000, 50, 100)
 
 
 def collect_as_usual() -> None:
-    """Collect garbage as often as Python does, now that requests make garbage."""
+    """Restore Python's default thresholds of garbage collection for serving."""
     gc.set_threshold(*PYTHONS_OWN)
 
 
 @contextmanager
 def interruptible(how_to_go_on: str) -> Iterator[None]:
-    """End the command with code 130 on Ctrl-C, after a line on how to go on."""
+    """On Ctrl-C, print `how_to_go_on` and end the command with exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -48,7 +48,7 @@ def prints_to_stderr() -> Iterator[None]:
     _flush()
     try:
         kept = os.dup(1)
-    except OSError:  # the caller closed standard output
+    except OSError:  # standard output was closed by the caller
         with redirect_stdout(sys.stderr):
             yield
         return
@@ -63,7 +63,7 @@ def prints_to_stderr() -> Iterator[None]:
 
 
 def _flush() -> None:
-    """Write out the buffers of Python and of the C library."""
+    """Flush the output buffers of Python and of the C library."""
     for stream in (sys.stdout, sys.__stdout__):
         if stream is not None:
             stream.flush()
@@ -84,7 +84,7 @@ class CompilingNotice:
         self._said_s = 0.0
 
     def __call__(self, kernel: str) -> None:
-        """Count a kernel whose compilation begins."""
+        """Count a kernel that begins to compile, and print a message if one is due."""
         now_s = self._now()
         if not self._count:
             self._said_s = now_s

@@ -22,7 +22,7 @@ from .options import (
 )
 from .process import interruptible
 
-# What to say of scoring that was interrupted.
+# Message after scoring was interrupted.
 RESUME = "--resume goes on where it stopped"
 
 

@@ -1,4 +1,4 @@
-"""The command that scores items in parts, on a cluster too: `polydom score-parts`."""
+"""The command that scores items in parts, also on a cluster: `polydom score-parts`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..batch.batch_plan import BatchPlan
     from ..offline_scoring.folder_run import FolderRun
 
-# Multiples of the total whose effect --dry-run foretells.
+# Multiples of the total budget for which --dry-run predicts the quality.
 MULTIPLES = (0.5, 1.0, 2.0)
 
 
@@ -123,7 +123,7 @@ def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> f
 
 
 def _foretell(batch: "FolderRun", total: float) -> str:
-    """Write the effect of the total, of half of it and of twice as much."""
+    """Return a table of the expected quality for half, all and twice the total."""
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
         plan = batch.foresee(multiple * total)
@@ -141,7 +141,7 @@ def _show_price(plan: "BatchPlan") -> str:
 
 
 def _show_sum(amount: float, unit: str) -> str:
-    """Write a sum of costs: in hours, minutes or seconds, or in another unit."""
+    """Write a sum of costs: a time in hours, minutes or seconds, or a unit's amount."""
     if unit != "s":
         return show_cost(amount, unit)
     for seconds, name in ((3600, "h"), (60, "min")):
@@ -151,7 +151,7 @@ def _show_sum(amount: float, unit: str) -> str:
 
 
 def _summarize(batch: "FolderRun", folder: Path, total: float) -> str:
-    """Write the number of rows, their cost and their expected quality."""
+    """Return the number of rows and errors, the cost spent and the expected quality."""
     scored, unit = batch.scored, batch.unit
     rows, errors = sum(one.rows for one in scored), sum(one.errors for one in scored)
     spent = sum(one.spent for one in scored)

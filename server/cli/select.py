@@ -1,4 +1,4 @@
-"""The command that races learners, and the race as a table: `polydom select`."""
+"""The command that races learners, and prints or plots the race: `polydom select`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 ENDINGS = (".png", ".svg", ".pdf")
-# In the beginning of what matplotlib writes; of a PDF a comment that it alone has.
+# Bytes near the beginning of every file that matplotlib writes. The second mark is a
+# comment that only matplotlib's PDFs have.
 OWN_MARKS = (b"Matplotlib", b"%\xac\xdc \xab\xba")
-NAMED = 8  # learners that a picture names; the others are grey
+NAMED = 8  # number of learners with a name in the plot; the others are grey
 
 
 def select(
@@ -60,14 +61,14 @@ def select(
     if plot is not None:
         plot_race(race, plot)
     if as_json:
-        # JSON has no NaN and no infinity: both are written as null
+        # msgspec writes NaN and infinity as null, as JSON has neither
         typer.echo(msgspec.json.encode(race).decode())
     else:
         show_race(race, Console())
 
 
 def show_race(race: dict[str, Any], console: "Console") -> None:
-    """Print how much each learner got, its last score, and which one wins."""
+    """Print each learner's examples, time and last score, and the winner."""
     rows = []
     for learner, curve in sorted(race["curves"].items(), key=_most_examples_first):
         spent_s = sum(seconds for _, _, seconds in curve)
@@ -89,7 +90,7 @@ def show_race(race: dict[str, Any], console: "Console") -> None:
 
 
 def plot_race(race: dict[str, Any], path: Path) -> None:
-    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
+    """Plot learning curves, and examples per learner (figures 1 and 2 of DAUB)."""
     figure = import_figure()(figsize=(11, 6), layout="constrained")
     left, right = figure.subplots(1, 2)
     ranked = sorted(race["curves"].items(), key=_most_examples_first)
@@ -103,7 +104,7 @@ def plot_race(race: dict[str, Any], path: Path) -> None:
         else:
             left.plot(amounts, scores, marker=".", color="0.85", zorder=1)
     high = left.get_ylim()[1]
-    # A curve far below the best may leave the picture; it would flatten all others.
+    # The axis may cut off curves far below the best, which would flatten all others.
     left.set_ylim(min(lows) - 0.1 * (high - min(lows)), high)
     left.legend(fontsize=7)
     left.set(xscale="log", xlabel="examples", ylabel="validation score")
@@ -128,7 +129,7 @@ def refuse_picture(path: Path) -> None:
 
 
 def import_figure() -> Any:
-    """Return matplotlib's class of figures; BadInput where it is not installed."""
+    """Return matplotlib's Figure class; raise BadInput if it is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -144,6 +145,6 @@ def _is_own(path: Path) -> bool:
 
 
 def _most_examples_first(entry: tuple[str, Any]) -> tuple[float, float]:
-    """Sort learners by most examples, then by last score, best first."""
+    """Return a sort key: most examples first, then the best last score first."""
     _, curve = entry
     return -curve[-1][0], -curve[-1][1]

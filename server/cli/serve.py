@@ -16,7 +16,7 @@ from .settings_sources import FILE_VARIABLE, read_settings
 DEFAULTS = Settings()
 
 
-# Options for the indexes and the address,
+# The options for the indexes and the address,
 SettingsFile = Annotated[
     Path | None,
     typer.Option(
@@ -96,7 +96,7 @@ Samples = Annotated[
     ),
 ]
 LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
-# and for access.
+# and for access control.
 TokenFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
@@ -205,7 +205,7 @@ def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) ->
     if wanted is not None:
         return "everybody" if wanted else "nobody"
     if token_file is not None:
-        return "everybody"  # every caller has a token
+        return "everybody"  # every caller who is let in has a token
     return "here" if is_this_machine(host) else "nobody"
 
 

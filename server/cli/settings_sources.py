@@ -1,4 +1,4 @@
-"""Options of `polydom serve` out of a TOML file and out of POLYDOM_* variables."""
+"""Options of `polydom serve` from a TOML file and from POLYDOM_* variables."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from polydom.features.wording import hint, nearest
 
 PREFIX = "POLYDOM_"
 FILE_VARIABLE = "POLYDOM_SETTINGS"
-# Kubernetes tells pods of a service that is called polydom by variables such as
-# POLYDOM_PORT=tcp://10.0.0.1:8000. None of these is an option's value.
+# If a Kubernetes service is called polydom, its pods get variables such as
+# POLYDOM_PORT=tcp://10.0.0.1:8000. Such values are not options.
 _SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
-CLOSE = 0.7  # similarity from which on a variable is taken for a misspelt option
+CLOSE = 0.7  # similarity from which a variable counts as a misspelt option
 
 
 class Setting(NamedTuple):
-    """One option's text, or a list of texts, and the place where it was found."""
+    """The text or texts given for one option, and the place where they were found."""
 
     name: str
     value: str | list[str]
@@ -57,30 +57,30 @@ def read_settings(
 
 
 def _takes_several(option: Any) -> bool:
-    """Tell whether an option may be given more than once, or an argument is a list."""
+    """Return True if an option may be repeated, or if an argument is a list."""
     return option.nargs != 1 or getattr(option, "multiple", False)
 
 
 def _in_file(path: Path, names: Collection[str]) -> Iterator[Setting]:
-    """Read a file of lines such as `budget_ms = 20`."""
+    """Yield the settings of a TOML file with lines such as `budget_ms = 20`."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # the text is not UTF-8, or not TOML
+    except ValueError as error:  # not UTF-8, or not TOML
         raise BadInput(f"{path}: {error}; settings are TOML") from error
     for name, value in values.items():
         if name not in names:
             raise BadInput(f"{path}: unknown key {name!r}; {hint(name, sorted(names))}")
         if isinstance(value, dict):
             raise BadInput(f"{path}: {name} is a table; a plain value is needed")
-        # as text, which is how flags and variables give a value, too
+        # convert to text, because flags and variables give text, too
         texts = [*map(str, value)] if isinstance(value, list) else str(value)
         yield Setting(name, texts, f"{path}: {name}")
 
 
 def _in_environment(names: Collection[str]) -> Iterator[Setting]:
-    """Read variables such as POLYDOM_BUDGET_MS; warn of names that are nearly one."""
+    """Yield settings of variables such as POLYDOM_BUDGET_MS; warn of misspelt names."""
     for variable, text in os.environ.items():
         if not variable.startswith(PREFIX) or _SERVICE_LINK.match(text) or not text:
             continue

@@ -1,4 +1,4 @@
-"""Lines and tables on a terminal: whatever others wrote is made harmless here."""
+"""Lines and tables on a terminal; control characters in texts are made harmless."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_line(console: "Console", line: str, *, wrap: bool = True) -> None:
-    """Print a line as it is; with `wrap` broken where the terminal ends."""
+    """Print a line without markup; if `wrap`, break it at the width of the terminal."""
     console.print(printable(line), markup=False, highlight=False, soft_wrap=not wrap)
 
 
@@ -44,7 +44,7 @@ def print_table(
 
 
 def _plain(text: str) -> "Text":
-    """Keep markup and a terminal's own sequences from being obeyed."""
+    """Return text in which markup and terminal control sequences have no effect."""
     from rich.text import Text
 
     return Text("\n".join(map(printable, text.split("\n"))))
