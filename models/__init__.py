@@ -1,7 +1,7 @@
 """Fitted models as flat arrays with compiled evaluators, early exits, and learners.
 
-Each name is imported when it is first asked for. So `import polydom.models` is light,
-and a server that evaluates models does not wait for the imports of training.
+A name is imported only at its first use. So `import polydom.models` is light, and a
+server that evaluates models does not import the code that trains models.
 """
 
 from typing import TYPE_CHECKING

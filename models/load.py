@@ -1,4 +1,4 @@
-"""Stored models: arrays by name, read as the model that they were."""
+"""Load stored models: make a model again from its named arrays."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from .scoring.scorer import Scorer, SumOfTerms
 from .scoring.stored_arrays import Stored
 from .trees.trees import Trees
 
-# Models that answer all rows alike.
+# Loaders of models that give every row the same answer.
 CONSTANT: dict[str, Callable[[Stored], Model]] = {
     Prior.kind: Prior.load,
     Mean.kind: Mean.load,

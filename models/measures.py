@@ -28,7 +28,7 @@ WHOLE = 1e-5  # largest deviation of a sum of float32 probabilities from 1
 def accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the share of rows whose choice is their label."""
+    """Compute the share of rows whose chosen class equals the label."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     return float(np.average(own == chosen, weights=_weights(own, chosen, weights)))
 
@@ -116,7 +116,7 @@ def r2(labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None = None) -
     own, given, each = _numbers(labels, values, weights)
     largest = np.abs(own).max() or 1.0
     with np.errstate(over="ignore"):
-        # Squares then stay in range, and equal labels have no deviation at all.
+        # Division keeps squares in range, and equal labels then have no deviation.
         own, given = own / largest, given / largest
         own, given = own - own[0], given - own[0]
         rest = each @ (own - given) ** 2
@@ -141,7 +141,7 @@ def d2_absolute(
     own, given, each = _numbers(labels, values, weights)
     order = np.argsort(own, kind="stable")
     total = np.cumsum(each[order])
-    # All medians have the same sum of deviations.
+    # If there are several medians, all have the same sum of absolute deviations.
     median = own[order[np.searchsorted(total, total[-1] / 2)]]
     with np.errstate(over="ignore"):
         rest = each @ np.abs(own / 2 - given / 2)
@@ -150,7 +150,7 @@ def d2_absolute(
 
 
 def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
-    """Compute 1 - rest / all; of equal labels, 1 if all values are right, else 0."""
+    """Compute 1 - rest / all_. If `all_` is 0: 1 if values equal labels, else 0."""
     if not all_ > 0:
         return float((own == given).all())
     with np.errstate(over="ignore"):
@@ -160,7 +160,7 @@ def _explained(own: Floats, given: Floats, rest: float, all_: float) -> float:
 def _numbers(
     labels: ArrayLike, values: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Check labels, values and weights (N,); leave out rows of weight 0."""
+    """Check labels, values and weights (N,); return them without rows of weight 0."""
     own, given = np.asarray(labels, np.float64), np.asarray(values, np.float64)
     for name, found in (("labels", own), ("values", given)):
         if found.ndim != 1 or not len(found):
@@ -174,13 +174,16 @@ def _numbers(
 
 
 def are_probabilities(scores: Floats) -> bool:
-    """Say whether scores (N, K) are probabilities, up to rounding in float32."""
+    """Return True if scores (N, K) are probabilities, up to rounding in float32."""
     sums = scores.sum(axis=1)
     return bool((scores >= 0).all() and (abs(sums - 1) <= WHOLE).all())
 
 
 def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float | None:
-    """Compute the area of one class; None if it has all the weight or none."""
+    """Compute a class's area under the ROC curve; None if one side has no weight.
+
+    `is_own` (N,) is True for the rows of the class.
+    """
     _, rank = np.unique(scores, return_inverse=True)
     own = np.bincount(rank, weights * is_own)
     others = np.bincount(rank, weights * ~is_own)
@@ -229,7 +232,7 @@ def _scores(values: ArrayLike) -> Floats:
 def _weights(
     labels: NDArray[Any], others: NDArray[Any], weights: ArrayLike | None
 ) -> Floats:
-    """Check lengths and weights (N,); without weights, return ones."""
+    """Check weights and the lengths of arrays; return weights (N,), by default ones."""
     if len(others) != len(labels):
         raise BadInput(f"there are {len(labels)} labels for {len(others)} answers")
     if weights is None:

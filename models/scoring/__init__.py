@@ -1,1 +1,1 @@
-"""The parts of every compiled model: preparation, raw scores, link, choice."""
+"""The steps that all compiled models share: preparation, raw scores, link, choice."""

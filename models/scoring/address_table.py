@@ -1,4 +1,4 @@
-"""Arrays packed for kernels, which find them by their addresses."""
+"""Tables of addresses, by which kernels find their arrays."""
 
 import math
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AddressTable(NotCopied):
-    """A record of addresses and numbers, which a kernel finds by one address."""
+    """A record of numbers and array addresses; a kernel gets the record's address."""
 
     record: NDArray[np.void]  # (1,) structured: Addresses of arrays, and numbers
-    arrays: dict[str, NDArray[Any]]  # Arrays at these addresses, by field of the record
+    arrays: dict[str, NDArray[Any]]  # Arrays whose addresses the record has, by field
     address: int  # Address of the record
 
 
@@ -51,7 +51,7 @@ def lay_table(
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Copy an array to the start of a cache line, so that no vector crosses two."""
+    """Copy an array to the start of a cache line, so that no vector spans two lines."""
     made = aligned_empty(array.shape, array.dtype)
     made[...] = array
     return made

@@ -1,4 +1,4 @@
-"""A compiled classifier: a scorer for raw scores, and a head that chooses a class."""
+"""Compiled classifiers: a scorer computes raw scores, a head chooses the class."""
 
 from dataclasses import dataclass, field
 from math import exp
@@ -36,8 +36,9 @@ class Head:
     classes: NDArray[Any]  # (K,): Labels, ascending: the estimator's `classes_`
     # Code of the function from raw scores to class scores; see `kernels/link.py`.
     link: int
-    # Code of the rule that chooses the class. Libraries differ at exact ties: at a raw
-    # score of 0, only scikit-learn's GradientBoosting takes the positive class.
+    # Code of the rule that chooses the class; see `kernels/link.py`. Libraries differ
+    # only at ties: at a raw score of 0, scikit-learn's GradientBoosting chooses the
+    # positive class, all others the negative one.
     rule: int
     inputs: int  # R, the number of raw scores: 1 for a binary margin, else K
     gain: float = 1.0  # Factor of raw scores before the link function
@@ -67,20 +68,23 @@ class Head:
         return out
 
     def choose(self, raw: Floats) -> NDArray[np.int64]:
-        """Return positions (N,) of the classes that the library would choose."""
+        """Return the positions (N,) of the chosen classes for raw scores (N, R)."""
         scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Return the position of the class, and class scores (K,), for raw scores."""
+        """Return the chosen class's position and class scores (K,) of one row's scores.
+
+        The argument `raw` has the shape (R,).
+        """
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
         return code, out.tolist()
 
     def scores_by(self, margin: float) -> list[float]:
-        """Turn the margin of one row into class scores (2,)."""
+        """Compute the class scores (2,) of one row from its margin."""
         if self.link == MARGIN:
             return [-margin, margin]
         margin *= self.gain
@@ -91,7 +95,7 @@ class Head:
         return [1.0 - share, share]
 
     def choose_by(self, margin: float) -> int:
-        """Return the position of the class, 0 or 1, for a margin."""
+        """Return the position of the chosen class, 0 or 1, for one row's margin."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
@@ -99,7 +103,7 @@ class Head:
         return self.answer_by(margin)[0]
 
     def answer_by(self, margin: float) -> tuple[int, list[float]]:
-        """Return the position of the class, and class scores (2,), for a margin."""
+        """Return the chosen class's position and class scores (2,) for a margin."""
         low, high = scores = self.scores_by(margin)
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0), scores
@@ -112,7 +116,7 @@ class Head:
 
 
 def logistic(margin: float) -> float:
-    """Compute the logistic function; to call the kernel would take twice as long."""
+    """Compute the logistic function in Python: a call of the kernel takes longer."""
     if margin >= 0.0:
         return 1.0 / (1.0 + exp(-margin))
     power = exp(margin)
@@ -120,7 +124,10 @@ def logistic(margin: float) -> float:
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
-    """Return labels (K,), by default 0 to K - 1; BadModel unless K is `count`."""
+    """Return the labels as an array; if `classes` is None, 0 to `count` - 1.
+
+    BadModel if the number of labels is not `count`.
+    """
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
@@ -142,7 +149,7 @@ def load_head(stored: Stored) -> Head:
 def find_flaw(
     classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
 ) -> str | None:
-    """Say why kernels cannot choose a class by these settings; None if they can."""
+    """Describe why a head cannot have these settings; None if it can."""
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         return f"unknown link {link:g} or rule {rule:g}"
     if not gain > 0:
@@ -208,7 +215,7 @@ class Classifier(ReadsFrames):
         return self.head.answer(self._raw_one(row))[0]
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
-        """Return the position of the class, and class scores (K,), of one full row."""
+        """Return the chosen class's position and class scores (K,) of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.answer_by(margin)
@@ -234,7 +241,7 @@ def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
     """Join a loaded scorer and its stored head; BadModel unless they fit together."""
     head = load_head(stored)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Softmax subtracts scores from each other before it multiplies them.
+        # Softmax multiplies differences of scores, which reach twice the largest score.
         widest = 2.0 * scorer.reach() * max(head.gain, 1.0)
     if not widest < np.inf:
         raise stored.fail("its scores leave the range of float64")

@@ -1,4 +1,4 @@
-"""The columns that a model was fitted on, by which data frames become its rows."""
+"""The columns that a model was fitted on; they turn data frames into its rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class FittedColumns:
     have codes here, and can come in a frame only.
     """
 
-    rules: Library  # Library whose rules apply to frames
+    rules: Library  # Library whose rules for reading frames apply
     count: int  # Number of columns
     # Names of the columns; None if the model was fitted on an array
     names: tuple[str, ...] | None = None
-    # Known categories of each column with codes, in the order of the codes
+    # For each categorical column, its known categories in the order of their codes
     categories: tuple[tuple[Any, ...], ...] = ()
-    # Positions of the columns with codes; None if they are uncertain, as LightGBM does
-    # not keep them
+    # Positions of the categorical columns; None if unknown: LightGBM does not store
+    # the positions
     places: tuple[int, ...] | None = ()
     # True if the columns of a frame are found by name, in any order
     by_name: bool = False
@@ -77,7 +77,7 @@ class FittedColumns:
             )
 
     def _in_order(self, frame: Frame) -> Frame:
-        """Put the columns into the order of the fitting; BadInput if they differ."""
+        """Put the columns into the fitted order; BadInput if they do not match."""
         own = self.names
         if own and self.by_name and {*own} <= {*frame.names}:
             return frame.take([frame.names.index(name) for name in own])
@@ -90,7 +90,7 @@ class FittedColumns:
         )
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """Say whether names fit those of the fitting, or one side has no names."""
+        """Return True if the names match the fitted names, or either has no names."""
         if self.names is None:
             return True
         given, own = _spaceless(names), _spaceless(self.names)
@@ -99,7 +99,7 @@ class FittedColumns:
         return {*given} != {*own} and (_unnamed(own) or _unnamed(given))
 
     def _known(self, frame: Frame) -> Mapping[int, Sequence[Any]]:
-        """Map the positions of a frame's category columns to known categories."""
+        """Map the position of each categorical column to its known categories."""
         given = [j for j, kind in enumerate(frame.kinds) if kind != "numbers"]
         if self.rules == "LightGBM":
             if len(given) != len(self.categories):
@@ -129,7 +129,7 @@ class FittedColumns:
     def _codes(
         self, frame: Frame, j: int, categories: Sequence[Any]
     ) -> NDArray[np.float32]:
-        """Find the code of each cell of a column: (N,), NaN if it has none."""
+        """Find the code of each cell of column j: (N,), NaN for a cell without code."""
         values: Sequence[Any]
         values, places = frame.distinct(j)
         if categories and isinstance(categories[0], bytes):
@@ -149,7 +149,7 @@ class FittedColumns:
 
 
 class ReadsFrames:
-    """Base of models that read arrays, and data frames by their fitted columns."""
+    """Base of models that read arrays and, by their fitted columns, data frames."""
 
     __slots__ = ()
     fitted: FittedColumns | None
@@ -159,12 +159,12 @@ class ReadsFrames:
         return take_rows(X) if self.fitted is None else self.fitted.rows_of(X)
 
     def row(self, row: Any) -> Rows:
-        """Make one row (width,) for kernels; BadInput if `row` is not one row."""
+        """Convert one row to an array (width,); BadInput if it is not a single row."""
         return take_row(row) if self.fitted is None else self.fitted.row_of(row)
 
 
 def _check_cut(values: Sequence[Any], categories: Sequence[Any], name: str) -> None:
-    """Raise BadInput unless XGBoost would have cut these texts into its categories."""
+    """Raise BadInput unless the texts, cut as XGBoost cuts them, are `categories`."""
     texts = [str(value) for value in values]
     ends = np.cumsum([0, *map(len, texts)]).tolist()
     joined = "".join(texts).encode()[: ends[-1]]
@@ -187,12 +187,12 @@ def _numbers(frame: Frame, j: int) -> NDArray[Any]:
 
 
 def _spaceless(names: Sequence[str]) -> list[str]:
-    """Write names as LightGBM does, which replaces spaces by underscores."""
+    """Replace spaces in names by underscores, as LightGBM does."""
     return [name.replace(" ", "_") for name in names]
 
 
 def _unnamed(names: Sequence[str]) -> bool:
-    """Say whether names only number the columns, as the names of arrays do."""
+    """Return True if names are only column numbers, as libraries name array columns."""
     return any(
         list(names) == [f"{prefix}{j}" for j in range(len(names))]
         for prefix in ("", "Column_")

@@ -1,4 +1,4 @@
-"""The values of float32 in their order: as whole numbers, and searched by halving."""
+"""The order of float32 values: mapped to whole numbers, and searched by halving."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
     return made
 
 
-# Places of the least and the largest float32, which are infinite, in this order.
+# Places of -infinity and infinity in this order.
 LEAST, MOST = turned(np.array([-np.inf, np.inf], np.float32).view(np.int32)).tolist()
 
 
@@ -35,5 +35,5 @@ def find_last(
 
 
 def _numbered(places: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Give the float32 values at these places of the order."""
+    """Return the float32 values at these places of the order."""
     return turned(np.maximum(places, LEAST).astype(np.int32)).view(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kind = Literal["numbers", "categories", "texts"]
-# Beginnings of the names of types of such columns in the three libraries.
+# The names of categorical column types in the three libraries begin with these.
 CATEGORIES = ("category", "Categorical", "Enum", "dictionary<")
 TEXTS = ("string", "String", "large_string", "Utf8")
 
@@ -78,7 +78,7 @@ def _kind(dtype: Any, column: Callable[[int], Any], j: int) -> Kind:
 
 
 def _cells(column: Any) -> list[Any]:
-    """List the values of a column's cells; None for a gap."""
+    """List the values of a column's cells; None for a missing value."""
     if hasattr(column, "isna"):  # pandas
         gaps = column.isna().tolist()
         cells = zip(column.tolist(), gaps, strict=True)

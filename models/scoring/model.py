@@ -1,4 +1,4 @@
-"""The protocol of all compiled models."""
+"""The protocol that all compiled models implement."""
 
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ class Model(Protocol):
         """Return the class scores (N, K) of rows X (N, width), as `answer` does."""
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Return the estimator's `predict` of rows X (N,): labels or numbers."""
+        """Predict labels or numbers (N,) of rows X, as the estimator's `predict`."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays from which `load_model` makes this model again."""

@@ -1,4 +1,4 @@
-"""The preparation of rows: a model's inputs taken out, filled and scaled."""
+"""The preparation of rows: take a model's inputs out of full rows, fill and scale."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from .kernels.preparation import (
 from .model import Floats, Rows
 from .stored_arrays import Stored
 
-# Column of the table of an affine operation that does not change its input.
+# Numbers of an affine operation that does not change its input: (7,).
 UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 
 
@@ -41,9 +41,9 @@ class Preparation:
     columns: NDArray[np.int32]
     # (S,) int64: Codes of the operations; see `kernels/preparation.py`.
     operations: NDArray[np.int64]
-    # (S, 7, d) float64: Numbers of each operation. For an affine one: filling (NaN
-    # leaves a gap as it is), center, scale, gain, offset, low, high. For a binarising
-    # one: the threshold, in the row of the center.
+    # (S, 7, d) float64: Numbers of each operation. An affine operation has filling (NaN
+    # keeps missing values), center, scale, gain, offset, low, high. A binarising
+    # operation has its threshold in the row of the center.
     table: Floats
     width: int = field(init=False)  # Least number of columns of a full row
 
@@ -67,7 +67,7 @@ class Preparation:
         return out
 
     def reach(self) -> Floats:
-        """Return a bound (d,) of the absolute inputs of finite float32 rows."""
+        """Return upper bounds (d,) on absolute inputs, for finite float32 rows."""
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
             if operation in AFFINES:
@@ -76,19 +76,19 @@ class Preparation:
                 most = most * np.abs(row[GAIN]) + np.abs(row[OFFSET])
                 ends = np.clip([most, -most], row[LOW], row[HIGH])
                 most = np.where(np.isfinite(most), np.abs(ends).max(axis=0), np.inf)
-            else:  # a flag, or a share of a norm, which may round to more than 1
+            else:  # 0 or 1, or a share of a norm, which may round to more than 1
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
 
     def ascends(self) -> bool:
-        """Say whether a larger value of a column never becomes a smaller input."""
+        """Return True if a larger value of a column never becomes a smaller input."""
         affine = np.isin(self.operations, AFFINES)
         slopes = self.table[affine][:, [SCALE, GAIN]]
         known = affine | (self.operations == BINARISE)
         return bool(known.all() and (slopes > 0).all())
 
     def undo(self, Z: Floats) -> Floats:
-        """Find inputs (N, d) that affine operations turn into about Z."""
+        """Find column values (N, d) that the affine operations turn into about Z."""
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
         ):
@@ -130,18 +130,18 @@ class Preparation:
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
-        """Append an operation: 1 for values above `threshold`, 0 for others."""
+        """Append an operation that maps values above `threshold` to 1, others to 0."""
         return self.then(BINARISE, affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
-        """Append an operation that fills gaps with `value`."""
+        """Append an operation that replaces missing values by `value`."""
         return self.then(AFFINE, affine(len(self.columns), {FILL: value}))
 
     def then(self, operation: int, row: Floats) -> "Preparation":
-        """Append an operation with its rows (7, d) of the table."""
+        """Append an operation with its numbers (7, d)."""
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
-            # To fill gaps and to scale the result is one affine operation.
+            # Filling, then scaling, is a single affine operation.
             merged = row.copy()
             merged[FILL] = np.where(
                 np.isnan(self.table[-1, FILL]), row[FILL], self.table[-1, FILL]
@@ -155,13 +155,13 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Return the same operations for rows that have these inputs as columns."""
+        """Keep the positions `inputs` (k,), for rows that have only these k columns."""
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)
 
     def keep(self, kept: NDArray[np.bool_]) -> "Preparation":
-        """Keep the inputs that are marked (d,), with all operations."""
+        """Return the preparation of only the inputs for which `kept` (d,) is True."""
         return Preparation(
             self.columns[kept],
             self.operations,
@@ -178,14 +178,14 @@ class Preparation:
 
 
 def as_rows(X: Rows) -> Rows:
-    """Make rows contiguous for the kernels: float32 as they are, others float64."""
+    """Return contiguous rows for kernels: float32 stays, other types become float64."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     return np.ascontiguousarray(X, np.float64)
 
 
 def plain(columns: NDArray[Any]) -> Preparation:
-    """Return the preparation that takes the columns (d,) without operations."""
+    """Return a preparation that takes the columns (d,) and has no operations."""
     return Preparation(
         np.ascontiguousarray(columns, np.int32),
         np.empty(0, np.int64),
@@ -194,7 +194,10 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return the preparation of `width` inputs; by default the first columns."""
+    """Return the preparation, by default the first `width` columns as they are.
+
+    BadModel if `preparation` does not make `width` inputs.
+    """
     if preparation is None:
         return plain(np.arange(width))
     if len(preparation.columns) != width:
@@ -205,7 +208,7 @@ def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
 
 
 def affine(d: int, given: Mapping[int, Any]) -> Floats:
-    """Make rows (7, d) of the table; a row that is missing or None has no effect."""
+    """Make an affine operation's numbers (7, d); rows not `given` have no effect."""
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
         if value is not None:
@@ -218,7 +221,7 @@ def _only_fills(row: Floats) -> bool:
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
-    """Read a preparation; BadModel unless every input that it makes can be finite."""
+    """Read a preparation; BadModel for an unknown operation, NaN, or a scale of 0."""
     columns = stored.columns(width)
     operations = stored.array("operations", np.int64, (None,))
     table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))

@@ -1,4 +1,4 @@
-"""The models of the empty feature set: class shares, or the mean of numbers."""
+"""Models that read no feature: they answer with class shares, or the labels' mean."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,7 +36,7 @@ class Prior:
 
     @classmethod
     def fit(cls, labels: NDArray[Any], weights: Floats | None = None) -> "Prior":
-        """Compute the shares of labels (N,), N > 0, by count or by positive weights."""
+        """Compute class shares of labels (N,), N > 0, by count or positive weights."""
         if not len(labels):
             raise BadModel("class shares need at least one label")
         classes, own = np.unique(labels, return_inverse=True)

@@ -14,9 +14,9 @@ from .remaining_bounds import bound_remaining
 from .scorer import SumOfTerms
 from .stored_arrays import Stored
 
-# Function from the sum to the prediction.
+# Names of functions from a sum to the prediction.
 Link = Literal["identity", "exp", "logistic", "signed square"]
-LINKS: tuple[Link, ...] = get_args(Link)  # a model file has the position
+LINKS: tuple[Link, ...] = get_args(Link)  # model files store a link's position in it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +72,14 @@ class Regressor(ReadsFrames):
         return self.scorer.size
 
     def base_scores(self, X: Rows) -> Floats:
-        """Evaluate each term for rows X (N, width): summands of the sums, (N, T)."""
+        """Return the value (N, T) of each term for rows X (N, width)."""
         scores: Floats = self.scorer.base_scores(self.rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
         """Return the sums (N,) before the link function.
 
-        Sums of trees equal those of a library that adds in float64, to the bit.
+        For trees, the sums equal the bits of a library that adds in float64.
         """
         return self.scorer.raw(self.rows(X))[:, 0]
 
@@ -169,7 +169,7 @@ def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
 
 
 def _linked(raw: Floats, link: Link) -> Floats:
-    """Turn sums into predictions (N,); BadRow if a prediction is not finite."""
+    """Apply the link to sums (N,), and return predictions; BadRow if not finite."""
     if link == "identity":
         return raw
     with np.errstate(over="ignore"):

@@ -1,8 +1,8 @@
-"""Bounds of the sum that base models not yet evaluated can add, whatever the row.
+"""Bounds on what the base models not yet evaluated can add to a row's sum.
 
 The score of base model t lies in [least[t], most[t]]: between the smallest and the
-largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact.
-They need no examples and change no decision.
+largest leaf of a tree, or vertex of a lattice. Early exits by these bounds are exact:
+they change no decision, and need no training rows.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from .model import Floats
 class RemainingBounds:
     """Bounds of the sum of the base models after each position of an order."""
 
-    # (T,) int64: Base models; the scores of the first spread most
+    # (T,) int64: Order of the base models, widest range of scores first
     order: NDArray[np.int64]
-    # `least` and `most`: (T,) float64: Bounds of the sum of the base models after each
-    # position, rounding included; 0 at the last
+    # `least` and `most`: (T,) float64: Bounds on the sum of the base models after each
+    # position, rounding included; 0 at the last position
     least: Floats
     most: Floats
 
@@ -84,7 +84,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
 
 
 def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
-    """Sum up the scores (T, ...) after each position of an order."""
+    """Sum up the scores that follow each position of an order: (T, ...)."""
     sums: Floats = np.zeros_like(scores)
     sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
     return sums

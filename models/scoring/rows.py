@@ -1,4 +1,4 @@
-"""Rows for models, from arrays, lists or frames; an error if they are not numbers."""
+"""Convert arrays, lists or frames to rows for models; BadInput if not numbers."""
 
 from contextlib import suppress
 from typing import Any
@@ -12,8 +12,8 @@ from .frames import open_frame
 from .model import Rows
 
 FLOATS = "fd"  # dtype characters of float32 and float64
-# NumPy has one object for this type, and `is` is faster than a comparison. A row whose
-# type is an equal object takes the slower path.
+# NumPy normally uses one object for this type, so `is` can replace the slower `==`. A
+# row with an equal but different type object only takes the slower path.
 SINGLE = np.dtype(np.float32)
 DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
@@ -35,7 +35,7 @@ def take_rows(X: Any) -> Rows:
 
 
 def is_dense(row: Any, width: int) -> bool:
-    """Say whether kernels can read this row, which they do not check themselves."""
+    """Return True if kernels, which check nothing, can safely read this row."""
     return (
         type(row) is np.ndarray
         and row.dtype is SINGLE
@@ -45,7 +45,7 @@ def is_dense(row: Any, width: int) -> bool:
 
 
 def take_row(row: Any) -> Rows:
-    """Make one row (width,) of float32 or float64; BadInput if it is not one row."""
+    """Convert one row to float32 or float64 (width,); BadInput if not a single row."""
     if type(row) is np.ndarray and row.ndim == 1 and row.dtype.char in FLOATS:
         return row
     made = as_numbers(row, "a row")
@@ -57,7 +57,7 @@ def take_row(row: Any) -> Rows:
 
 
 def as_numbers(values: Any, what: str) -> NDArray[Any]:
-    """Make an array of float32 or float64; BadInput unless all are real numbers."""
+    """Convert values to float32 or float64; BadInput unless all are real numbers."""
     array = _array(values, what)
     if array.dtype.kind not in "fiub":
         raise BadInput(
@@ -85,14 +85,14 @@ def _array(values: Any, what: str) -> NDArray[Any]:
             error
         )
     if array.dtype == object and hasattr(values, "to_numpy"):
-        # pandas' nullable numbers become objects unless asked for floats
+        # pandas' nullable numbers become objects unless a float type is asked for.
         with suppress(TypeError, ValueError):
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return array
 
 
 def _kind(values: Any, array: NDArray[Any]) -> str:
-    """Name the type of the values; of a frame, its first column without numbers."""
+    """Name the type of the values, or a frame's first column that has no numbers."""
     kind, frame = type(values).__name__, open_frame(values)
     for j, name in enumerate(frame.names if frame else ()):
         assert frame is not None

@@ -1,4 +1,4 @@
-"""Scorers, which compute raw scores: the base of trees, lattices and linear sums."""
+"""Base classes of scorers (trees, lattices, linear sums), which compute raw scores."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Scorer(ABC):
         """Compute the raw scores (N, R) of full rows X (N, width)."""
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return the raw score of one full row; None if R > 1 or no kernel takes it."""
+        """Return one row's raw score; None if R > 1 or no kernel can read the row."""
         return None
 
     def raw_one(self, row: Rows) -> Floats:
@@ -59,11 +59,11 @@ class Scorer(ABC):
 
     @abstractmethod
     def reach(self) -> float:
-        """Return a bound of the absolute raw scores of finite float32 rows."""
+        """Return an upper bound on absolute raw scores, for finite float32 rows."""
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at which decisions differ."""
+        """Draw prepared inputs (count, d) for which the model decides differently."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -72,7 +72,7 @@ class Scorer(ABC):
     @classmethod
     @abstractmethod
     def load(cls, stored: Stored, width: int) -> Self:
-        """Read stored arrays; BadModel unless kernels can rely on them."""
+        """Load a scorer from stored arrays; BadModel if they are unsafe for kernels."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy through `load`, so that kernels get their own addresses."""
@@ -88,7 +88,7 @@ def _remake(
 
 
 class BaseModels(Protocol):
-    """T base models. Their scores and a bias add up to raw scores."""
+    """T base models, whose scores and a bias add up to the raw scores."""
 
     __slots__ = ()
 
@@ -101,7 +101,7 @@ class BaseModels(Protocol):
         """True if comparing a sum takes longer than adding a base model's score."""
 
     def base_scores(self, X: Rows) -> Floats:
-        """Evaluate each base model by itself: summands of the raw scores, (N, T, R)."""
+        """Return the contribution (N, T, R) of each base model to the raw scores."""
 
     def base_bias(self) -> Floats:
         """Return the raw scores before the first base model: (R,)."""
@@ -110,10 +110,10 @@ class BaseModels(Protocol):
         """Return the least and the most (T, R) that each adds; BadInput without any."""
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark the columns of full rows that each base model reads: (T, width)."""
+        """Return a mask (T, width): True for the columns that each base model reads."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Pack base models in this order for kernels that stop; None if none can."""
+        """Pack base models in this order and with this rule; None if no kernel can."""
 
 
 class SumOfTerms(Scorer, BaseModels):
@@ -128,42 +128,42 @@ class SumOfTerms(Scorer, BaseModels):
 
     @abstractmethod
     def margin(self) -> BaseModels:
-        """Return the same sum with one raw score: the only one, or the difference."""
+        """Return the sum with one raw score: the only one, or the difference of two."""
 
     def rounds(self) -> tuple[BaseModels, int]:
-        """Return the same sum for classes, and the number of terms of a base model."""
+        """Return the sum with a raw score per class, and the terms per base model."""
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return the sum of the base models `which`, in that order, plus `rest`.
+        """Return the sum of the terms at positions `which`, in that order, plus `rest`.
 
-        BadInput if `which` is empty, a position does not exist, or terms are no trees.
+        BadInput if `which` is empty, a position does not exist, or terms are not trees.
         """
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:
-        """Say whether raw scores are class shares, which add up to 1."""
+        """Return True if raw scores are class shares, which add up to 1."""
         return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTerms(NotCopied):
-    """Base models packed for kernels, in one order and for one stopping rule."""
+    """Base models laid out for kernels, in one order and for one stopping rule."""
 
     table: AddressTable  # Arrays for the kernels
     width: int  # Least number of columns of a row
     start: Floats  # (R,) float64: Sums before the first base model
-    # Kernel of one row, with the arguments row, `at` and sometimes totals (R,) to
-    # write. Limits: returns the answer. Margins: returns the code (see
-    # `stopping_rule.py`). Whole sums: returns the raw score. None if only `many`
-    # exists. A kernel that is given here is compiled.
+    # Kernel of one row, with the arguments row, `at`, and for margins totals (R,) to
+    # write. For limits it returns the answer, for margins the code (see
+    # `stopping_rule.py`), for whole sums the raw score. None if only `many` exists.
+    # The constructor compiles the kernel.
     enter: Any
     # Kernel of rows (N, width), with the arguments rows, `at`, totals (N, R) to add to,
     # and codes (N,) to write
     many: Any
-    # Kernel of one row for limits, with the arguments row and `at`. Returns code and
+    # Kernel of one row for limits, with the arguments row and `at`. It returns code and
     # sum; the code is UNDECIDED only if the whole sum is near the threshold. None for
-    # other rules. A kernel that is given here is compiled.
+    # other rules. The constructor compiles the kernel.
     follow_one: Any
     at: int = field(init=False)  # Address of the table
 
@@ -173,11 +173,11 @@ class PackedTerms(NotCopied):
             object.__setattr__(self, name, entry(getattr(self, name)))
 
     def takes(self, row: NDArray[Any]) -> bool:
-        """Say whether the kernels can read this row, which they do not check."""
+        """Return True if the kernels, which check nothing, can safely read this row."""
         return is_dense(row, self.width)
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Evaluate checked rows: totals (N, R) and codes (N,) of the stopping rule."""
+        """Return totals (N, R) and the stopping rule's codes (N,) of checked rows X."""
         totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
         totals[:] = self.start
         self.many(X, self.at, totals, codes)

@@ -15,18 +15,18 @@ from .model import Floats
 
 Codes = NDArray[np.int64]
 
-# Answers. For two classes a limit names the class. For more classes a margin only says
-# that the class with the largest sum is chosen: BEST.
+# Answers. For two classes, a sum beyond a limit is NEGATIVE or POSITIVE. For more
+# classes, BEST means that the margin is large enough to choose the largest sum's class.
 NEGATIVE, POSITIVE, UNDECIDED = range(3)
 BEST = POSITIVE
-# Sums in another order round differently. If a sum comes this near to a tie (or within
-# this share of it, if that is more), it is added again in the library's own order.
+# Sums added in another order round differently. A sum this near to a tie (in absolute
+# or relative terms) is added again in the library's own order.
 NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Never:
-    """The rule of whole sums: all base models are added, and nothing is decided."""
+    """The rule that never stops: all base models are added, and no answer is chosen."""
 
     rule: ClassVar[Literal["never"]] = "never"
     group: ClassVar[int] = 1
@@ -38,7 +38,7 @@ class Never:
         return bias
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return no limits."""
+        """Return an empty dict: this rule has no limits."""
         return {}
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
@@ -54,15 +54,15 @@ class Limits:
     # `lower` is answered NEGATIVE, a sum above `upper` POSITIVE.
     lower: Floats
     upper: Floats
-    # Whole sums above the threshold are positive. Sums start from 0, so this is the
-    # model's threshold less its bias.
+    # Whole sums above the threshold are POSITIVE. Sums start from 0, so this is the
+    # model's threshold minus its bias.
     threshold: float = 0.0
     rule: ClassVar[Literal["limits"]] = "limits"
     group: ClassVar[int] = 1
 
     @property
     def near(self) -> float:
-        """Distance from the threshold within which the library's own order decides."""
+        """Distance from the threshold; nearer sums are added in the library's order."""
         return NEAR * max(1.0, abs(self.threshold))
 
     def start(self, bias: Floats) -> Floats:
@@ -78,18 +78,22 @@ class Limits:
         return totals, 4 * (at + 1) + np.where(beyond[rows, at], answers, UNDECIDED)
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Choose classes (N,): by the limit, or by the side of the whole sum."""
+        """Choose classes (N,): by the limit passed, else by the whole sum."""
         answers = codes & 3
         above = totals[:, 0] > self.threshold
         return np.where(answers == UNDECIDED, above, answers).astype(np.int64)
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Mark whole sums (N, 1) that lie on one side in any order of adding."""
+        """Return a mask (N,): True if a sum (N, 1) is clear of the threshold.
+
+        Rounding, in whatever order a library adds, does not change the answer of such a
+        sum.
+        """
         far: NDArray[np.bool_] = np.abs(totals[:, 0] - self.threshold) > self.near
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return limits (count,); no sum passes those after the last base model."""
+        """Return limits for `count` trees, infinite after the last base model."""
         none = np.full(count - len(self.lower), np.inf)
         return {
             "lower": np.append(self.lower, -none),
@@ -101,7 +105,7 @@ class Limits:
 class Margins:
     """The rule for K > 2 classes: a large margin of the best over the second sum."""
 
-    margin: Floats  # (T,) float64: Margin after each base model that a row must exceed
+    margin: Floats  # (T,) float64: Margin that a row must exceed after each base model
     group: int = 1  # Number of consecutive trees that are one base model
     rule: ClassVar[Literal["margins"]] = "margins"
     near: ClassVar[float] = NEAR
@@ -124,13 +128,20 @@ class Margins:
         return chosen
 
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
-        """Mark whole sums (N, K) with the same best class in any order of adding."""
+        """Return a mask (N,): True if the largest of sums (N, K) leads clearly.
+
+        Rounding, in whatever order a library adds, does not change the answer of such a
+        row.
+        """
         largest = np.abs(totals).max(axis=1)
         far: NDArray[np.bool_] = margins_of(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
-        """Return margins (count,); inf, which no row exceeds, within base models."""
+        """Return a margin for each of `count` trees.
+
+        At all but the last tree of a base model it is inf, which no row exceeds.
+        """
         out = np.full(count, np.inf)
         out[self.group - 1 : self.group * len(self.margin) : self.group] = self.margin
         return {"upper": out}
@@ -140,14 +151,14 @@ Stops = Never | Limits | Margins
 
 
 def _first(enough: NDArray[np.bool_]) -> Codes:
-    """Find the first True of each row, else the last position: (N,)."""
+    """Find each row's first True: positions (N,), the last position if none is True."""
     found = enough.any(axis=1)
     first: Codes = np.where(found, enough.argmax(axis=1), enough.shape[1] - 1)
     return first
 
 
 def margins_of(sums: Floats) -> Floats:
-    """Compute the difference of the largest and second largest of (..., K) sums."""
+    """Compute the largest minus the second largest of sums (..., K)."""
     ordered: NDArray[Any] = np.partition(sums, -2, axis=-1)
     margins: Floats = ordered[..., -1] - ordered[..., -2]
     return margins

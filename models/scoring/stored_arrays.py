@@ -1,4 +1,4 @@
-"""The arrays of a model file: read by name, with type and shape checked."""
+"""Arrays of a model file, read by name; each read checks type and shape."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +19,16 @@ class Stored:
         self.arrays = arrays
 
     def fail(self, reason: str) -> BadModel:
-        """Make an error that names the kind of model and the reason."""
+        """Return an error to raise, which names the model's kind and the reason."""
         return BadModel(f"stored {self.kind} model: {reason}")
 
     def array(
         self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
     ) -> NDArray[Any]:
-        """Return an array; BadModel unless it has this type and shape (None: any)."""
+        """Return an array; BadModel unless it has this type and shape.
+
+        A None in `shape` allows any length.
+        """
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
         array = np.asarray(self.arrays[name])
@@ -59,7 +62,7 @@ class Stored:
         return columns
 
     def classes(self) -> NDArray[Any]:
-        """Return the class labels: at least one, ascending, each once."""
+        """Return the class labels; BadModel if none, or not strictly ascending."""
         if "classes" not in self.arrays:
             raise self.fail("array 'classes' is missing")
         classes = np.asarray(self.arrays["classes"])

@@ -1,8 +1,8 @@
-"""`numba.njit` for all kernels: each is compiled when first needed, once per machine.
+"""`njit` for all kernels: compiles a kernel when first needed, once per machine.
 
 Compiling all kernels takes most of a minute, and an index needs only a few. So a kernel
-is compiled at its first call, or when a kernel that calls it is compiled, for the types
-that it declares. If another process has compiled it, its file is loaded instead.
+is compiled, for its declared types, at its first call or together with a kernel that
+calls it. If another process has compiled the kernel, its file is loaded instead.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from numba.core.registry import CPUDispatcher
 from .compiling import COMPILING
 from .kernel_cache import KernelCache
 
-# Without "fastmath", which assumes that there is no NaN.
+# "fastmath" is left out, because it assumes that there is no NaN.
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
-# For one row, which takes microseconds: releasing Python's lock would add to that.
+# Kernels of one row take microseconds; releasing Python's lock would slow them down.
 ONE_ROW = {**OPTIONS, "nogil": False}
 COMPILED = not numba.config.DISABLE_JIT
 # Every imported kernel; a kernel comes after the kernels that it calls.
@@ -50,7 +50,7 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
                 self.disable_compile()
 
     def compile(self, sig: Any) -> Any:
-        """Compile as numba does, or load the code that another process compiled."""
+        """Compile for one signature, or load the code that another process compiled."""
         cache = self._cache
         if self.kept and isinstance(cache, NullCache):
             with suppress(RuntimeError):  # no folder is writable
@@ -63,12 +63,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba is untyped
         return super().compile(sig)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile this kernel before a kernel that calls it: numba's own hook."""
+        """Compile this kernel first; numba calls this when it compiles a caller."""
         self.compile_declared()
         return super().get_call_template(args, kws)
 
     def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
-        """Return the function to call for arguments: numba's hook at the first call."""
+        """Return the compiled function for arguments; numba calls this at first use."""
         if not self.declared:
             return super()._compile_for_args(*args, **kws)
         self.compile_declared()

@@ -1,4 +1,4 @@
-"""Notice of kernels being compiled. This module loads no compiler itself."""
+"""Tell the user that a kernel is being compiled. This module imports no compiler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

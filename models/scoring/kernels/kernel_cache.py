@@ -35,16 +35,16 @@ log = logging.getLogger("polydom")
 
 _SEAL = hashlib.sha256
 _SEAL_BYTES = _SEAL().digest_size
-_TOLD: set[Path] = set()  # folders with a damaged file that was logged
+_TOLD: set[Path] = set()  # folders for which a damaged file was already logged
 # Imports at the beginning of a line; imports for type checkers alone are indented.
 _IMPORT = re.compile(rb"^from ([.\w]+) import", re.MULTILINE)
 _OWN = __name__.partition(".")[0]
-# Modules that all kernels import, and that are in the code of no kernel.
+# Modules that all kernels import, but whose code does not end up in any kernel.
 _UNINVOLVED = {__name__, f"{__package__}.compiling"}
 
 
 class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
-    """Numba's locator: finds the folder of a kernel's files, and names the files."""
+    """A locator for numba: chooses the folder and the names of a kernel's files."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file = file  # for numba's warnings
@@ -56,20 +56,20 @@ class _BySources(_CacheLocator):  # type: ignore[misc]  # numba is untyped
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> "_BySources | None":
-        """Make a locator; None if no folder is writable."""
+        """Make the locator of a function; None if no folder is writable."""
         located = cls(py_func, py_file)
         return located if located._folder else None
 
     def get_cache_path(self) -> str:
-        """Return the folder."""
+        """Return the folder of the kernel's files."""
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        """Return the digest: a file of this name is never out of date."""
+        """Return the digest of the sources, as file names contain it."""
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """Return the digest, as the part of file names that tells versions apart."""
+        """Return the digest, the part of file names that tells versions apart."""
         return self._digest
 
 
@@ -88,18 +88,18 @@ class _Files:
         self._base = base
 
     def load(self, key: Any) -> Any:
-        """Load what was saved; None if the file is missing or damaged."""
+        """Load the code saved under a key; None if the file is missing or damaged."""
         content = self.read(key)
         return None if content is None else loads(content)
 
     def read(self, key: Any) -> bytes | None:
-        """Read the bytes that were saved; None if the file is missing or damaged."""
+        """Read the bytes saved under a key; None if the file is missing or damaged."""
         path = self._path(key)
         try:
             sealed = path.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError:  # a folder in its place, or no permission to read
+        except OSError:  # the path is a folder, or reading is not permitted
             sealed = b""
         content = sealed[_SEAL_BYTES:]
         if sealed[:_SEAL_BYTES] == _seal(path.name, content):
@@ -108,7 +108,7 @@ class _Files:
         return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Replace the file by new code, whole or not at all; OSError if impossible."""
+        """Save code under a key, as a whole or not at all; OSError if impossible."""
         path, content = self._path(key), dumps(data)
         temporary = path.with_name(f"{path.name}.tmp.{os.urandom(8).hex()}")
         try:
@@ -132,7 +132,7 @@ def _seal(name: str, content: bytes) -> bytes:
 
 
 def _say_damaged(path: Path) -> None:
-    """Log a damaged file, once a folder: a power cut may damage many files."""
+    """Log a damaged file, once per folder: a power cut may damage many files."""
     if path.parent not in _TOLD:
         _TOLD.add(path.parent)
         log.warning("a compiled kernel is damaged, and compiled again: %s", path)
@@ -152,12 +152,12 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = _Files(Path(self._cache_path), self._impl.filename_base)
 
     def holds(self, signature: Any, target: Any) -> bool:
-        """Say whether there is code for this signature and this processor."""
+        """Return True if code for this signature and processor is saved."""
         key = self._index_key(signature, target.codegen())
         return self._cache_file.read(key) is not None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save code; on a full disk nothing is saved and nothing is raised."""
+        """Save code; on a full disk, save and raise nothing."""
         with suppress(OSError):
             super().save_overload(sig, data)
 

@@ -1,7 +1,7 @@
-"""Compiled last step of every classifier: raw scores to class scores, and the choice.
+"""Compiled last step of classifiers: compute class scores, and choose the class.
 
 A row has R raw scores: one if the model has a binary margin, else one for each class
-(R = K). Nothing is checked here; `classifier.py` checks a head when it is made.
+(R = K). Kernels check nothing: `classifier.py` checks a head when it is made.
 """
 
 import math
@@ -18,9 +18,10 @@ from .stopping_rule import margin_of
 
 # Links: functions from raw scores to class scores.
 MARGIN, LOGISTIC, SOFTMAX, HUBER, EACH = range(5)
-# Rules: the sign of the margin chooses the class, or the first of the largest scores.
+# Rules of the choice: class 1 if the margin is > 0, or >= 0; or the class with the
+# largest raw score, or the largest class score (the first of ties).
 POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE = range(4)
-# Below this, sums of shares underflow or round too much.
+# Sums of shares below this limit underflow or round too much.
 LEAST_SUM = 1e-280
 
 
@@ -35,7 +36,7 @@ def logistic(margin: float) -> float:
 
 @njit(float64(float64, int64), **OPTIONS)
 def probability(margin: float, link: int) -> float:
-    """Map a margin to [0, 1], by the logistic function or Huber's; NaN stays NaN."""
+    """Map a margin to [0, 1] by the logistic function or Huber's; NaN stays NaN."""
     if link == HUBER:
         return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
     share: float = logistic(margin)
@@ -58,7 +59,7 @@ def softmax(raw: Floats, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64, float64[::1]), **OPTIONS)
 def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write one-against-rest probabilities, normalised; uniform if all are zero."""
+    """Write one-against-rest probabilities divided by their sum; equal if all are 0."""
     total = 0.0
     for k in range(raw.shape[0]):
         out[k] = probability(gain * raw[k], link)
@@ -69,7 +70,7 @@ def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(inline="always")
 def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the class scores `out` (K,) of `raw` (R,); a margin gives two."""
+    """Write the class scores of `raw` (R,) to `out` (K,); a margin gives two scores."""
     if link == SOFTMAX:
         softmax(raw, gain, out)
     elif link == MARGIN and raw.shape[0] == out.shape[0]:
@@ -88,14 +89,14 @@ def score_row(raw: Floats, link: int, gain: float, out: Floats) -> None:
 
 @njit(void(FLOATS_2D, int64, float64, float64[:, ::1]), **OPTIONS)
 def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
-    """Write the class scores `out` (N, K) of `raw` (N, R)."""
+    """Write the class scores of `raw` (N, R) to `out` (N, K)."""
     for i in range(raw.shape[0]):
         score_row(raw[i], link, gain, out[i])
 
 
 @njit(int64(FLOATS), **OPTIONS)
 def first_largest(values: Floats) -> int:
-    """Find the largest value as numpy.argmax does: the first NaN or first of ties."""
+    """Return the position of the largest value or first NaN, as numpy.argmax does."""
     best = 0
     for k in range(values.shape[0]):
         if math.isnan(values[k]):
@@ -107,7 +108,7 @@ def first_largest(values: Floats) -> int:
 
 @njit(inline="always")
 def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
-    """Choose the class of one row: its position."""
+    """Return the position of the chosen class of one row."""
     if rule == POSITIVE:
         return int(raw[0] > 0.0)
     if rule == NOT_NEGATIVE:
@@ -119,14 +120,14 @@ def choose_row(raw: Floats, scores: Floats, rule: int) -> int:
 
 @njit(void(FLOATS_2D, FLOATS_2D, int64, int64[::1]), **OPTIONS)
 def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
-    """Write the position of the chosen class of each row: `out` (N,)."""
+    """Write the position of each row's chosen class to `out` (N,)."""
     for i in range(raw.shape[0]):
         out[i] = choose_row(raw[i], scores[i], rule)
 
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write the class scores of one row, `out` (K,), and return the chosen class."""
+    """Write the class scores of one row to `out` (K,); return the class's position."""
     score_row(raw, link, gain, out)
     return int(choose_row(raw, out, rule))
 

@@ -35,7 +35,7 @@ INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
 def frozen(kind: Any, axes: int = 1) -> Any:
-    """Return the type of a contiguous array that a kernel only reads."""
+    """Return the numba type of a contiguous, read-only array."""
     return Array(kind, axes, "C", readonly=True)
 
 
@@ -73,7 +73,7 @@ def pointer(builder: Any, address: Any) -> Any:
 
 @njit(inline="always")
 def table_at(address: int, kind: Any) -> Any:
-    """Read the record of a kind that begins at an address."""
+    """Read the record of type `kind` at an address."""
     return carray(pointer(address), (1,), kind)[0]
 
 
@@ -102,12 +102,12 @@ def entry(kernel: Any) -> Any:
 
 
 def constant(kind: Any, number: Any) -> Any:
-    """Make a vector of equal numbers, known when the kernel is compiled."""
+    """Make a vector that repeats a number known when the kernel is compiled."""
     return ir.Constant(kind, [kind.element(number)] * kind.count)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """Make a vector of equal numbers, known when the kernel runs."""
+    """Make a vector that repeats a number known when the kernel runs."""
     none = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(none, number, INT(0))
     return builder.shuffle_vector(
@@ -129,7 +129,7 @@ def store(builder: Any, value: Any, address: Any, align: int = 1) -> None:
 
 
 def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
-    """Read the elements at the indices `places`, counted from the address `start`."""
+    """Read the elements at indices `places` of the array that begins at `start`."""
     element, count = kind.element, kind.count
     wide = builder.zext(places, ir.VectorType(LONG, count))
     base = builder.inttoptr(start, element.as_pointer())
@@ -142,6 +142,6 @@ def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
 
 
 def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    """Declare one of LLVM's functions, once in the kernel's module."""
+    """Return one of LLVM's functions, declared once in the kernel's module."""
     found = builder.module.globals.get(name)
     return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

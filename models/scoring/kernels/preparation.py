@@ -12,9 +12,10 @@ from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
 CODES, COLUMNS = frozen(int64), frozen(int32)
 
-# Operations of a preparation, then the rows of the table of an affine operation. For
-# float32 rows scikit-learn rounds the result of each step to float32: ROUNDED. Some
-# scalers also round their own numbers: SINGLE. For other rows both mean AFFINE.
+# Operations of a preparation, then the rows of an affine operation's table. ROUNDED and
+# SINGLE are affine, and round as scikit-learn does for float32 rows: ROUNDED rounds the
+# result of each step to float32, SINGLE also the scaler's own numbers. Rows of float64
+# are not rounded.
 AFFINE, BINARISE, LARGEST_NORM, SUM_NORM, SQUARE_NORM, ROUNDED, SINGLE = range(7)
 AFFINES = (AFFINE, ROUNDED, SINGLE)
 FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
@@ -29,7 +30,10 @@ def single(value: float) -> float:
 
 @njit(void(float64[::1], FLOATS_2D, int64), **OPTIONS)
 def rescale(z: Floats, table: Floats, operation: int) -> None:
-    """Fill gaps, then (z - center) / scale * gain + offset, within [low, high]."""
+    """Fill missing inputs, and scale inputs by an affine operation, in place.
+
+    An input becomes (z - center) / scale * gain + offset, clipped to [low, high].
+    """
     for j in range(z.shape[0]):
         v = z[j]
         if math.isnan(v):
@@ -52,7 +56,7 @@ def rescale(z: Floats, table: Floats, operation: int) -> None:
 
 @njit(void(float64[::1], int64), **OPTIONS)
 def normalise(z: Floats, operation: int) -> None:
-    """Divide by the norm, unless it is 0."""
+    """Divide the inputs by their norm, in place, unless the norm is 0."""
     norm = 0.0
     for j in range(z.shape[0]):
         if operation == SQUARE_NORM:
@@ -76,7 +80,7 @@ def prepare_row(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Prepare one row as `prepare` does: `out` (d,)."""
+    """Write the prepared inputs of one row to `out` (d,), as `prepare` does."""
     for j in range(columns.shape[0]):
         out[j] = row[columns[j]]
     for s in range(operations.shape[0]):

@@ -1,4 +1,4 @@
-"""The compiled rules of `scoring/stopping_rule.py`, for use after each base model."""
+"""Compiled stopping rules, applied after each base model; see `stopping_rule.py`."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from .native import on_stack, table_at
 
 @njit(inline="always")
 def outside(total: float, lower: float, upper: float) -> bool:
-    """Say whether a sum is beyond one of its limits."""
+    """Return True if a sum is below its lower or above its upper limit."""
     beyond: bool = (total < lower) | (total > upper)
     return beyond
 
 
 @njit(inline="always")
 def side(total: float, threshold: float) -> int:
-    """Answer a whole sum; UNDECIDED near the threshold."""
+    """Return the answer by a whole sum: NEGATIVE, POSITIVE, or UNDECIDED near a tie."""
     above = total - threshold
     if abs(above) > NEAR * max(1.0, abs(threshold)):
         return int(above > 0.0)
@@ -50,7 +50,7 @@ def margin_of(totals: Floats) -> float:
 
 @njit(inline="always")
 def beyond_margin(totals: Floats, margin: float) -> bool:
-    """Say whether the largest sum leads by more than a margin."""
+    """Return True if the largest sum leads by more than a margin."""
     if margin == np.inf:
         return False
     enough: bool = margin_of(totals) > margin
