@@ -296,9 +296,7 @@ def as_float32(values: object) -> Row:
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:
-    """Return the kind of items of all features.
-
-    Raises BadFeature if kinds differ, if names are the same, or without any feature.
+    """Return the kind of items of all features; BadFeature if they do not go together.
     """
     if not features:
         raise BadFeature("there are no features")

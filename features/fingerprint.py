@@ -40,8 +40,7 @@ LONG = 200  # characters of a text from which on its hash stands for it
 def fingerprint(feature: Feature) -> str:
     """Hash what a feature's values depend on: sha256, in hexadecimal.
 
-    The hash covers the functions of the feature and of its steps. Of each function it
-    takes:
+    Of the functions of the feature and of its steps, the hash covers:
 
     * the statements of its file that the function needs, directly or not;
     * whole modules of the user's own that these statements import, directly or not;
@@ -50,11 +49,8 @@ def fingerprint(feature: Feature) -> str:
     * names of installed libraries, but not their code;
     * the author's `version`.
 
-    Raises
-    ------
-    BadFeature
-        If a function's source cannot be read; if a function holds an object that is
-        neither code nor plain data, such as an estimator, and has no `version`.
+    BadFeature if a source cannot be read; if a function holds an object that is neither
+    code nor plain data, such as an estimator, and has no `version`.
     """
     return _Parts(feature).digest()
 
@@ -199,7 +195,6 @@ class _Parts:
         return f"class({value.__qualname__})"
 
     def _object(self, value: Any) -> str:
-        """Write out an object by its class and its attributes."""
         kind = type(value)
         if is_library(kind.__module__):
             text = repr(value) if _first(kind.__module__) in TELLING else ""

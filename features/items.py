@@ -63,7 +63,7 @@ class Gaps(msgspec.Struct, frozen=True):
 class Item(msgspec.Struct, frozen=True):
     """One thing to classify. The functions below make items and check them."""
 
-    kind: Kind  # Kind of the item
+    kind: Kind
     # Encoded image, text or record: the argument of features without needs
     payload: bytes | str | Mapping[str, Value] | ReadRecord
     # Pixels, characters or 1, above 0; the empty text has size 1. A pair of numbers on
@@ -209,8 +209,8 @@ def _plain(value: Any) -> Any:
 def sample_items(kind: Kind) -> tuple[Item, ...]:
     """Make small items that take every path through the ready-made features of a kind.
 
-    There are none for records: columns differ from table to table, and features of
-    columns import nothing that would have to be warmed.
+    There are none for records, whose features import nothing that would have to be
+    warmed.
     """
     if kind == "record":
         return ()

@@ -56,8 +56,8 @@ def load_features(
 def run_file(file: Path) -> dict[str, Any]:
     """Execute a Python file, and return the names it defines.
 
-    Its module is forgotten by the import system afterwards: functions of a module that
-    workers cannot import are pickled whole by joblib's cloudpickle.
+    The import system forgets its module: functions of a module that workers cannot
+    import are pickled whole by joblib's cloudpickle.
     """
     if not file.is_file():
         what = "this is a folder" if file.exists() else "No such file or directory"

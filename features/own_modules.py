@@ -32,10 +32,7 @@ def is_library(module: str) -> bool:
 
 
 def own_source(module: str) -> str | None:
-    """Hash a module of the user's own, with all of the user's own that it imports.
-
-    None for any other module.
-    """
+    """Hash one of the user's own modules, with all of them that it imports; or None."""
     found, _ = _read_all([module])
     digest = hashlib.sha256()
     for place, file in sorted(found.items()):

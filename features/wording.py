@@ -121,7 +121,6 @@ def without_mark(document: bytes) -> bytes:
 
 
 def _choices(form: Any, where: str) -> str:
-    """List the values that a field of a struct may have."""
     kind = _at(form, where)
     for part in (kind, *get_args(kind)):
         if get_origin(part) is Literal:

@@ -48,7 +48,6 @@ class Measured(NamedTuple):
 
 @functools.cache
 def _processor() -> str:
-    """Return the model of the processor, as the system names it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:

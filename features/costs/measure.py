@@ -180,7 +180,6 @@ class Rounds:
         return outliers_in_doubt(int(found.sum()), int(own.sum()), quantile)
 
     def _round(self, nodes: set[int]) -> Round:
-        """Measure some nodes of each item."""
         watch = self.stopwatch
         timed_s, lost_s = watch.timed_s, watch.lost_s
         order = self.random.permutation(len(self.items))

@@ -119,20 +119,16 @@ class Stopwatch:
 
 
 def busy_clock() -> Clock:
-    """Return the clock of a thread's processor time, or the clock on the wall.
+    """Return a clock that stands still while other threads and processes run.
 
-    The thread's clock stands still while other threads and processes run. It is not
-    used where it ticks too coarsely.
+    Where the system's ticks too coarsely, the clock on the wall is returned.
     """
     fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time if fine else time.perf_counter
 
 
 def switches() -> tuple[int, int]:
-    """Count how often this thread gave up the processor, and how often it lost it.
-
-    Both are 0 where the system does not count.
-    """
+    """Count how often this thread gave up the processor, and how often it lost it."""
     if sys.platform != "linux":
         return 0, 0
     usage = resource.getrusage(resource.RUSAGE_THREAD)

@@ -56,7 +56,7 @@ class BadRow(NamedTuple):
 class CsvFile:
     """A CSV file, and how to read it."""
 
-    path: Path  # Path of the file
+    path: Path
     encoding: str  # Encoding, as `find_encoding` names it
     separator: str  # Character between cells
     names: tuple[str, ...]  # Names of the columns; "" for a column without one
@@ -92,9 +92,7 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Read columns batch by batch, each with all bad rows until then.
-
-        Raises BadInput at a row that cannot be decoded.
+        """Read columns batch by batch, each with all bad rows so far; errors as `read`.
         """
         from pyarrow import csv as arrow_csv
 

@@ -43,8 +43,7 @@ def read_json_lines(
 ) -> Iterator[Line]:
     """Read a file with one JSON object in each line, or a span of such a file.
 
-    Without `encoding` the file is in UTF-8. Raises BadInput if the file cannot be read,
-    or for an unknown encoding.
+    Without `encoding` the file is in UTF-8.
     """
     if span is None:
         documents = _documents(path, encoding)

@@ -208,7 +208,6 @@ def _jpeg_pieces(data: bytes) -> Pieces:
 
 
 def _check_scans(data: bytes, place: int) -> None:
-    """Refuse a JPEG with too many scans."""
     if data.count(_SCAN, place) <= MOST_SCANS:
         return
     scans = 0  # count up to the end of the image, as a film may follow
@@ -262,7 +261,6 @@ def _png_piece(data: bytes, place: int) -> tuple[bytes, int]:
 
 
 def _end_of_pixels(data: bytes, place: int) -> int:
-    """Return the offset of the end of a PNG's pixels."""
     for _ in range(MOST_PIXEL_PIECES):
         kind, end = _png_piece(data, place)
         if kind != b"IDAT":

@@ -44,8 +44,7 @@ def read_header(data: bytes) -> tuple[Picture, float]:
 def open_picture(data: bytes) -> Picture:
     """Read the header of an encoded image that may be decoded next.
 
-    Pieces that say nothing of the pixels, such as comments, are left out. Errors are
-    those of `read_header`.
+    Pieces that say nothing of the pixels, such as comments, are left out.
     """
     kept, orientation = pixels_of(data)
     return Picture(_opened(kept, data), orientation)

@@ -146,7 +146,6 @@ class _Distinct(NamedTuple):
 
     @classmethod
     def of(cls, cells: Any) -> "_Distinct":
-        """Find the different cells."""
         coded = _whole(cells.dictionary_encode())
         words, _ = _without(_trimmed(coded.dictionary), [""])
         return cls(words, coded.indices)
@@ -206,7 +205,7 @@ def rows_of_names(columns: Mapping[str, Any]) -> list[int]:
     """Return the positions of rows that repeat the names of the columns.
 
     Files that were put one after the other have such rows. A table of one column has
-    none: there a word may happen to be the name.
+    none, as a word in it may happen to be the name.
     """
     if len(columns) < 2:
         return []
@@ -243,7 +242,6 @@ def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
 
 
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
-    """Read cells as numbers and words for empty cells; None if a cell is neither."""
     words, empty = _without(distinct.words, EMPTY)
     if empty and words.null_count == len(words):
         return None  # a column of such words alone may mean something by them
@@ -284,7 +282,6 @@ def _written_numbers(
 
 
 def _dates(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
-    """Read cells as dates; None if a cell is no date."""
     if distinct.longest > LONGEST:
         return None
     words = distinct.words.to_pylist()
@@ -339,7 +336,6 @@ def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
 
 
 def _typed_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
-    """Read cells that are no strings."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         cells = _decoded(cells)
@@ -395,7 +391,6 @@ def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
 
 
 def _decoded(cells: Any) -> Any:
-    """Decode a column of dictionary type into plain values."""
     if not pa.types.is_string_view(cells.type.value_type):
         return cells.cast(cells.type.value_type)
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
@@ -443,7 +438,6 @@ def is_strings(kind: Any) -> bool:
 
 
 def _trimmed(words: Any) -> Any:
-    """Remove invisible characters at both ends of words."""
     return pc.utf8_trim(words, characters=BLANKS)
 
 

@@ -118,7 +118,6 @@ def read_date(text: str, order: DateOrder = "YMD") -> datetime:
 
 
 def _written_date(text: str, order: DateOrder) -> datetime:
-    """Read a date as people write it; ValueError for any other text."""
     for pattern in _WRITTEN[order]:
         if found := pattern.fullmatch(text):
             return _assembled(found.groupdict())

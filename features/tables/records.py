@@ -51,7 +51,7 @@ class Column:
     # Words: a dictionary of strings. Dates: date32, or timestamp[us] in UTC where one
     # has a time of day. Free text: large_string. Null is an empty cell.
     cells: Any
-    kind: ColumnKind  # Kind of all cells
+    kind: ColumnKind
     empty_words: tuple[str, ...] = ()  # Words that stood for an empty cell in the file
     # Order of day and month in dates that are not as in ISO 8601; None otherwise
     date_order: DateOrder | None = None

@@ -21,10 +21,10 @@ class TextOf:
     """Step that takes the text out of a column of a record.
 
     A missing or empty cell gives the empty text: every feature of texts is finite for
-    it, and its length tells it apart. White space at the ends is removed, as in tables.
+    it, and its length tells it apart.
     """
 
-    column: str  # Name of the column
+    column: str
     # Most characters that are read: the length of the longest text of the build. The
     # predicted time of a record does not depend on its texts, so no text may take
     # longer than the measured ones.
@@ -67,8 +67,8 @@ def feature_on(
 ) -> Feature:
     """Make a feature of records, which computes a feature of texts on a column.
 
-    `declared` has the costs of obtaining the text, by unit. All features of the column
-    share them.
+    `declared` has the costs, by unit, of obtaining the text; all its features share
+    them.
     """
     begin = StepOfColumn(
         f"text of {text.column}",

@@ -27,7 +27,7 @@ LATEST = 0.3
 class Assignment(NamedTuple):
     """The plan of one item."""
 
-    item: Item  # The item
+    item: Item
     row: int  # Row of the index whose plan the item gets
     exact: bool = False  # True if the answer must have scores
     cost: float = 0.0  # Predicted cost of the plan, in the index's unit
@@ -55,13 +55,10 @@ Numbered = tuple[int, Item | PolydomError]
 class PlanTiming:
     """Measured times of a batch's plans relative to their predictions.
 
-    Attributes
-    ----------
-    ratio
-        Measured over predicted time of plans. Predictions are high quantiles, so the
-        ratio is mostly below 1; without it half of the budget would go unspent.
-    overhead_s
-        Seconds per item beside its plan: to read the item, and to write its answer.
+    `ratio` is the measured over the predicted time of plans. Predictions are high
+    quantiles, so it is mostly below 1; without it half of the budget would go unspent.
+    `overhead_s` has the seconds per item beside its plan: to read the item, and to
+    write its answer.
     """
 
     def __init__(self) -> None:
@@ -91,14 +88,8 @@ class BatchBudget:
     `started_s` on, or an amount in the index's unit. `started_s` is a time on the
     planner's clock, by default now. `count` items come, None if unknown; `workers`
     carry out plans at the same time. With `exact` models are evaluated whole, so that
-    every answer has scores.
-
-    Attributes
-    ----------
-    hulls
-        Plans for items by shape, at their average costs.
-    reserved
-        Part of the budget that chunks planned from now on leave untouched.
+    every answer has scores. Chunks planned from now on leave the part `reserved` of the
+    budget untouched.
     """
 
     def __init__(

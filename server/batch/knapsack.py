@@ -42,7 +42,7 @@ SAME = 1e-9
 class Shape(NamedTuple):
     """The properties of an item that decide which plans it can get."""
 
-    size: Size  # Size of the item
+    size: Size
     withheld: int = 0  # Mask of the features that cannot be computed for the item
 
     @classmethod
@@ -159,10 +159,8 @@ class Steps:
         Cost of the step, and quality gained per cost.
     before, after : (T,) int64
         Rows of the index before and after the step.
-    base_costs : (N,) float64
-        Cost of each item's cheapest plan.
-    base_rows : (N,) int64
-        Row of each item's cheapest plan.
+    base_costs, base_rows : (N,) float64, int64
+        Cost and row of each item's cheapest plan.
     """
 
     def __init__(self, hulls: Sequence[Hull]) -> None:
@@ -237,8 +235,7 @@ def solve(hulls: Sequence[Hull], budget: float) -> Solution:
     """Choose a plan for each item, so that the sum of qualities is as `budget` allows.
 
     If the budget is below the sum of all cheapest plans, every item gets its cheapest
-    plan, and `cost` exceeds the budget. O(T log T) for T plans on all hulls. Items may
-    share a hull.
+    plan, and `cost` exceeds the budget. O(T log T) for T plans on all hulls.
     """
     if not hulls:
         return Solution(np.zeros(0, np.int64), 0.0)

@@ -145,7 +145,6 @@ def _scores(candidate: Answered) -> dict[str, float]:
 
 
 def _bytes_of(candidate: Answered) -> int:
-    """Estimate the bytes that a candidate takes."""
     size = EACH * (8 + len(_scores(candidate)))
     payload = candidate.item.payload
     if isinstance(payload, Mapping):

@@ -42,8 +42,8 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
 def prints_to_stderr() -> Iterator[None]:
     """Send to standard error whatever Python or compiled code prints meanwhile.
 
-    The processes that start meanwhile do the same. Standard output then holds only the
-    command's own answer, which a script may read.
+    Processes that start meanwhile do so, too. Standard output then holds only the
+    command's own answer.
     """
     _flush()
     try:
@@ -75,7 +75,6 @@ class CompilingNotice:
     """Says on standard error that kernels are compiled: at the first, then at times.
 
     It writes whole lines, so that progress bars and logs stay readable between them.
-    `now` is the monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

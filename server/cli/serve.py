@@ -196,9 +196,8 @@ def serve(
 def who_sees_samples(wanted: bool | None, host: str, token_file: Path | None) -> Shown:
     """Return the callers that may see single training items.
 
-    An option for samples decides. By default, if tokens are asked for, every caller
-    with a token may; else callers of this machine may, if the server listens there
-    alone.
+    An option for samples decides. By default every caller with a token may, if tokens
+    are asked for; else callers of this machine may, if the server listens there alone.
     """
     from ..http.headers import is_this_machine
 

@@ -141,7 +141,6 @@ def _files(
 
 
 def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
-    """Sort items that can be used from items that cannot."""
     columns, known = KnownColumns(package.features), frozenset(package.labels)
     items: list[LabelledItem] = []
     unreadable: list[tuple[str, str]] = []

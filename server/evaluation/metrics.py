@@ -106,7 +106,6 @@ class Metrics(ABC):
         )
 
     def _timed(self, place: int) -> dict[str, Any]:
-        """Compute a predictor's name, times of answers and number of errors."""
         replies = self._replies(place)
         took_ms = np.array([one.took_s for one in replies]) * 1e3
         p50_ms, p99_ms = np.quantile(took_ms, [0.5, 0.99]).tolist()
@@ -142,9 +141,8 @@ class Metrics(ABC):
     def _measured(self, measure: Measure) -> dict[str, float | None]:
         """Compute `quality`, and its error by the delete-a-group jackknife.
 
-        Each of g groups of items is left out once. The variance is (g - 1) / g times
-        the sum of squared deviations of the g qualities from their mean (Wu, Annals of
-        Statistics, 1986).
+        With g groups, the variance is (g - 1) / g times the sum of squared deviations
+        of the g qualities from their mean (Wu, Annals of Statistics, 1986).
         """
         trials = np.array([one.position for one in self._trials])
         _, own = np.unique(trials, return_inverse=True)
@@ -214,7 +212,6 @@ class ClassMetrics(Metrics):
         )
 
     def _fields(self, place: int) -> dict[str, Any]:
-        """Compute the fields of a `Result`."""
         own, answered = self._own, self._answered(place)
         scores = self._scores(self._replies(place))
         every = np.ones(len(own))
@@ -260,7 +257,6 @@ class ClassMetrics(Metrics):
         return float(1 - paid / costs.max())
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Compute the share of answers that are right and inside the budget."""
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
@@ -327,7 +323,6 @@ class NumericMetrics(Metrics):
         self._prior = prior
 
     def _fields(self, place: int) -> dict[str, Any]:
-        """Compute the fields of a `Result`."""
         replies, own = self._replies(place), self._labels
         given = self._given(replies)
         return {

@@ -114,7 +114,7 @@ class Pair(msgspec.Struct):
 class Confusion(msgspec.Struct):
     """Numbers of answers for the items of each class."""
 
-    amount: float  # The budget
+    amount: float
     labels: list[str]  # Classes of the items, one per row of the matrix
     # Classes answered, one per column of the matrix; None for a missing answer
     answers: list[str | None]
@@ -129,7 +129,7 @@ class Evaluation(msgspec.Struct, kw_only=True):
     index: str
     version: str
     url: str | None  # Address of the server that answered; None where this process did
-    test: str  # Path of the items
+    test: str
     items: int  # Number of different items asked for
     asked: int  # Number of trials: the items, times the repetitions
     complete: bool  # False where the run was interrupted

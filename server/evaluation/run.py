@@ -106,7 +106,6 @@ class EvaluationRun:
             self._client.close()
 
     def _terms(self) -> list[Terms]:
-        """Terms of each budget."""
         model = None if self.server is None else self.server.model
         counts_time = self.unit == "s"
         return [
@@ -181,7 +180,6 @@ class EvaluationRun:
         )
 
     def _metrics(self) -> Metrics:
-        """Choose the metrics for the kind of the index's answers."""
         package, prior = self._package, self._prior.said.value
         common = self.comparison, self._predictors, self.unit
         if prior is not None:

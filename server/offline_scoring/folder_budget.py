@@ -179,7 +179,6 @@ class FolderBudget:
         self._timing.add(scored, predicted)
 
     def _left(self) -> float:
-        """Return the amount that parts to come may spend."""
         timing = self._timing
         under_way = sum(
             begun.predicted * timing.ratio + begun.items * timing.overhead

@@ -135,7 +135,7 @@ def read_rows(
 class ItemColumns(NamedTuple):
     """The columns of an Arrow table that hold its items."""
 
-    kind: Kind  # Kind of the items
+    kind: Kind
     # Column of the items; None for the usual column, and if each row is a record
     column: str | None
     # Columns that records have; if empty, all columns but `beside`
@@ -313,7 +313,6 @@ class _Reader:
             yield Row(str(number), self._item(row), label, whole)
 
     def _item(self, row: Mapping[str, Any]) -> ScorableItem:
-        """Make the item of a row."""
         if self.item_kind == "record":
             own = row.get("record")
             if isinstance(own, Mapping):

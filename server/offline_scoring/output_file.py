@@ -255,12 +255,10 @@ def _sealed(row: bytes) -> bytes:
 
 
 def _row_of(line: bytes) -> bytes:
-    """Return the row of a line."""
     return line.rstrip(b"\n").partition(b"\t")[0]
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a line is as it was written."""
     return line == _sealed(_row_of(line))
 
 

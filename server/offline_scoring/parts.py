@@ -191,7 +191,6 @@ def check_columns(path: Path, keep: Sequence[str]) -> None:
 
 
 def _size_for(count: int) -> int:
-    """Return the number of items in a part for `count` items in all."""
     return min(max(count // LEAST_PARTS, LEAST), MOST)
 
 

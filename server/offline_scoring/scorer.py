@@ -205,7 +205,6 @@ class Scorer:
         return pa.RecordBatch.from_arrays([*kept, *answers], schema=schema)
 
     def _answers(self, batch: Any) -> Any:
-        """Answer an Arrow batch."""
         rows = self._score(list(self._items.items(batch)))
         price = None if self._plan is None else self._plan.price
         version = self._file.version

@@ -24,7 +24,7 @@ class WorkerIndex:
 
     The index has the costs of the machine that measured it, the translator those of
     this machine. `is_fresh` is true until the process has scored a part: the first part
-    imports and compiles, so its time says nothing about later parts.
+    imports and compiles, so its time teaches nothing.
     """
 
     def __init__(self, index: Index, features: Sequence[Path]) -> None:
