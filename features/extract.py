@@ -296,8 +296,7 @@ def as_float32(values: object) -> Row:
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:
-    """Return the kind of items of all features; BadFeature if they do not go together.
-    """
+    """Return the kind of items of all features; BadFeature if they cannot be joined."""
     if not features:
         raise BadFeature("there are no features")
     kinds = {feature.kind: feature.name for feature in features}

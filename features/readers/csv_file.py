@@ -92,8 +92,7 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Read columns batch by batch, each with all bad rows so far; errors as `read`.
-        """
+        """Read columns batch by batch, with all bad rows so far; errors as `read`."""
         from pyarrow import csv as arrow_csv
 
         size, done = BLOCK, 0
