@@ -1,1 +1,1 @@
-"""Clients of a server; they import nothing that computes."""
+"""Clients of a server; they need no numeric libraries."""

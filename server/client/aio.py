@@ -1,7 +1,7 @@
 """The client for programs with an event loop: other tasks run while it waits.
 
-Requests, retries and batches are written here once. `Client` runs the same code over
-connections that block.
+Requests, retries and batches are implemented here. `Client` runs the same code over
+blocking connections.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from .messages import (
 
 
 class AsyncClient:
-    """Asks a server for answers; keeps its connections open between requests.
+    """A client that asks a server for answers, and keeps its connections open.
 
     Parameters and errors are those of `Client`.
     """
@@ -66,7 +66,7 @@ class AsyncClient:
             await self._idle.pop().close()
 
     async def wait_ready(self, timeout_s: float = 60.0) -> None:
-        """Wait until the server's indexes are warm; as `Client.wait_ready`."""
+        """Wait until the server's indexes are warm, like `Client.wait_ready`."""
         end_s = time.monotonic() + timeout_s
         request = self._address.request("GET", "/readyz", {}, b"", "")
         while True:
@@ -90,7 +90,7 @@ class AsyncClient:
         min_quality: float | None = None,
         exact: bool = False,
     ) -> Answer:
-        """Classify one item; as `Client.predict`."""
+        """Classify one item, like `Client.predict`."""
         request = self._address.predict(
             item,
             budget_ms=budget_ms,
@@ -116,12 +116,12 @@ class AsyncClient:
         top: int | None = None,
         exact: bool = False,
     ) -> AsyncGenerator[FromBatch, None]:
-        """Classify many items under one budget; as `Client.predict_batch`."""
+        """Classify many items under one budget, like `Client.predict_batch`."""
         if count is None and isinstance(items, Sized):
             count = len(items)
         batch = BatchStream(
             self._address,
-            # items that may take long to come go out one by one
+            # items of an async iterable may come slowly, so each is sent at once
             1 if isinstance(items, AsyncIterable) else AHEAD_BYTES,
             total_budget_ms=total_budget_ms,
             total_budget=total_budget,
@@ -147,7 +147,7 @@ class AsyncClient:
         batch.check()
 
     async def _ask(self, request: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Send a request, read its response; again if an idle connection was dead."""
+        """Send a request and read the response; retry if an idle connection is dead."""
         end_s = time.monotonic() + timeout_s
         while True:
             try:
@@ -196,7 +196,7 @@ class AsyncClient:
 async def _chunks(
     batch: BatchStream, items: Iterable[AnyItem] | AsyncIterable[AnyItem]
 ) -> AsyncIterator[bytes]:
-    """Yield the request of a batch, chunk by chunk."""
+    """Yield the parts of a batch's request as items come."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             if chunk := batch.add(item):
@@ -211,7 +211,7 @@ async def _chunks(
 class StreamConnection:
     """A connection over asyncio's streams.
 
-    A call that takes until `end_s` on the monotonic clock raises TimeoutError.
+    `send` and `receive` raise TimeoutError at `end_s`, a time on the monotonic clock.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class StreamConnection:
             await self._writer.drain()
 
     async def receive(self, end_s: float) -> bytes:
-        """Return the next bytes, b"" at the end."""
+        """Return the next bytes; b"" after the server has closed the connection."""
         async with asyncio.timeout(end_s - time.monotonic()):
             return await self._reader.read(READ_BYTES)
 
@@ -240,7 +240,8 @@ class StreamConnection:
         breaks, or nothing can be sent or received for `silence_s` seconds; waiting for
         a chunk does not count.
         """
-        moved_s = math.inf  # when a chunk was last handed over; infinite between chunks
+        # time of the last hand-over of a chunk; infinite while waiting for items
+        moved_s = math.inf
 
         async def send() -> None:
             nonlocal moved_s
@@ -250,13 +251,15 @@ class StreamConnection:
                     self._writer.write(chunk)
                     try:
                         await self._writer.drain()
-                        await asyncio.sleep(0)  # answers are read in between
+                        # let the reader handle answers in between
+                        await asyncio.sleep(0)
                     except OSError:
-                        return  # the server reads no more; its response says why
+                        return  # the server has closed its side; its response says why
                     moved_s = math.inf
                 moved_s = time.monotonic()
             except BaseException:
-                self._writer.transport.abort()  # else the reader waits for nothing
+                # otherwise the reader would wait forever
+                self._writer.transport.abort()
                 raise
 
         sending = asyncio.create_task(send())
@@ -273,14 +276,15 @@ class StreamConnection:
                     raise broken(error) from error
                 finally:
                     if sending.done():
-                        sending.result()  # raises what the caller's items raised
+                        # raise the error of the caller's iterable, if any
+                        sending.result()
                 yield data
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
     async def close(self) -> None:
-        """Close the connection without waiting for the server."""
+        """Close the connection at once, without waiting for the server."""
         self._writer.transport.abort()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()

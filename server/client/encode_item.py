@@ -1,4 +1,4 @@
-"""A caller's item, encoded for the wire."""
+"""Encoding of a caller's items for requests."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from ..schema.wire import MSGPACK
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 _BYTES = (bytes, bytearray, memoryview)
-# Types of pandas' missing values.
+# Names of the types of pandas' missing values.
 _NOTHING = ("NAType", "NaTType")
 _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
@@ -35,7 +35,7 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
         return data, "application/octet-stream"
     if isinstance(item, str) and not item.lstrip().startswith("{"):
         return _written(str.encode, item), "text/plain"
-    # the server refuses plain text that looks like a request, so that goes as JSON
+    # the server refuses plain text that begins with "{", so such a text is sent as JSON
     fields = _fields(item)
     if "image_base64" not in fields:
         return _written(_encode, fields), JSON
@@ -81,19 +81,20 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of NumPy or pandas for the wire, without importing either.
+    """Convert a value of NumPy or pandas to a plain one, without importing either.
 
-    BadItem if no column can hold such a value.
+    Raises BadItem if no column can hold such a value.
     """
     if type(value).__name__ in _NOTHING:
         return None
-    if isinstance(value, date):  # as pandas' times are
+    if isinstance(value, date):  # pandas' timestamps are dates, too
         return value.isoformat()
     if isinstance(value, str):
         return str.__str__(value)
     if type(value).__module__ != "numpy" or getattr(value, "shape", None) != ():
         raise BadItem(f"a column holds a {type(value).__name__}; {_WANTED}")
-    if type(value).__name__ == "datetime64":  # in nanoseconds it would be a number
+    # `item()` of nanoseconds would return an int
+    if type(value).__name__ == "datetime64":
         value = value.astype("M8[us]")
     if _is_infinite(plain := value.item()):
         raise BadItem(f"a column holds {plain}; {_WANTED}")

@@ -1,8 +1,9 @@
-"""The bytes that clients send and receive; no function here sends or receives.
+"""The messages that clients send and receive, as bytes; nothing here does I/O.
 
-The clients speak HTTP/1.1 themselves, with the server's parser. A batch sends and
-receives at once, and usual HTTP libraries send a whole request before they read. Also,
-`predict` takes 25 us of a processor; with http.client 60, and with urllib3 150.
+The clients implement HTTP/1.1 themselves, with the parser that the server uses. A batch
+sends and receives at the same time, but most HTTP libraries send the whole request
+before they read. Also, a call of `predict` takes 25 us of processor time; with
+http.client it takes 60 us, and with urllib3 150 us.
 """
 
 import math
@@ -26,14 +27,14 @@ from .encode_item import AnyItem, body_of, packer_of
 FromBatch = Entry | ErrorEntry | Totals
 
 READ_BYTES = 256 << 10
-# Bytes of items that a batch sends as one HTTP chunk.
+# Bytes of items that a batch collects for one HTTP chunk.
 AHEAD_BYTES = 64 << 10
 LAST_CHUNK = b"0\r\n\r\n"
-# Seconds to wait for an answer beyond its budget: the time on the network.
+# Seconds that a client waits beyond the budget, as the network takes time.
 GRACE_S = 5.0
-# Seconds between two questions whether the server is ready.
+# Seconds between two checks whether the server is ready.
 PAUSE_S = 0.05
-# Budget of a request without one: no server gives more by default.
+# Assumed budget of a request without one; no server's default is longer.
 DEFAULT_BUDGET_S = 1.0
 ENTRY_LIMIT = 64 << 20
 
@@ -48,7 +49,7 @@ _ERRORS: dict[str, type[PolydomError]] = {
 
 
 class NoAnswer(PolydomError):
-    """The server cannot be reached, or its answer did not come in time or whole."""
+    """The server cannot be reached, or its response came late or incomplete."""
 
     code = "no_answer"
 
@@ -65,9 +66,10 @@ class Address:
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
-        except ValueError as error:  # an open bracket, or a port that cannot be
+        except ValueError as error:  # an unmatched bracket, or a port out of range
             raise refused from error
-        broken = not url.isprintable() or " " in url  # such a path breaks the request
+        # such characters would break the request line
+        broken = not url.isprintable() or " " in url
         if parts.scheme not in ("http", "https") or not host or broken:
             raise refused
         secure = parts.scheme == "https"
@@ -86,7 +88,7 @@ class Address:
     def head(
         self, method: str, path: str, terms: Mapping[str, Any], *headers: str
     ) -> bytes:
-        """Write the head of a request; `terms` without None are its query."""
+        """Return the head of a request; `terms` that are not None form the query."""
         given = {name: value for name, value in terms.items() if value is not None}
         query = f"?{urlencode(given, quote_via=quote)}" if given else ""
         start = f"{method} {self._path}{path}{query} HTTP/1.1\r\n".encode()
@@ -96,14 +98,14 @@ class Address:
     def request(
         self, method: str, path: str, terms: Mapping[str, Any], body: bytes, kind: str
     ) -> bytes:
-        """Write a whole request with a body of content type `kind`."""
+        """Return a whole request with a body of content type `kind`."""
         headers = [f"content-length: {len(body)}"] if method != "GET" else []
         if kind:
             headers.append(f"content-type: {kind}")
         return self.head(method, path, terms, *headers) + body
 
     def predict(self, item: AnyItem, *, exact: bool = False, **terms: Any) -> bytes:
-        """Write the request to classify an item; errors as `body_of`."""
+        """Return the request to classify an item; errors as in `body_of`."""
         for name in ("budget_ms", "budget"):
             _check_budget(name, terms[name])
         body, kind = body_of(item)
@@ -136,7 +138,7 @@ class HttpResponse:
         self.touched = self.complete = self.lasting = False
 
     def feed(self, data: bytes) -> None:
-        """Read received bytes; NoAnswer if there are none, or they are not HTTP."""
+        """Parse received bytes; raise NoAnswer if they are empty or not HTTP."""
         if not data:
             raise NoAnswer("the connection was closed before the answer was there")
         self.touched = True
@@ -152,17 +154,17 @@ class HttpResponse:
         return body
 
     def on_body(self, body: bytes) -> None:
-        """Take a part from the parser."""
+        """Keep a part of the body; the parser calls this."""
         self._body.append(body)
 
     def on_headers_complete(self) -> None:
-        """Take a part from the parser."""
+        """Keep the status; the parser calls this after the headers."""
         status = self._parser.get_status_code()
-        if status >= 200:  # not "100 Continue"
+        if status >= 200:  # skip informational responses such as "100 Continue"
             self.status = status
 
     def on_message_complete(self) -> None:
-        """Take a part from the parser."""
+        """Note the end of the response; the parser calls this."""
         if self.status:
             self.complete = True
             self.lasting = self._parser.should_keep_alive()
@@ -202,18 +204,21 @@ class BatchStream:
         self._begun = self._sent = self._summed_up = False
 
     def add(self, item: AnyItem) -> bytes:
-        """Add an item; return the bytes to send now, if any; errors as `body_of`."""
+        """Add an item, and return the bytes to send now; errors as in `body_of`."""
         head = self._begin(item)
         self._gathered += self._pack(item)
         return head if len(self._gathered) < self._ahead else head + self._take()
 
     def end(self) -> bytes:
-        """Return the bytes that end the request."""
+        """Return the last bytes of the request."""
         self._sent = True
         return self._begin("") + self._take() + LAST_CHUNK
 
     def _begin(self, first: AnyItem) -> bytes:
-        """Write the head once; the first item decides the content type."""
+        """Return the request's head on the first call; later return nothing.
+
+        The first item decides the content type.
+        """
         if self._begun:
             return b""
         self._begun = True
@@ -239,7 +244,7 @@ class BatchStream:
         return self._response.complete or (self._summed_up and not self._sent)
 
     def feed(self, data: bytes) -> Iterator[FromBatch]:
-        """Read received bytes, and yield the entries that are whole now."""
+        """Parse received bytes, and yield the entries that are complete."""
         self._response.feed(data)
         if self._response.status == 200:
             yield from map(self._entry, self._splitter.feed(self._response.take()))
@@ -261,12 +266,12 @@ class BatchStream:
 
 
 def chunk_of(data: bytes | bytearray) -> bytes:
-    """Write one chunk of HTTP's chunked encoding; `data` must not be empty."""
+    """Return `data` as one chunk of HTTP's chunked encoding; it must not be empty."""
     return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
 def read_answer(status: int, body: bytes) -> Answer:
-    """Read the response of `/v1/predict`, or raise the server's error."""
+    """Return the answer in a response of `/v1/predict`, or raise the server's error."""
     if status != 200:
         raise error_of(status, body)
     try:
@@ -276,31 +281,32 @@ def read_answer(status: int, body: bytes) -> Answer:
 
 
 def error_of(status: int, body: bytes) -> PolydomError:
-    """Make the error of a response, of the class that the server raised."""
+    """Return the error in a response, of the class that the server raised."""
     try:
         failure = _decode_failure(body)
     except msgspec.DecodeError:
         failure = Failure(f"the server answered with status {status}", "no_answer")
     kind = _ERRORS.get(failure.code, NoAnswer)
-    error = kind.__new__(kind)  # some constructors need facts that are not on the wire
+    # some constructors need facts that the response does not have
+    error = kind.__new__(kind)
     error.args = (failure.error,)
     return error
 
 
 def no_answer(error: OSError | NoAnswer, timeout_s: float) -> NoAnswer:
-    """Make the error for a connection that failed or took too long."""
+    """Return the error for a connection that failed or took too long."""
     if isinstance(error, TimeoutError):
         return NoAnswer(f"no answer came within {timeout_s:g} s")
     return broken(error) if isinstance(error, OSError) else error
 
 
 def silent(silence_s: float) -> NoAnswer:
-    """Make the error for a server that neither reads nor sends."""
+    """Return the error for a server that neither reads nor sends for `silence_s`."""
     return NoAnswer(f"nothing came from the server for {silence_s:g} s")
 
 
 def broken(error: OSError) -> NoAnswer:
-    """Make the error for a connection that broke."""
+    """Return the error for a connection that broke."""
     return NoAnswer(f"the connection broke: {error}")
 
 

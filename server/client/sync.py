@@ -1,7 +1,7 @@
-"""The client for programs without an event loop: connections block the thread.
+"""The client for programs without an event loop: its connections block the thread.
 
-`Client` runs the coroutines of `AsyncClient` over connections that block. Such a
-coroutine never waits for an event loop, so one step runs it to its end.
+`Client` runs the coroutines of `AsyncClient` over blocking connections. Such a
+coroutine never waits for an event loop, so a single step runs it to its end.
 """
 
 import selectors
@@ -191,9 +191,9 @@ class _BlockingClient(AsyncClient):
 
 
 class SocketConnection(StreamConnection):
-    """A connection whose calls block the thread.
+    """A connection that blocks the thread.
 
-    A call that takes until `end_s` on the monotonic clock raises TimeoutError.
+    `send` and `receive` raise TimeoutError at `end_s`, a time on the monotonic clock.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -205,14 +205,14 @@ class SocketConnection(StreamConnection):
         self._socket.sendall(data)
 
     async def receive(self, end_s: float) -> bytes:
-        """Return the next bytes, b"" at the end."""
+        """Return the next bytes; b"" after the server has closed the connection."""
         self._socket.settimeout(_left_s(end_s))
         return self._socket.recv(READ_BYTES)
 
     async def send_and_receive(
         self, chunks: AsyncIterator[bytes], silence_s: float
     ) -> AsyncGenerator[bytes, None]:
-        """Send chunks and yield received bytes; as `StreamConnection`."""
+        """Send chunks and yield received bytes, like `StreamConnection`."""
         self._socket.setblocking(False)
         unsent, ended = memoryview(b""), False
         with selectors.DefaultSelector() as selector:
@@ -233,14 +233,14 @@ class SocketConnection(StreamConnection):
                     unsent = unsent[sent:]
                 except _WOULD_BLOCK:
                     pass
-                except OSError:  # the server reads no more; its response says why
+                except OSError:  # the server has closed its side; its response says why
                     unsent, ended = memoryview(b""), True
 
     def _receive_some(self) -> bytes | None:
-        """Return the bytes that have come, b"" at the end; None if there are none."""
+        """Return bytes that have come; None if there are none, b"" at the end."""
         try:
             data = self._socket.recv(READ_BYTES)
-            # decrypted bytes wait inside the socket, where no selector sees them
+            # TLS may hold decrypted bytes in the socket, and a selector cannot see them
             while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
                 data += self._socket.recv(READ_BYTES)
         except _WOULD_BLOCK:
@@ -255,11 +255,12 @@ class SocketConnection(StreamConnection):
 
 
 def _left_s(end_s: float) -> float:
-    return max(end_s - time.monotonic(), 1e-6)  # 0 would mean not to block
+    # a timeout of 0 would make the socket non-blocking
+    return max(end_s - time.monotonic(), 1e-6)
 
 
 def _run(steps: Awaitable[T]) -> T:
-    """Run a coroutine that never waits for an event loop."""
+    """Run a coroutine that never waits for an event loop, and return its result."""
     try:
         next(steps.__await__())
     except StopIteration as done:

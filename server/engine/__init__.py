@@ -1,1 +1,1 @@
-"""From an item and a budget to an outcome. No HTTP, no event loop."""
+"""From an item and a budget to an outcome, without HTTP and without an event loop."""

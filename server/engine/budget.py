@@ -1,4 +1,4 @@
-"""The budget of one request: time until a deadline, or money."""
+"""The budget of one request: time until a deadline, or an amount of money."""
 
 import math
 
@@ -8,16 +8,17 @@ from polydom.features.errors import BadInput
 
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):
-    """A time budget; it runs from the first byte of the request."""
+    """A time budget that runs from the first byte of the request."""
 
     arrived_s: float  # Time of the request's first byte, on the monotonic clock
     amount: float  # Seconds from then until the last byte of the answer
-    # Seconds of `amount` reserved for the work after the plan: encoding and sending
+    # Seconds of `amount` reserved for the work after the plan: encoding and sending the
+    # answer
     reserve_s: float = 0.0
 
     @property
     def whole(self) -> float:
-        """Seconds that a plan can take from the first byte on."""
+        """Seconds from the request's first byte that a plan can take."""
         return self.amount - self.reserve_s
 
     @property
@@ -41,7 +42,7 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def whole(self) -> float:
-        """The whole amount."""
+        """The whole amount of the budget."""
         return self.amount
 
     @property
@@ -50,11 +51,11 @@ class MoneyBudget(msgspec.Struct, frozen=True, gc=False):
         return math.inf
 
     def left(self, now_s: float) -> float:
-        """Return the whole amount at any time."""
+        """Return the whole amount, as time does not reduce it."""
         return self.amount
 
     def keeping(self, reserve_s: float) -> "MoneyBudget":
-        """Return this budget, as sending costs no money."""
+        """Return this budget itself, as sending an answer costs no money."""
         return self
 
 

@@ -5,20 +5,21 @@ from threading import Lock
 
 from polydom.features.errors import BadInput
 
-# Relative rise of the factor after one plan that takes too long. The factor follows a
-# machine that becomes twice as slow within log(2) / STEP = 14 plans, and one stall of
+# Relative rise of the factor after one plan that takes too long. If a machine becomes
+# twice as slow, the factor follows within log(2) / STEP = 14 plans. A single stall of
 # any length costs 5 % of a budget.
 STEP = 0.05
-# Largest factor: with any cause, a server that plans for less time still answers.
+# Upper bound of the factor. Whatever slows the machine, the server then still has time
+# for some plans, and answers.
 LARGEST = 4.0
-# Shorter plans are not timed: half of their time is the interpreter's, which no cost
-# curve describes.
+# Plans with shorter predictions are not timed: the interpreter takes half of their
+# time, and no cost curve includes it.
 LEAST_S = 2e-4
-# The factor holds for HOLD_S after the last plan that took too long, then falls to 1
-# until FORGET_S: a machine recovers even if no plan shows it.
+# After the last plan that took too long, the factor holds for HOLD_S, then falls to 1
+# until FORGET_S. So it recovers even if no further plan is timed.
 HOLD_S, FORGET_S = 0.5, 1.0
-# Share of the fall by time that one plan in time makes permanent. Until then the first
-# plan that takes too long restores the factor at once.
+# Each plan in time makes this share of the fall permanent. Before that, the next plan
+# that takes too long restores the factor at once.
 CONFIRMED = 0.125
 
 
@@ -65,8 +66,8 @@ class CostDrift:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         self._rise = step * quantile
         self._fall = step * (1 - quantile)
-        # the logarithm, and when a plan last took too long: one tuple, so that threads
-        # never see one without the other
+        # the factor's logarithm, and the time when a plan last took too long; one
+        # tuple, so that threads never see a new value with an old one
         self._learned = 0.0, -math.inf
         self._log_largest = math.log(largest)
         self._lock = Lock()
@@ -79,9 +80,9 @@ class CostDrift:
         return math.exp(log * _kept(now_s - since_s)) if log else 1.0
 
     def add(self, exceeded: bool, now_s: float) -> None:
-        """Learn from a plan that ended at `now_s`.
+        """Update the factor by a plan that ended at `now_s`.
 
-        `exceeded` says whether it took longer than predicted, the factor included.
+        `exceeded` is True if the plan took longer than predicted, the factor included.
         """
         with self._lock:
             self.plans += 1
@@ -101,5 +102,5 @@ class CostDrift:
 
 
 def _kept(silence_s: float) -> float:
-    """Return the share of the logarithm that still holds after `silence_s`."""
+    """Return the share of the logarithm left `silence_s` after the last slow plan."""
     return min(max((FORGET_S - silence_s) / (FORGET_S - HOLD_S), 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""A plan carried out on one item, feature by feature, against the clock.
+"""Execution of a plan on one item, feature by feature, while the time lasts.
 
 After each feature the plan may exit early: if the model of that checkpoint leads by
 more than the checkpoint's margin, its answer is taken (`Execution._takes_exit`).
@@ -68,7 +68,7 @@ def begin(
 
 
 def _may_fall_short(planner: Planner, request: Request, choice: Choice) -> bool:
-    """Say whether the best plan may not fit into the time, but is good enough."""
+    """Return True if time may be short for the best plan, and its quality suffices."""
     reason = choice.reason
     if reason is None or reason == "missing" or choice.late:
         return False
@@ -85,17 +85,17 @@ class Progress(NamedTuple):
     # Row of the plan that exited early at its checkpoint `done`; -1 without an exit
     exited_row: int = -1
     audit: bool | None = None  # As in `Outcome`
-    # True if the audit drew this answer, though the plan did not exit early
+    # True if the audit selected this answer, and the plan did not exit early
     drawn: bool = False
-    # True if an audit was cut short, so that uncharged features were computed
+    # True if an audit was interrupted after computing features that are not charged
     uncharged: bool = False
-    # `row` and `high_s`: of any-time executions: row whose model answers, and high
-    # quantile of the seconds of all features computed
+    # Only any-time executions set `row` and `high_s`: the row whose model answers, and
+    # a high quantile of the seconds of all computed features
     row: int = -1
     high_s: float = 0.0
 
 
-# The progress after each number of features; most requests need no other.
+# One constant value per number of computed features; most requests need only these.
 COMPLETE = tuple(map(Progress, range(MOST_BITS + 1)))
 
 
@@ -158,7 +158,7 @@ class Execution(ABC):
             self._compute()
             outcome = self.conclude()
             if outcome.finished_s - outcome.started_s > LEAST_S:
-                planner.suspects = True  # the next one is timed
+                planner.suspects = True  # time the next plan, as this one was slow
             return outcome
         began_s = planner.busy()
         try:
@@ -178,27 +178,36 @@ class Execution(ABC):
 
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
-        """Return the row that answers, the reason without an exit, and the cost."""
+        """Return the row that answers, the reason, and the cost charged.
+
+        The reason is the one that applies without an exit.
+        """
 
     @abstractmethod
     def _compute(self) -> None:
-        """Compute features while that leads to a better answer in time."""
+        """Compute features while a better answer still fits into the budget."""
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Return the predicted cost of the features begun, with one that `failed`."""
+        """Return the predicted cost of the features begun.
+
+        If `failed`, the feature after the finished ones had begun, too.
+        """
 
     def _refuse_abandoned(self) -> None:
         if self.stopped or self._request.caller.gone:
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
-        """Return the budget that is left now, without drift."""
+        """Return the budget that is left now, divided by the drift."""
         left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate a row's whole model; BadItem at a gap that the model cannot take."""
+        """Evaluate the whole model of a row.
+
+        Raises BadItem if a feature has a gap that the model does not accept.
+        """
         package = self._planner.package
         try:
             return package.models[row].answer(self._row)
@@ -206,7 +215,7 @@ class Execution(ABC):
             raise BadItem(_gap_of(package.features, error.column)) from error
 
     def _follow(self, exits: EarlyExit | MarginExit) -> EarlyAnswer:
-        """Evaluate a model by its early-exit schedule; BadItem as `_ask`."""
+        """Evaluate a model by its early-exit schedule; errors as in `_ask`."""
         try:
             return exits.answer(self._row)
         except BadRow as error:
@@ -214,7 +223,7 @@ class Execution(ABC):
             raise BadItem(_gap_of(features, error.column)) from error
 
     def _takes_exit(self, plan: Plan, k: int) -> bool:
-        """Say whether the plan exits at checkpoint k."""
+        """Return True if the plan exits at checkpoint k."""
         margin = plan.margins[k]
         if margin == math.inf:
             return False
@@ -223,7 +232,10 @@ class Execution(ABC):
         return best - second > margin
 
     def _audit_draws(self, plan: Plan) -> bool:
-        """Let the audit draw this answer, if the plan could have exited early."""
+        """Return True if the audit selects this answer.
+
+        It only selects answers of plans that can exit early.
+        """
         planner = self._planner
         if not (self._audits and planner.audit.share):
             return False
@@ -233,9 +245,10 @@ class Execution(ABC):
     def _complete_exited(
         self, plan: Plan, done: int, extraction: Extraction
     ) -> bool | None:
-        """Compute the rest of a plan that exited; say whether the answer changes.
+        """Compute the rest of a plan that exited; return True if the answer changes.
 
-        None if other requests came or time ran out; then the early answer is given.
+        Return None if other requests came or time ran out; then the early answer is
+        given.
         """
         planner, request = self._planner, self._request
         size = request.item.size
@@ -253,7 +266,7 @@ class Execution(ABC):
         return bool(models[first].classes[early] != models[last].classes[whole])
 
     def _with_model(self, features: float, row: int) -> float:
-        """Add the cost of a row's model to a cost of features; with drift."""
+        """Return the cost of features and of a row's model, times the drift."""
         package = self._planner.package
         seconds = package.checked_s if self._request.exact else package.model_s
         return (features + float(seconds[row])) * self.choice.drift
@@ -266,7 +279,8 @@ class Execution(ABC):
         model's schedule stops early, the whole model answers, and the outcome says
         whether the two differ.
         """
-        progress = self._progress  # read once, as the computing thread goes on
+        # read once, because the computing thread may replace it
+        progress = self._progress
         row, reason, charged = self._answer(progress)
         promised = row
         if progress.exited_row >= 0:
@@ -289,7 +303,7 @@ class Execution(ABC):
                 code, scores = self._ask(row)
                 audit, used, bounds = code != early, size, None
         labels, choice = planner.labels[row], self.choice
-        # positional arguments, as keywords take three times as long
+        # positional arguments, because keyword arguments take three times as long
         return Outcome(
             labels[code],
             None if scores is None else dict(zip(labels, scores)),  # noqa: B905
@@ -310,7 +324,7 @@ class Execution(ABC):
         )
 
     def _number(self, row: int, reason: Reason | None, charged: float) -> Outcome:
-        """Answer with the number of a row's model."""
+        """Return an outcome with the number that a row's model predicts."""
         planner = self._planner
         _, (value,) = self._ask(row)
         low, high = planner.intervals[row]
@@ -332,7 +346,10 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Name the column that a model misses; None means that a number is too large."""
+    """Return an error message that names the missing column.
+
+    If `column` is None, the message says that a number is too large.
+    """
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:
@@ -347,9 +364,9 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 
 
 class PlanExecution(Execution):
-    """Computes the features of a plan in order while a better answer fits the budget.
+    """An execution that follows its plan while a better answer fits into the budget.
 
-    `audits` allows audits of exits; they are off while other requests wait.
+    `audits` is False while other requests wait, so that no exit is audited.
     """
 
     __slots__ = ()
@@ -366,7 +383,7 @@ class PlanExecution(Execution):
         request, plan = self._request, self.choice.plan
         if type(request.item.payload) is ReadRecord and not plan.exits:
             self._refuse_abandoned()
-            # all columns of a record were read at once
+            # a record's columns were all read when it was decoded
             self._progress = COMPLETE[len(plan.features)]
             if self._audit_draws(plan):
                 self._progress = self._progress._replace(drawn=True)
@@ -388,7 +405,7 @@ class PlanExecution(Execution):
             self._progress = self._progress._replace(drawn=True)
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Continue a plan that exited, and note whether its answer changes."""
+        """Compute the rest of a plan that exited, and note if the answer changes."""
         changes = self._complete_exited(plan, done, extraction)
         if changes is None:
             self._progress = self._progress._replace(uncharged=True)
@@ -432,7 +449,7 @@ class AnytimeExecution(Execution):
         self.longest = max(choice.cost, left)
         self._anytime = anytime
         self._costs = anytime.at(request.item.size)
-        self._computed = 0  # the features, as a mask
+        self._computed = 0  # bit mask of the computed features
         overhead_s = anytime.overhead_s(request.item.size)
         self._progress = Progress(row=anytime.answer(0), high_s=overhead_s)
         self._yielded = False
@@ -440,7 +457,7 @@ class AnytimeExecution(Execution):
 
     @property
     def worthwhile(self) -> bool:
-        """Whether a feature fits into the time at all."""
+        """True if at least one more feature fits into the time."""
         return self._next >= 0
 
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
@@ -468,7 +485,7 @@ class AnytimeExecution(Execution):
         self._progress = self._progress._replace(drawn=self._audit_draws(plan))
 
     def _exits_now(self, extraction: Extraction) -> bool:
-        """Exit early, if the plan aimed at is at a checkpoint with a wide margin."""
+        """Exit early if the target plan has an exit here; return True if it does."""
         plan, done = self._planner.plans[self._aimed], self._progress.done
         first = sum(1 << feature for feature in plan.features[:done])
         if first != self._computed or not self._takes_exit(plan, done):
@@ -480,7 +497,7 @@ class AnytimeExecution(Execution):
         return True
 
     def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
-        """Continue a plan that exited, and note whether its answer changes."""
+        """Compute the rest of a plan that exited, and note if the answer changes."""
         changes = self._complete_exited(plan, done, extraction)
         if changes is None:
             self._progress = self._progress._replace(uncharged=True)
@@ -494,7 +511,7 @@ class AnytimeExecution(Execution):
         )
 
     def _aim(self, left: float) -> None:
-        """Choose the next feature for the time that is left; -1 for none."""
+        """Choose the next feature for the budget `left`; -1 if there is none."""
         withheld = self._request.item.withheld
         self._next = self._aimed = self._anytime.target(
             self._costs, self._computed, left, withheld
@@ -503,17 +520,17 @@ class AnytimeExecution(Execution):
             self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
-        """Return the high quantile of seconds with the next feature."""
+        """Return the high quantile of seconds, with those of the next feature."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
         return float(self._progress.high_s + next_s)
 
     def _has_enough(self) -> bool:
-        """Say whether the answer is as good as that of the plan chosen at first."""
+        """Return True if the answer is at least as good as the first chosen plan's."""
         qualities = self._planner.qualities
         return qualities[self._progress.row] >= qualities[self.choice.plan.row]
 
     def _reason(self, quality: float) -> Reason | None:
-        """Compare the answer's quality with that of the plan chosen at first."""
+        """Return the reason why the answer is not the best, given its quality."""
         planner, choice = self._planner, self.choice
         chosen = planner.qualities[choice.plan.row]
         if quality < chosen:

@@ -1,4 +1,4 @@
-"""Audits of early exits: how many answers change beside the promised share."""
+"""Audits of early exits: whether more answers change than was promised."""
 
 import random
 from collections.abc import Callable
@@ -8,11 +8,12 @@ from polydom.features.errors import BadInput
 
 from .outcome import Outcome
 
-# Mean number of drawn answers to a false alarm, at least. A busy server draws thousands
-# an hour, and an alarm stays; the delay of a true alarm grows only with the logarithm.
+# Least mean number of audited answers until a false alarm. A busy server audits
+# thousands an hour, and an alarm is never cleared. A larger number delays true alarms
+# only by its logarithm.
 QUIET = 1_000_000
-# Rates of changed answers to detect, in units of the promised rate. Without the first,
-# rates up to 1.4 are hardly detected.
+# Rates of changed answers to detect, as multiples of the promised rate. Without 1.5,
+# rates up to 1.4 times the promise would hardly be detected.
 TIMES = (1.5, 2.0, 4.0, 8.0)
 
 
@@ -86,11 +87,11 @@ class ExitAudit:
         self.alarm = False
 
     def due(self) -> bool:
-        """Say whether to draw this answer; then a plan goes on after its exit."""
+        """Draw whether to audit this answer; its plan then continues after an exit."""
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Count an answer, if it exited early or was drawn."""
+        """Count an answer if it exited early or was selected for an audit."""
         early = outcome.reason == "sure"
         if outcome.base_models is not None:
             used = outcome.base_models_used or 0
@@ -101,14 +102,14 @@ class ExitAudit:
             self.add(outcome.audit)
 
     def follow(self, used: int, count: int) -> bool:
-        """Count a schedule's base models; return whether it left some out."""
+        """Count the base models of a schedule; return True if some were left out."""
         with self._lock:
             self.used += used
             self.left += count - used
         return used < count
 
     def add(self, changed: bool | None) -> None:
-        """Count an exit; `changed` is None without an audit."""
+        """Count an early exit; `changed` is None if it was not audited."""
         with self._lock:
             self.exits += 1
             if changed is not None:
@@ -117,7 +118,7 @@ class ExitAudit:
                 self._bet(changed)
 
     def add_passed(self) -> None:
-        """Count a drawn answer without an early exit."""
+        """Count an audited answer whose plan did not exit early."""
         with self._lock:
             self.passed += 1
             self._bet(changed=False)
@@ -136,7 +137,7 @@ class ExitAudit:
 
 
 def ratios(alpha: float) -> list[tuple[float, float]]:
-    """Return the likelihood ratios of a kept and of a changed answer, for each rate."""
+    """Return the likelihood ratios of kept and of changed answers for each rate."""
     if alpha == 0:
         return []
     rates = [min(times * alpha, (1 + alpha) / 2) for times in TIMES]

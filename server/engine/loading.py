@@ -1,4 +1,4 @@
-"""From an index file to a planner whose kernels are compiled."""
+"""Loading an index file into a planner, with all kernels compiled."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DEFAULTS = Settings()
 def package_of(index: Index, name: _AnyPath = "this index") -> Package:
     """Return the package of an index: its features, models and labels.
 
-    An index with bare candidates raises BadIndexFile, which calls the index `name`.
+    Raises BadIndexFile if the index has only candidates; the message says `name`.
     """
     if index.package is None:
         raise BadIndexFile(
@@ -31,7 +31,7 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
 
 
 def load_index(path: _AnyPath) -> tuple[Index, Package]:
-    """Read and check an index file; BadIndexFile if the file cannot answer."""
+    """Read and check an index file; raise BadIndexFile if the file cannot answer."""
     index = Index.load(path)
     return index, package_of(index, path)
 
@@ -70,7 +70,8 @@ def _compile_ahead(planner: Planner, *, rescales: bool) -> None:
             exits.answer(row)
     size, _ = index.sizes
     index.lookup.best(size, np.inf)
-    index.lookup.best(size, -1.0)  # nothing fits, so the search looks at all candidates
+    # nothing fits, so that the search visits all candidates
+    index.lookup.best(size, -1.0)
     index.skyline(size)
     if planner.anytime is not None:
         planner.anytime.target(planner.anytime.at(size), 0, 0.0)

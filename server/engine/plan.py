@@ -1,4 +1,4 @@
-"""The plan of a candidate: its features in order, with checkpoints between them."""
+"""The plan of a candidate: its features in order, and checkpoints between them."""
 
 import math
 import operator
@@ -24,21 +24,22 @@ class Plan:
 
     row: int  # Row of the candidate in the index
     features: tuple[int, ...]  # (K,): Positions of the features in the extractor
-    # (K + 1,): Row whose model answers if the work stops at checkpoint k: the most
-    # accurate row whose features are all computed
+    # (K + 1,): Row whose model answers if the work stops at checkpoint k. It is the
+    # most accurate row whose features are all computed.
     answers: tuple[int, ...]
     # (K + 1,): Cost polynomial, constant first, of the features before checkpoint k
     begun: tuple[Coefficients, ...]
     # (K,): Cost polynomial from checkpoint k to the next checkpoint with a better
-    # answer: the features between, and the model. None if no better answer follows.
+    # answer; it includes the features between, and the model. None if no later answer
+    # is better.
     ahead: tuple[Coefficients | None, ...]
-    # (K + 1,): Lead of the best class over the second beyond which the model of
-    # checkpoint k answers early; infinite without an exit there
+    # (K + 1,): If the best class leads the second by more than this, the model of
+    # checkpoint k answers early. Infinite without an exit there.
     margins: tuple[float, ...]
     exits: bool  # True if any margin is finite
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
-        """Say whether `left` pays for a better answer than that of checkpoint k < K."""
+        """Return True if `left` pays for a better answer than checkpoint k < K has."""
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
 
@@ -67,7 +68,8 @@ def _make_plan(package: Package, qualities: list[float], row: int) -> Plan:
         if better is None:
             ahead.append(None)
             continue
-        between = costs[better] - costs[k]  # a step that both need costs once
+        # the difference counts shared steps only once
+        between = costs[better] - costs[k]
         exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
         checks_s = float(package.checked_s[[answers[j] for j in exits]].sum())
         between[0] += checks_s + float(package.model_s[answers[better]])

@@ -1,4 +1,4 @@
-"""From an item and the budget that is left to a plan."""
+"""From an item and the rest of its budget to a plan."""
 
 import math
 import time
@@ -33,30 +33,31 @@ from .request import Request
 
 Clock = Callable[[], float]
 
-# Penalty per second for each waiting request, in units of the mean gain of quality per
-# second of budget; chosen by simulation (test_pressure).
+# Penalty per second for each waiting request, as a multiple of the mean gain of quality
+# per second of budget; chosen by simulation (test_pressure).
 PRESSURE = 0.2
-# Sizes whose most accurate row is cached; records have one size, and images of one
-# camera have few.
+# Number of sizes whose most accurate row is cached. Records have one size, and images
+# from one camera have few.
 REMEMBERED = 1024
-# Masks of withheld features whose look-up is cached, at some kilobytes each.
+# Number of masks of withheld features whose look-up is cached; each takes some
+# kilobytes.
 PATTERNS = 256
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A chosen plan, its predicted cost, and why it is not the best plan."""
+    """A chosen plan, its predicted cost, and the reason if it is not the best plan."""
 
     plan: Plan  # Plan to carry out
-    cost: float  # Predicted cost with the drift of that moment
+    cost: float  # Predicted cost, multiplied by the drift at the time of the choice
     # None for the most accurate plan at this size. "budget" if a better plan does not
     # fit the budget; "waited" if it would have fitted without waiting for other
     # requests; "pressure" if a cheaper plan was taken because others wait; "missing" if
     # a better plan needs columns that the record lacks; "infeasible" if no plan that
     # was asked for fits.
     reason: Reason | None
-    drift: float = 1.0  # Correction factor that is part of the cost
-    late: bool = False  # True if the plan is carried out although it does not fit
-    # Budget left at the choice; infinite if more budget would not change the choice
+    drift: float = 1.0  # Correction factor that `cost` includes
+    late: bool = False  # True if the plan is carried out although it exceeds the budget
+    # Budget left at the choice; infinite if a larger budget would not change the choice
     left: float = math.inf
 
 
@@ -119,7 +120,7 @@ class Planner:
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
-        """Take an index with the same candidates, before the first request."""
+        """Use an index with the same candidates; call it before the first request."""
         self.index = index
         self.package = package
         self.plans = make_plans(index)
@@ -157,7 +158,7 @@ class Planner:
         size = item.size
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         more = self._more(request)
-        left = remaining / drift - more  # comparable with the cost curves
+        left = remaining / drift - more  # in the unit of the cost curves
         gaps = item.gaps
         whole = gaps is None or not gaps.withheld
         best, best_cost = self.top(size) if whole else self.top_of(item)
@@ -178,12 +179,12 @@ class Planner:
         return self._choice(row, size, reason, drift, more, left=remaining)
 
     def lookup_of(self, item: Item) -> Lookup[Size] | PartialLookup:
-        """Return the look-up of the candidates that can be computed for an item."""
+        """Return the look-up over the candidates that can be computed for an item."""
         withheld = item.withheld
         return self.given(withheld) if withheld else self.index.lookup
 
     def top_of(self, item: Item) -> tuple[int, float]:
-        """Return the most accurate row for the columns of an item, and its cost."""
+        """Return the most accurate row for an item's columns, and the row's cost."""
         if not item.withheld:
             return self.top(item.size)
         row = self.given(item.withheld).best(item.size, math.inf)
@@ -207,12 +208,15 @@ class Planner:
     def wanted_for(
         self, request: Request, quality: float, now_s: float, drift: float
     ) -> int:
-        """Return `wanted` for the budget that is left at `now_s`."""
+        """Return the result of `wanted` for the budget that is left at `now_s`."""
         left = request.budget.left(now_s) / drift - self._more(request)
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Say whether `choose` would choose the same now, without waiting requests."""
+        """Return True if `choose` would return this choice again at `now_s`.
+
+        Requests that wait are ignored.
+        """
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -243,21 +247,22 @@ class Planner:
         return self._choice(row, item.size, reason, drift, more, late=True)
 
     def _penalty(self, request: Request, waiting: int, drift: float) -> float:
-        """Return the quality that a second is worth to the waiting requests."""
+        """Return the quality that one second is worth to the waiting requests."""
         in_all = request.budget.whole / drift
         row = self._best(request.item, in_all)
         gain = self.qualities[row] - self.qualities[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
     def _more(self, request: Request) -> float:
-        """Return the most seconds that a whole model takes beyond its cost curve.
+        """Return the largest number of extra seconds for evaluating a model whole.
 
-        Curves count the time of models that may stop early.
+        Cost curves count the time of models that may stop early. 0 unless scores are
+        needed.
         """
         return self._most_more_s if request.exact else 0.0
 
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
-        """Return the best row if the request had not waited for others."""
+        """Return the row that would be best if the request had not had to wait."""
         begun_s = min(now_s, request.waits_since_s)
         left = request.budget.left(begun_s) / drift - self._more(request)
         return self._best(request.item, left)
@@ -274,13 +279,16 @@ class Planner:
         return "missing" if wanted >= 0 else None
 
     def _serves(self, row: int, request: Request) -> bool:
-        """Say whether a row has enough quality, and is not just the prior."""
+        """Return True if a row has enough quality and is more than just the prior."""
         if self.qualities[row] < request.min_quality:
             return False
         return row != self.prior or row == self.top(request.item.size)[0]
 
     def _best_with_penalty(self, request: Request, left: float, penalty: float) -> int:
-        """Return the fitting row of the best quality minus penalty times mean cost."""
+        """Return the row that maximises quality minus penalty times mean cost.
+
+        The row fits the budget `left` and has the quality that the request asks for.
+        """
         size = request.item.size
         rows = self.lookup_of(request.item).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
@@ -295,7 +303,7 @@ class Planner:
         return row if row >= 0 else self.prior
 
     def quality_within(self, request: Request, left_s: float, now_s: float) -> float:
-        """Return the quality that `left_s` seconds pay for; 0 if it is of no use."""
+        """Return the quality that `left_s` seconds pay for; 0 below `min_quality`."""
         if not left_s > 0:
             return 0.0
         left = left_s / self._drift_at(now_s) - self._more(request)
@@ -323,7 +331,7 @@ class Planner:
     def _choose_infeasible(
         self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Choose by `on_infeasible` if no plan that was asked for fits."""
+        """Choose as `on_infeasible` says, since no acceptable plan fits the budget."""
         size, left = request.item.size, request.budget.left(now_s)
         more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
@@ -338,7 +346,7 @@ class Planner:
             raise BadItem(self._what_lacks(request.item, wanted))
         cheapest = self._cheapest(self.lookup_of(request.item), request)
         if request.on_infeasible == "error":
-            if cheapest == self.prior:  # name a cost in any case
+            if cheapest == self.prior:  # so that the error names some cost
                 cheapest = self._cheapest(self.index.lookup, request)
             raise TooLittleLeft(
                 left=max(left, 0.0),
@@ -362,7 +370,7 @@ class Planner:
             self.drift.add(exceeded, self.now())
 
     def _what_lacks(self, item: Item, wanted: int) -> str:
-        """Write the message about columns that a row needs and an item lacks."""
+        """Return the message that names the features whose columns an item lacks."""
         lacking = int(self.package.masks[wanted]) & item.withheld
         names = [
             feature.name
@@ -375,7 +383,10 @@ class Planner:
         )
 
     def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
-        """Return the cheapest row of enough quality beside the prior, else the best."""
+        """Return the cheapest row with enough quality that is not the prior.
+
+        If there is none, return the best row.
+        """
         rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:
             if row != self.prior and self.qualities[row] >= request.min_quality:
@@ -384,16 +395,16 @@ class Planner:
 
 
 def promised_alpha(index: Index) -> float | None:
-    """Return the share of answers that exits may change; None without exits."""
+    """Return the share of answers that early exits may change; None without exits."""
     exits = exits_of(index.package.meta) if index.package else None
     return exits.alpha if exits else None
 
 
 def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
-    """Make the rule that chooses the next feature; None if plans are followed."""
+    """Return the rule that chooses the next feature; None if plans are fixed."""
     package = index.package
     assert package is not None
-    # only measured times leave time over for further features
+    # only if costs are measured times can time be left for further features
     if unit != "s" or not len(package.typical):
         return None
     quantile = float(package.meta.get("quantile", 0.99))
@@ -401,7 +412,7 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
-    """Return a cached function from a size to its most accurate row and cost."""
+    """Return a cached function: from a size to the most accurate row and its cost."""
 
     @lru_cache(REMEMBERED)
     def top(size: Size) -> tuple[int, float]:

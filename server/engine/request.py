@@ -1,4 +1,4 @@
-"""A request: an item, its budget, its other terms, and the caller who waits."""
+"""A request: an item, its budget and other terms, and the caller who waits."""
 
 import math
 
@@ -37,28 +37,28 @@ class Caller:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One item to classify, and the terms of the request."""
+    """One item to classify, with the terms of the request."""
 
     item: Item  # The item
-    budget: Budget  # Budget of the answer
-    # Answer if the budget pays for nothing but the prior, or for less than
-    # `min_quality`: "prior"; the cheapest set of enough quality, late; or an error
-    # before any work
+    budget: Budget  # Budget of this answer
+    # What to do if the budget pays only for the prior, or not for `min_quality`: answer
+    # "prior", compute the cheapest set of enough quality late, or fail before any work
     on_infeasible: OnInfeasible = "prior"
-    # Expected quality below which an answer is of no use, in [0, 1]
+    # Least expected quality in [0, 1] that is useful to the caller
     min_quality: float = 0.0
-    # The caller; work stops at the next checkpoint once the caller is gone
+    # The caller; once the caller is gone, work stops at the next checkpoint
     caller: Caller = msgspec.field(default_factory=Caller)
-    # Time since which the request waits for others; infinite if it does not wait
+    # Time since which the request waits for other requests; infinite if it does not
+    # wait
     waits_since_s: float = math.inf
     # Arrival of the request's first byte, on the planner's clock
     arrived_s: float = 0.0
     read_s: float = 0.0  # Time at which the request was decoded
-    # Send time of similar answers, which learns from this one; None to learn nothing
+    # Estimate of the time to send, updated by this answer; None for no update
     send_time: SendTime | None = None
     exact: bool = False  # True to evaluate models whole, so that answers have scores
 
     def out_s(self, finished_s: float) -> float:
-        """Return when an answer finished at `finished_s` has usually been sent."""
+        """Return when an answer finished at `finished_s` is usually sent."""
         usual_s = 0.0 if self.send_time is None else self.send_time.usual
         return finished_s + usual_s

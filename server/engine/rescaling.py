@@ -27,7 +27,7 @@ from .planner import Planner
 
 Rows = Sequence[NDArray[np.float32]]
 
-# Seconds after which no further repetition of timing begins; two always run.
+# Seconds after which no further repetition of timing begins; the first two always run.
 FEATURES_LIMIT_S = 0.4
 MODELS_LIMIT_S = 0.1
 
@@ -38,7 +38,7 @@ lifecycle = logging.getLogger("polydom.life")
 def read_machine_times(planner: Planner) -> MachineTimes | None:
     """Return the times of the samples at the build; None if the index has none.
 
-    Times that do not fit the index raise BadIndexFile.
+    Raises BadIndexFile if the times do not fit the index.
     """
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
@@ -56,7 +56,7 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 def first_state(
     planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
-    """Return the state before rescaling: to be done, or why it cannot be done."""
+    """Return the state before rescaling: "not_yet", or why there will be none."""
     if not wanted:
         return "off"
     if not _weights(planner.package).get("s"):
@@ -121,7 +121,7 @@ def _name(factors: MachineFactors, planner: Planner) -> Rescaling:
 
 
 def _log(rescaling: Rescaling, version: str) -> None:
-    """Log all factors in one line, and warn about factors at a bound."""
+    """Log all factors in one line, and warn about factors that reached a bound."""
     at_bound = [
         f"{part.part} {part.name}".rstrip()
         for part in rescaling.parts()

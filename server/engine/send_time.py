@@ -1,4 +1,4 @@
-"""The send time: seconds of a budget reserved for the work after the plan."""
+"""The send time: the part of a budget that is reserved for the work after the plan."""
 
 import math
 from collections import deque
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 QUANTILE = 0.99
 WINDOW = 200
-# Older times come from another load: a machine is as busy as within the last second.
+# Only times of the last second count, because older times come from another load.
 LASTING_S = 1.0
-# Fewer times than LEAST make no distribution. Times of a machine at rest fill them up:
-# its quantile is about RESTING times its median.
+# Fewer times than LEAST are no basis for a quantile. They are filled up with the
+# quantile of a machine at rest: about RESTING times its median.
 LEAST = 20
 RESTING = 2.0
-# Seconds for which a quantile is reused, unless a longer time comes.
+# Seconds for which a quantile is reused, unless a longer time is added.
 FRESH_S = 0.004
-# Relative change of the estimated median per time; a stall does not move it far.
+# Relative change of the estimated median per time, so that a stall hardly moves it.
 STEP = 0.05
-# If the reserve would exceed this share of a budget, the best reserve is weighed: else
-# a busy machine would answer small budgets with nothing but the prior.
+# If the reserve would exceed this share of a budget, the best reserve is computed.
+# Otherwise a busy machine would answer small budgets with only the prior.
 HEAVY = 0.25
-# Chances of answering in time that are weighed if little of a budget is left.
+# Chances of answering in time that are compared to find the best reserve.
 CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
@@ -51,7 +51,7 @@ class SendTime:
         self.usual = median(measured) if measured else usual
         self._known = bool(measured)
         self._latest = deque(((now_s, seconds) for seconds in measured), WINDOW)
-        # `_seconds` is reused until `_until_s`
+        # `_seconds` is the cached quantile, valid until `_until_s`
         self._seconds, self._until_s = 0.0, -math.inf
 
     def at(self, now_s: float) -> float:
@@ -65,12 +65,12 @@ class SendTime:
         return self._seconds
 
     def levels(self, now_s: float) -> "list[Level]":
-        """Return the reserve for each of `CHANCES`, the largest chance first."""
+        """Return the reserve for each of `CHANCES`, in their order."""
         times = self._ascending(now_s)
         return [Level(chance, self._quantile(times, chance)) for chance in CHANCES]
 
     def add(self, seconds: float, now_s: float) -> None:
-        """Learn from a send time of `seconds` that ended at `now_s`."""
+        """Update the estimates by a send time of `seconds` that ended at `now_s`."""
         self._latest.append((now_s, seconds))
         if not self._known:
             self.usual, self._known = seconds, True
@@ -80,7 +80,7 @@ class SendTime:
             self._until_s = -math.inf
 
     def _ascending(self, now_s: float) -> list[float]:
-        """Return the times of the last `LASTING_S` in order, filled up to `LEAST`."""
+        """Return the sorted times of the last `LASTING_S`, filled up to `LEAST`."""
         latest, since_s = self._latest, now_s - LASTING_S
         while latest and latest[0][0] < since_s:
             latest.popleft()
@@ -93,7 +93,7 @@ class SendTime:
 
 
 class Level(NamedTuple):
-    """A reserve: with this `chance`, sending takes at most this many `seconds`."""
+    """A reserve in `seconds`; with probability `chance`, sending takes no longer."""
 
     chance: float
     seconds: float
@@ -112,9 +112,9 @@ def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
 class SendTimes(NamedTuple):
     """The send times of one kind of answer."""
 
-    # `loop` and `thread`: send time of answers computed on the event loop, and by the
+    # Send time of answers computed on the event loop, and of answers computed by the
     # computing thread
     loop: SendTime
     thread: SendTime
-    # True if a single answer goes out, whose best reserve may be weighed
+    # True if answers are sent one by one, so that the best reserve can be computed
     weighs: bool = True
