@@ -27,10 +27,7 @@ def library_versions(files: Iterable[Path] = ()) -> str:
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Identify each feature's code, and the libraries that the feature uses.
-
-    Libraries that the user's `files` import count for the features of these files only.
-    """
+    """Identify each feature by its code, and its libraries; `files` are the user's."""
     ready_made, own = library_versions(), library_versions(files)
     return tuple(
         digest(one.fingerprint, ready_made if one.ready_made else own)

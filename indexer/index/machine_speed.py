@@ -68,10 +68,7 @@ class MachineTimes(NamedTuple):
         declared: Sequence[bool],
         rows: int,
     ) -> "MachineTimes":
-        """Read the plain data that `facts` returned.
-
-        Raises BadIndexFile if the data do not fit the index, or a time is not above 0.
-        """
+        """Read the plain data of `facts`, and check that they fit the index."""
         shapes = {
             "overhead": (samples,),
             "step": (samples, steps),

@@ -264,10 +264,7 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time an index's samples and a few of its models, as a starting server does.
-
-        The server compares its own times with these, to rescale costs to its machine.
-        """
+        """Time an index's samples and some of its models, as a starting server does."""
 
         def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]

@@ -120,10 +120,7 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Mean of each set's parts (E, N) in each of D draws: (D, E).
-
-    `counted` (D, N) are the weights of the items in each draw.
-    """
+    """Mean of each set's parts (E, N) by weights (D, N) of items in D draws: (D, E)."""
     sets, items = parts.shape
     means = np.empty((len(counted), sets))
     step = max(1, CELLS // items)

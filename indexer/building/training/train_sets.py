@@ -476,10 +476,7 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Positions of a set's columns in the full row, ascending.
-
-    `starts` holds the first column of each feature and, at the end, the width.
-    """
+    """Positions of a set's columns in the full row, ascending; see `TrainingTask`."""
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
         for f in range(len(starts) - 1)
