@@ -14,7 +14,7 @@ from polydom.features.tables.column_features import Columns
 
 from ..index.built_facts import BuiltGaps
 from ..index.index import Index
-from ..index.package import Package
+from ..index.package import Package, exit_costs
 from ..index.pdx_file import MAX_HEADER_BYTES
 from .cache import digest
 from .candidates import Candidates, expected_of, intervals_of, may_lack
@@ -22,7 +22,7 @@ from .costs.cost_curves import cost_curves
 from .costs.measure_costs import MeasuredCosts
 from .costs.measured_items import measuring_items
 from .data.dataset import Dataset
-from .exits.plan_exits import PlanExits, exit_costs
+from .exits.plan_exits import PlanExits
 from .features.feature_values import FeatureTable
 from .features.text_features import lacks_text
 from .learner_race import LearnerChoice

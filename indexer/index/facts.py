@@ -12,7 +12,7 @@ from polydom.features.items import Kind
 from polydom.features.sizes import Size, read_size
 
 from .index import Index
-from .mean_costs import mean_costs
+from .package import mean_costs
 from .quality import Task, task_of
 
 SIZES = 4  # sizes whose skylines are among the facts

@@ -125,3 +125,43 @@ class Package:
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:
             raise BadIndexFile("damaged: its features need other steps than it says")
         return extractor
+
+
+def exit_costs(
+    margins: Sequence[Sequence[float]],
+    fallbacks: Sequence[Sequence[int]],
+    model_costs: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Cost (C,) of evaluating the models at all of a plan's exits."""
+    checks = np.zeros(len(model_costs))
+    for row, own in enumerate(margins):
+        stops = np.flatnonzero(np.isfinite(own)).tolist()
+        checks[row] = model_costs[[fallbacks[row][k] for k in stops]].sum()
+    return checks
+
+
+def mean_costs(
+    package: Package, coefficients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return mean cost polynomials (C, T) of candidates.
+
+    `coefficients` (C, T) are costs of items that end no plan early. An item that ends
+    at a checkpoint costs the features before the checkpoint, and the models of all
+    checkpoints so far. The mean weights both by the shares of such items.
+    """
+    means: NDArray[np.float64] = coefficients.copy()
+    saved_s = package.model_s - package.mean_s if len(package.mean_s) else None
+    for row, ends in enumerate(package.ends):
+        mask, checks_s = 0, 0.0
+        total = np.zeros(coefficients.shape[1])
+        for k, share in enumerate(ends[:-1]):
+            mask |= 1 << package.orders[row][k - 1] if k else 0
+            if np.isfinite(package.margins[row][k] if package.margins else np.inf):
+                checks_s += float(package.checked_s[package.fallbacks[row][k]])
+            if share:
+                total += share * package.costs.of(mask)
+                total[0] += share * checks_s
+        means[row] = total + ends[-1] * coefficients[row]
+        if saved_s is not None:
+            means[row, 0] -= ends[-1] * saved_s[row]
+    return means

@@ -14,7 +14,7 @@ from polydom.models.scoring.prior import Mean
 from polydom.models.scoring.regressor import Regressor
 
 from .built_facts import BuiltExits, BuiltPlan, MetaFacts, check_curves, exits_of
-from .package import MOST_BITS, MOST_COLUMNS, Package
+from .package import MOST_BITS, MOST_COLUMNS, Package, exit_costs
 from .quality import OF_CLASSES, OF_NUMBERS
 
 Array = NDArray[Any]
@@ -244,7 +244,7 @@ def check_choice(
     with np.errstate(over="ignore", invalid="ignore"):
         least = costs.of_many(package.masks)
         least[:, 0] += np.where(package.masks > 0, package.model_s, 0.0)
-        least[:, 0] += _checkpoints_s(package)
+        least[:, 0] += exit_costs(package.margins, package.fallbacks, package.checked_s)
         whole = costs.of((1 << len(package.features)) - 1)
         ends = costs_at(np.vstack([coefficients, whole]), largest)
     if not np.isfinite(ends).all():
@@ -256,13 +256,3 @@ def check_choice(
         answered = [gains[other] for other in fallbacks]
         if answered != sorted(answered) or answered[-1] < gains[row]:
             raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are no better")
-
-
-def _checkpoints_s(package: Package) -> Array:
-    """Seconds (C,) of the models that each plan evaluates at its checkpoints."""
-    seconds = np.zeros(len(package.masks))
-    for row, margins in enumerate(package.margins):
-        for other, margin in zip(package.fallbacks[row], margins, strict=True):
-            if margin < np.inf:
-                seconds[row] += package.checked_s[other]
-    return seconds

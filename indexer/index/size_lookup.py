@@ -72,9 +72,11 @@ class SizeLookup(Lookup[float]):
         ends[np.isinf(found.ends)] = breakpoints.size + 1
         blocks = _blocks(begins, ends, breakpoints.size + 1)
         offsets, spans = _list_spans(rank[found.rows], begins, ends, blocks)
+        spacing = _spacing(breakpoints.size + 1, sizes)
         return cls(
             breakpoints,
-            *_guide(breakpoints, sizes),
+            _guide(breakpoints, spacing),
+            spacing,
             blocks.astype(np.int32),
             offsets.astype(np.int32),
             np.ascontiguousarray(spans, np.int32),
@@ -120,7 +122,7 @@ class SizeLookup(Lookup[float]):
         check_candidates(coefficients, qualities, sizes)
         self._check_ranked(coefficients, qualities)
         low, high = sizes
-        spacing = np.array([low, _per_unit(self.breakpoints.size + 1, sizes)])
+        spacing = _spacing(self.breakpoints.size + 1, sizes)
         inside = self.breakpoints[(self.breakpoints > low) & (self.breakpoints <= high)]
         if inside.size < self.breakpoints.size or not np.array_equal(
             self.spacing, spacing
@@ -154,9 +156,7 @@ class SizeLookup(Lookup[float]):
     def _guide_fits(self) -> bool:
         if self.spacing.size != 2 or not np.isfinite(self.spacing).all():
             return False
-        cells = _cells(self.breakpoints, self.spacing)
-        counts = np.searchsorted(cells, np.arange(self.breakpoints.size + 2))
-        return np.array_equal(self.guide, counts)
+        return np.array_equal(self.guide, _guide(self.breakpoints, self.spacing))
 
     def _blocks_fit(self) -> bool:
         """Return true if each range has the block of the range before, or the next."""
@@ -192,21 +192,17 @@ class SizeLookup(Lookup[float]):
         return bool((begin < end).all() and (on_skyline > 0).all())
 
 
-def _guide(
-    breakpoints: Floats, sizes: tuple[float, float]
-) -> tuple[NDArray[np.int32], Floats]:
+def _guide(breakpoints: Floats, spacing: Floats) -> NDArray[np.int32]:
     """Count the breakpoints before each cell; there are as many cells as ranges."""
-    spacing = np.array([sizes[0], _per_unit(breakpoints.size + 1, sizes)])
     cells = _cells(breakpoints, spacing)
-    counts = np.searchsorted(cells, np.arange(breakpoints.size + 2))
-    return counts.astype(np.int32), spacing
+    return np.searchsorted(cells, np.arange(breakpoints.size + 2)).astype(np.int32)
 
 
-def _per_unit(ranges: int, sizes: tuple[float, float]) -> float:
-    """Return the cells per unit of size; 0 where the sizes hardly differ."""
-    width = sizes[1] - sizes[0]
-    per_unit = ranges / width if width > 0 else 0.0
-    return per_unit if math.isfinite(per_unit) else 0.0
+def _spacing(ranges: int, sizes: tuple[float, float]) -> Floats:
+    """Return where cells start, and cells per unit: 0 where sizes hardly differ."""
+    low, high = sizes
+    per_unit = ranges / (high - low) if high > low else 0.0
+    return np.array([low, per_unit if math.isfinite(per_unit) else 0.0])
 
 
 def _cells(breakpoints: Floats, spacing: Floats) -> Floats:

@@ -62,25 +62,12 @@ def search_greedy(
     values of lambda only. The search computes these values, and splits a sequence at
     each of them.
 
-    Parameters
-    ----------
-    m
-        Number of features, 1 to 62.
-    accuracy
-        Function from a set (a mask) to its accuracy in [0, 1]; with `batch`, from a
-        list of sets to their accuracies. It is called with the empty set first.
-    cost_s
-        Function from a set to its cost in seconds at the size to optimise for (in the
-        paper, the median size).
-    lambdas
-        Range of lambda, per second. `(0, 0)` is Greedy-Acc, which puts accuracy first;
-        `(inf, inf)` is Greedy-Cost, which puts the cheapest feature first.
-    most
-        Largest number of sequences. Sequences beyond are continued for the middle of
-        their lambdas only.
-    progress
-        Function called after every training with the numbers of trained sets and of
-        trainings to come: None if unknown, for more than one lambda.
+    `accuracy` maps a set (a mask) to its accuracy in [0, 1], or with `batch` a list of
+    sets to their accuracies; the empty set comes first. `cost_s` maps a set to seconds
+    at the size to optimise for. `lambdas` are a range, per second: `(0, 0)` is
+    Greedy-Acc, `(inf, inf)` Greedy-Cost. Sequences beyond `most` are continued for the
+    middle of their lambdas only. `progress` receives the numbers of trained sets and of
+    trainings to come: None if unknown, for more than one lambda.
     """
     low, high = lambdas
     check_features(m)

@@ -25,7 +25,7 @@ from polydom.features.errors import BadInput
 from polydom.features.items import Item
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.mean_costs import mean_costs
+from polydom.indexer.index.package import mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
 
 Floats = NDArray[np.float64]

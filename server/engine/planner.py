@@ -19,9 +19,8 @@ from polydom.indexer.index.built_facts import exits_of
 from polydom.indexer.index.column_needs import coming_together
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.next_feature import AnytimeRule
-from polydom.indexer.index.package import Package
+from polydom.indexer.index.package import Package, mean_costs
 from polydom.indexer.index.partial_lookup import PartialLookup
 
 from ..errors import TooLittleLeft

@@ -10,8 +10,8 @@ import numpy as np
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.indexer.building.exits.plan_exits import exit_costs
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import exit_costs
 from polydom.server.engine.budget import Budget
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner

@@ -23,10 +23,9 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.tables.column_features import columns
 from polydom.features.threads import one_thread
-from polydom.indexer.building.exits.plan_exits import exit_costs
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_speed import MachineTimes, compared_models
-from polydom.indexer.index.package import Package
+from polydom.indexer.index.package import Package, exit_costs
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models.importers.compile_model import compile_model
 from polydom.models.lattices.lattices import make_lattices

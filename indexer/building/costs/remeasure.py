@@ -14,10 +14,9 @@ from polydom.features.items import Item, make_item
 
 from ...index.built_facts import MetaFacts
 from ...index.index import Index
-from ...index.package import Package
+from ...index.package import Package, exit_costs
 from ...progress import Progress
 from ..data.read_items import load_data
-from ..exits.plan_exits import exit_costs
 from ..project import Project
 from .cost_curves import cost_curves
 from .measure_costs import Measurer

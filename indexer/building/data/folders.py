@@ -24,8 +24,13 @@ from polydom.features.wording import hint, listed
 
 from ..project import Data, Project
 from .dataset import Dataset
-from .rows import ENCODING_OPTION, Row, Source
-from .stored_items import Place, Reference
+from .stored_items import (
+    ENCODING_OPTION,
+    Place,
+    Reference,
+    Row,
+    Source,
+)
 
 log = logging.getLogger("polydom")
 
@@ -55,7 +60,8 @@ def folder_source(path: Path, data: Data) -> Source:
             files.append(file)
     classes = {readable(file.relative_to(path).parts[0]) for file in files}
     _refuse_lost(path, found, classes, kind)
-    _say(path, found)
+    for remark in found.remarks():
+        log.warning("%s: %s", path.name, remark)
     for name in found.folders:
         if name not in classes:
             log.warning("%s: the folder %r holds no %s", path.name, name, kind)
@@ -118,11 +124,6 @@ def _refuse_lost(
                 f"{path}: the folder {folder!r} holds no {kind} that can be read: "
                 f"{name}: {why}; without any it is no class: take it out"
             )
-
-
-def _say(path: Path, found: FoundFiles) -> None:
-    for remark in found.remarks():
-        log.warning("%s: %s", path.name, remark)
 
 
 def _say_alike(path: Path, classes: Iterable[str]) -> None:

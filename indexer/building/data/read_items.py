@@ -38,8 +38,14 @@ from .folders import (
     refuse_lost_classes,
 )
 from .read_table import label_of, load_table, weights_of
-from .rows import ENCODING_OPTION, Row, Source
-from .stored_items import Place, Reference, StoredItemsWriter
+from .stored_items import (
+    ENCODING_OPTION,
+    Place,
+    Reference,
+    Row,
+    Source,
+    StoredItemsWriter,
+)
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:

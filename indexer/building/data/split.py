@@ -129,8 +129,9 @@ def treat_rare_classes(
     codes = [dataset.labels.index(label) for label in rare]
     affected = np.isin(dataset.codes, codes)
     if affected.all():
+        first = ", ".join(f"{label!r} {have}" for label, have in [*rare.items()][:5])
         raise BadProject(
-            f"every class has fewer than {fewest} independent items: {_list(rare)}"
+            f"every class has fewer than {fewest} independent items: {first}"
         )
     return dataset.without(
         {
@@ -145,10 +146,6 @@ def _why(label: str, rare: dict[str, int], fewest: int) -> str:
         f"class {label!r} has {rare[label]} independent items; "
         f"fewer than {fewest} are rare"
     )
-
-
-def _list(rare: dict[str, int]) -> str:
-    return ", ".join(f"{label!r} {have}" for label, have in list(rare.items())[:5])
 
 
 def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:

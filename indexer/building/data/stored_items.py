@@ -8,7 +8,7 @@ item. Another process is sent the path of this table.
 import hashlib
 import os
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cached_property
 from itertools import groupby
@@ -32,6 +32,7 @@ Rows = NDArray[np.int64]
 Form = Literal["file", "line", "piece"]
 
 DIGEST = 16  # bytes
+ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 BLOCK = 1024  # items looked up in the table at a time
 
 
@@ -65,6 +66,31 @@ class Reference(NamedTuple):
         return readable(self.own_name) if shown is None else f"{shown}{self.number}"
 
 
+class Row(NamedTuple):
+    """A labelled item as it is read: its place, content, label and group."""
+
+    reference: Reference
+    content: Any
+    label: Any
+    group: Any = None
+    time: Any = None
+    weight: Any = None
+
+    @property
+    def name(self) -> str:
+        """Name of the item in messages."""
+        return self.reference.name
+
+
+class Source(NamedTuple):
+    """The rows of one file or folder."""
+
+    rows: Iterable[Row]  # Rows, read one after the other
+    most: int | None = None  # Upper bound of their number; None if unknown
+    # Examples of files that are no items, with reasons
+    left_out: Sequence[tuple[str, str]] = ()
+
+
 class StoredItems(Sequence[Item]):
     """Items of one kind that are read when they are accessed.
 
@@ -72,15 +98,11 @@ class StoredItems(Sequence[Item]):
     `shared` items are small when they are sent to another process; other items are read
     and sent.
 
-    Parameters
-    ----------
-    table
-        Arrays of all N items of a data set: numbers of `places` (N,), `numbers`,
-        `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16), own
-        names as bytes `names` with their `name_starts`, and `facts`: the kind and the
-        places as msgpack.
-    order
-        Array `rows`: positions among the N; these items are its `start` to `stop`.
+    The `table` has arrays of all N items of a data set: numbers of `places` (N,),
+    `numbers`, `offsets` and `lengths` (N,), `sizes` (N,) or (N, 2), `digests` (N, 16),
+    own names as bytes `names` with their `name_starts`, and `facts`: the kind and the
+    places as msgpack. `order` has the array `rows`, positions among the N; these items
+    are its `start` to `stop`.
     """
 
     def __init__(

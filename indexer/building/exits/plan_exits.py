@@ -396,16 +396,3 @@ def _schedule_fitter(
         values, calibration = calibration[parts[0]], calibration[parts[1]]
         groups = groups[parts[1]]
     return ScheduleFitter(values, calibration, groups, own.times, key)
-
-
-def exit_costs(
-    margins: Margins,
-    fallbacks: Sequence[Sequence[int]],
-    model_costs: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Cost (C,) of evaluating the models at all of a plan's exits."""
-    checks = np.zeros(len(model_costs))
-    for row, own in enumerate(margins):
-        stops = np.flatnonzero(np.isfinite(own)).tolist()
-        checks[row] = model_costs[[fallbacks[row][k] for k in stops]].sum()
-    return checks

@@ -118,7 +118,14 @@ def learn_features(
         taught &= np.isin(np.arange(len(scores)), learned.rows)
     if not taught.all():
         rest = np.flatnonzero(~taught)
-        scores[rest] = learner.values(dataset.only(rest), own)
+        scores[rest] = compute_values(
+            dataset.only(rest),
+            own,
+            on_bad_item="stop",
+            workers=learner.workers,
+            cache=learner.cache,
+            progress=learner.progress,
+        ).values
     for learned, start in zip(found, own.starts, strict=False):
         scores[learned.rows, start : start + learned.scores.shape[1]] = learned.scores
     values = np.column_stack([table.values, scores])
@@ -192,17 +199,6 @@ class FeatureLearner:
                         found[position] = learned
                         self.cache.store(names[position], *_plain(learned))
         return [learned for learned in found if learned is not None]
-
-    def values(self, dataset: Dataset, features: ProjectFeatures) -> Scores:
-        """Compute learned features of items: (N, width)."""
-        return compute_values(
-            dataset,
-            features,
-            on_bad_item="stop",
-            workers=self.workers,
-            cache=self.cache,
-            progress=self.progress,
-        ).values
 
     def _steps(self, recipe: Recipe, lesson: Lesson) -> Iterator[Learned | None]:
         """Learn a feature; yield None after each step, and the feature at the end."""

@@ -41,19 +41,11 @@ def expected_qualities(
     Each chosen set counts as the best of all sets that cost no more. Expected qualities
     (K,) keep the order of the qualities on the items, and are at most these.
 
-    Parameters
-    ----------
-    parts : (E, N)
-        Parts of the qualities of E sets, whose weighted mean is the quality, for N
-        items that no set was trained on. For accuracy they are True or False.
-    costs : (E,)
-        Costs of the sets at one size.
-    chosen : (K,)
-        Positions of the sets to correct.
-    groups, weights : (N,)
-        Numbers of the items' groups, which are drawn whole, and weights above 0.
-    corrected : (E, N)
-        Parts of another quality to correct, while sets are chosen by `parts`.
+    `parts` (E, N) are parts of the qualities of E sets, whose weighted mean is the
+    quality, for N items that no set was trained on. `costs` (E,) are at one size.
+    `chosen` (K,) are positions of the sets to correct. Whole `groups` (N,) are drawn.
+    `corrected` (E, N) are parts of another quality to correct, while sets are chosen by
+    `parts`.
     """
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)

@@ -173,7 +173,8 @@ class Trainer:
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
         """Yield the quality of each set; train the sets that have none yet."""
-        known = [self._trained(mask) for mask in masks]
+        names = map(self.task.name, masks)
+        known = [self.cache.recall(name, self._read) for name in names]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
         found = self._train_many(missing)
         for mask, trained in zip(masks, known, strict=True):
@@ -192,9 +193,6 @@ class Trainer:
         shared = self.cache.share(f"sets/{key}/division", division)
         task = replace(self.task, division=shared, key=key)
         return type(self)(task, self._workers, self.cache, self.spent)
-
-    def _trained(self, mask: int) -> tuple[float, float] | None:
-        return self.cache.recall(self.task.name(mask), self._read)
 
     def _read(
         self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]

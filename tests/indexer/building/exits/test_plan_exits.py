@@ -15,11 +15,10 @@ from polydom.indexer.building.exits.plan_exits import (
     ItemAnswers,
     PlanExitFitter,
     PlanExits,
-    exit_costs,
 )
 from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.training.train_sets import columns_of
-from polydom.indexer.index.package import Package
+from polydom.indexer.index.package import Package, exit_costs
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.engine.budget import MoneyBudget
 from polydom.server.engine.execution import execute
