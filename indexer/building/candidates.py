@@ -63,7 +63,6 @@ def keep_candidates(
 
 
 def _sizes_of(data: Prepared) -> tuple[Size, Size]:
-    """Give the smallest and the largest size of the items."""
     sizes = data.table.dataset.sizes
     low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
     return read_size(low), read_size(high)

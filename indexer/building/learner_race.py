@@ -156,7 +156,6 @@ def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
 
 
 def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:
-    """Make the plain data of a race: `LearnerChoice.facts`."""
     warned: dict[str, dict[str, None]] = {learner: {} for learner in learners}
     for line in chosen.log:
         warned[line.learner] |= dict.fromkeys(line.warnings)  # each text once

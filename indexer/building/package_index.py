@@ -125,7 +125,6 @@ def _facts_of_kept(
     kept: KeptModels,
     measured: Measured,
 ) -> dict[str, Any]:
-    """Plain data of the candidates and their models."""
     masks = candidates.masks
     facts: dict[str, Any] = {
         "measured": measured.facts(),

@@ -43,8 +43,7 @@ class Prepared:
     # The same items for the models that an index keeps, with features learned from all
     # of them; `table` itself where that changes nothing
     final: FeatureTable
-    # Items set aside to calibrate exits on, with the features of `final`; None where
-    # none are
+    # Items set aside to calibrate exits on, if any, with the features of `final`
     fresh: FeatureTable | None
     # Training rows and testing rows of `table`, one pair, or one pair a fold
     splits: list[Division]
@@ -52,9 +51,7 @@ class Prepared:
     # (K,): Weights of the classes for fitting; None where all count alike
     class_weights: NDArray[np.float64] | None
     keys: Keys  # Names of the build's entries in the cache
-    # Reason why early exits cannot be promised; empty where they can, or where no exits
-    # are wanted
-    lacking: str
+    lacking: str  # Reason why early exits that are wanted cannot be promised; else ""
 
     @property
     def project(self) -> Project:

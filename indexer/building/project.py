@@ -617,10 +617,7 @@ class Project(Part, frozen=True):
         return ExitGoal(alpha, confidence or None)
 
     def of_numbers(self) -> Self:
-        """Return this project adapted to labels that are numbers, without exits.
-
-        Raises BadProject if a key is for classes.
-        """
+        """Return this project for labels that are numbers; refuse keys for classes."""
         alpha = self.exits.alpha
         if alpha is not UNSET and alpha is not None:
             raise BadProject(

@@ -21,14 +21,12 @@ STRATEGY = "gain-per-second"  # of the race that `learner = "auto"` stands for
 class Terms:
     """A project, resolved for its items."""
 
-    # The project without exits where labels are numbers, and with cross-validation
-    # where items are few
+    # Without exits where labels are numbers, with cross-validation where items are few
     project: Project
     task: Task  # Kind of the labels
     # Strategy of the race between learners; None where the project names a learner
     strategy: str | None = None
-    # Reason why so few items can promise no early exits; empty where they can, or where
-    # no exits are wanted
+    # Reason why so few items cannot promise exits that are wanted; else empty
     lacking: str = ""
 
 

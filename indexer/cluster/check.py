@@ -62,20 +62,14 @@ class WorkerCheck(NamedTuple):
         return cls(tuple(needed), tuple(data), _digest_of(facts))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Check the worker that this runs on, then call a function.
-
-        Raises OtherWorker, with the facts of this process, if the worker differs.
-        """
+        """Call a function, unless this worker differs: OtherWorker has its facts."""
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
             raise OtherWorker(facts)
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Refuse a worker by its facts, or by the error that it raised.
-
-        Raises BadWorker, which names the differences, if there are any.
-        """
+        """Refuse a worker by its facts, or its error; name the differences."""
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
         if not isinstance(found, WorkerFacts):
@@ -139,7 +133,6 @@ def _about_file(path: Path, found: str | None) -> str:
 
 @lru_cache(maxsize=1)
 def _sources() -> str:
-    """Digest of the code of features and models."""
     digest = hashlib.sha256()
     for room in (polydom.features, polydom.models):
         (folder,) = map(Path, room.__path__)

@@ -117,8 +117,6 @@ class Workers:
 
 @dataclass
 class _Run:
-    """All calls of one stage on an executor."""
-
     workers: Workers
     executor: Executor
     function: Callable[..., Any]
@@ -272,8 +270,7 @@ def _error_of(future: "Future[Any]") -> BaseException | None:
 
 def means_lost(error: BaseException) -> bool:
     """Return true for an error that means a killed or crashed worker."""
-    # local processes raise a BrokenExecutor, calls on a cluster that is gone are
-    # cancelled
+    # of local processes, and of calls on a cluster that is gone
     if isinstance(error, BrokenExecutor | CancelledError):
         return True
     kinds = type(error).__mro__

@@ -94,7 +94,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _build(self, dataset: Dataset) -> None:
-        """Build the index, and set the attributes that describe it."""
         with ExitStack() as stack:
             cache = self.cache
             if cache is None:
@@ -179,7 +178,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return learner if isinstance(learner, Mapping) else describe_learner(learner)
 
     def _unfitted(self) -> Any:
-        """Make the learner, without a race."""
         task: Task = self._terms()["task"]
         try:
             return make_learner(self._setting(), 0, task)

@@ -37,11 +37,9 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 class Counted(NamedTuple):
     """Items to fit, without the items of weight 0."""
 
-    # `items`, `labels`, `groups`: items, labels and groups, N each; groups are None
-    # where each item is its own
     items: Sequence[Item]
     labels: NDArray[Any]
-    groups: NDArray[Any] | None
+    groups: NDArray[Any] | None  # None where each item is its own
     # (N,): Weights above 0 with a mean of 1; None where all are equal
     weights: NDArray[np.float64] | None
     # (N,): Position of each item among the items that were given

@@ -159,8 +159,7 @@ class BuiltGaps(msgspec.Struct):
 
     # Share of records without the column, for each column that was ever empty
     columns: dict[str, Share]
-    # Share of records without any of the feature's columns, for each feature that was
-    # ever without
+    # Share of records without any column of the feature, for each that ever lacked all
     features: dict[str, Share]
 
 
@@ -203,10 +202,7 @@ class MetaFacts(msgspec.Struct):
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> "MetaFacts":
-        """Read the known facts of `meta`.
-
-        Raises BadIndexFile if a fact has another form, or a number is out of its range.
-        """
+        """Read the known facts of `meta`, and check their forms and ranges."""
         facts: MetaFacts = _convert(meta, cls, "meta")
         if facts.weights and (facts.weights.keys() == {"s"}) != (facts.unit == "s"):
             raise BadIndexFile(
@@ -249,10 +245,7 @@ def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
 def check_curves(
     curves: Sequence[BuiltCurve], names: Sequence[str], steps: int, pairs: bool
 ) -> None:
-    """Refuse curves that do not belong to an index with these features and steps.
-
-    An index without curves is accepted. With `pairs` sizes are of two numbers.
-    """
+    """Refuse curves of other features or steps; in `pairs` sizes are of two numbers."""
     if not curves:
         return
     named = [curve.name for curve in curves[: len(names)]]

@@ -32,15 +32,12 @@ class Needs(NamedTuple):
 
 
 class ColumnNeeds:
-    """The columns that the features of an index read, and those that may be empty.
-
-    `bits` has the bit of each column that a feature reads, by the column's name.
-    """
+    """The columns that the features of an index read, and those that may be empty."""
 
     def __init__(
         self, features: Iterable[StoredFeature], gaps: BuiltGaps | None = None
     ) -> None:
-        self.bits: dict[str, int] = {}
+        self.bits: dict[str, int] = {}  # bit of each column that a feature reads
         self._needs: list[Needs] = []
         for feature in features:
             for name in feature.reads or ():

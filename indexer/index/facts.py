@@ -32,13 +32,10 @@ class SkylineSet(msgspec.Struct):
 
 
 class SkylineFacts(msgspec.Struct):
-    """The candidates worth buying at one size, by ascending cost.
-
-    `unit` is "us" for times, else the index's unit of cost.
-    """
+    """The candidates worth buying at one size, by ascending cost."""
 
     size: Size
-    unit: str
+    unit: str  # "us" for times, else the index's unit of cost
     measure: str
     skyline: list[SkylineSet]
 

@@ -47,8 +47,7 @@ class Package:
     fallbacks: Orders
     # Model of each candidate; models read the full row of all features
     models: tuple[Model, ...]
-    # (C,) float64: Seconds of each model's answer, with its early exits where it has
-    # some
+    # (C,) float64: Seconds of each model's answer, with its early exits if any
     model_s: NDArray[np.float64]
     overhead_s: float  # Seconds of every plan, whatever features it computes
     # Plain data about the build, and samples for warming up (docs/reference/file.md).
@@ -60,8 +59,7 @@ class Package:
     # (m + s,) float64: Median time of each feature, then of each step, as a share of
     # its cost curve, in (0, 1]; empty where it is not known
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    # Evaluator of each candidate's schedule; None for a model without a schedule. Empty
-    # in an index without schedules.
+    # Evaluator of each model with a schedule, else None; empty if no model has one
     early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
     # `whole_s` and `mean_s`: (C,) float64: Seconds of each model evaluated whole, and
     # mean seconds with early exits; empty in an index without schedules

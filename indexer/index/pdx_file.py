@@ -201,7 +201,6 @@ def _body(header: bytes, arrays: Mapping[str, Array]) -> Iterator[bytes]:
 
 
 def _open(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file."""
     # to open a pipe without this flag would wait until another process writes to it
     waiting = getattr(os, "O_NONBLOCK", 0)
     binary = getattr(os, "O_BINARY", 0)

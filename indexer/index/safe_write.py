@@ -13,8 +13,7 @@ from typing import IO
 
 from polydom.features.errors import CannotWrite
 
-# Age after which a temporary file is abandoned. Clocks of machines that share a folder
-# differ by less.
+# Age of an abandoned temporary file. Clocks of machines differ by less.
 ABANDONED_S = 24 * 3600.0
 
 

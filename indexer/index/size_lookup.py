@@ -38,8 +38,7 @@ class SizeLookup(Lookup[float]):
     variables: ClassVar = 1
     # (R - 1,) float64: Sizes at which the skyline changes, ascending
     breakpoints: Floats = field(metadata={"form": (np.float64, 1)})
-    # (R + 1,) int32: Number of breakpoints before each of R equal cells of sizes, and
-    # after all
+    # (R + 1,) int32: Breakpoints before each of R equal cells of sizes, and after all
     guide: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
     # (2,) float64: Size at which the first cell starts, and cells per unit of size
     spacing: Floats = field(metadata={"form": (np.float64, 1)})

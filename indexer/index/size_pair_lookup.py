@@ -47,11 +47,9 @@ class SizePairLookup(Lookup[Pair]):
     # child from the threshold on. A child below 0 is the complement of a cell. Child
     # nodes come after their parents.
     nodes: Ints = field(metadata={"form": (np.int32, 2)})
-    # (Q, 2) int32: Cell q has `entries[cells[q, 0] : cells[q, 1]]`; equal lists are
-    # stored once
+    # (Q, 2) int32: Cell q has `entries[cells[q, 0] : cells[q, 1]]`
     cells: Ints = field(metadata={"form": (np.int32, 2)})
-    # (E,) int32: Ranks, descending; an entry that is no step is the complement of its
-    # rank
+    # (E,) int32: Ranks, descending; the complement of a rank for an entry not a step
     entries: Ints = field(metadata={"form": (np.int32, 1)})
     # (K,) int32: Place of each rank's quality among the distinct qualities, ascending
     levels: Ints = field(metadata={"form": (np.int32, 1)})

@@ -51,13 +51,11 @@ class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of free text that a feature of texts reads; see `TextOf`.
-
-    `declared` is the cost of having the text, by unit.
-    """
+    """A column of free text that a feature of texts reads; see `TextOf`."""
 
     column: str
     most: Annotated[int, msgspec.Meta(ge=1)]
+    # Cost of having the text, by unit
     declared: dict[str, Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]] | None = None
 
     @property

@@ -39,8 +39,7 @@ class Sequence(NamedTuple):
 class GreedySearch:
     """The result of `search_greedy`."""
 
-    # Sequences by ranges of lambda, ascending: the first is Greedy-Acc, the last
-    # Greedy-Cost
+    # By ranges of lambda, ascending: the first is Greedy-Acc, the last Greedy-Cost
     sequences: tuple[Sequence, ...]
     expanded: dict[int, float]  # Accuracy of every trained set, by mask
 

@@ -57,8 +57,6 @@ class _Stopped(Exception):
 
 @dataclass
 class _State:
-    """A running search."""
-
     m: int
     train: Callable[[list[int]], Iterable[float]]
     alpha: float

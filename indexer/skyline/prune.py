@@ -19,9 +19,8 @@ Floats = NDArray[np.float64]
 PROBES = 8  # sizes at which costs are compared first; most pairs then need no roots
 ROUNDING = 1e-12  # upper bound on the rounding of a cost, as a share of the budget
 
-Spans = list[
-    tuple[float, float]
-]  # intervals of sizes: the first, and one past the last
+# Intervals of sizes: the first, and one past the last.
+Spans = list[tuple[float, float]]
 
 
 def prune(
@@ -109,6 +108,5 @@ def _spans(
 
 
 def _overlaps(spans: Spans, others: Spans) -> Spans:
-    """Return the intersection of two lists of spans."""
     pairs = [(max(a, c), min(b, d)) for a, b in spans for c, d in others]
     return [(start, end) for start, end in pairs if start < end]

@@ -114,11 +114,8 @@ def cost_curves(
     model_costs: NDArray[np.float64],
     checks: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
-    """Cost polynomials (C, T) of plans: features, model, and models at their exits.
-
-    The empty set is the answer when nothing else fits, so it costs no model.
-    """
+    """Cost polynomials (C, T) of plans: features, model, and models at their exits."""
     coefficients = costs.of_many(masks)
     coefficients[:, 0] += model_costs + checks
-    coefficients[masks == 0] = costs.overhead
+    coefficients[masks == 0] = costs.overhead  # the answer when nothing else fits
     return coefficients

@@ -86,10 +86,7 @@ class MeasuredCosts:
 
 
 def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
-    """Time the features and steps of a project, or recall their times.
-
-    Raises LacksTimes if another machine is to take the times, and has not yet.
-    """
+    """Time the features and steps of a project, or recall their times."""
     terms, dataset = data.project.costs, data.table.dataset
     extractor = data.table.features.extractor
     measurer = Measurer(extractor, terms.quantile, own.times, own.progress)
@@ -294,14 +291,12 @@ def conditions(watch: Stopwatch) -> dict[str, Any]:
 def _read_seconds(
     meta: dict[str, Any], _: Mapping[str, NDArray[Any]]
 ) -> tuple[float, Measured]:
-    """Read the seconds of a model, and the conditions of the measurement."""
     return float(meta["seconds"]), read_conditions(meta)
 
 
 def _read_compared(
     _: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[float, float, float]:
-    """Read an entry of `Measurer.compare_answers`."""
     mean_s, early_s, high_s = arrays["seconds"].tolist()
     return mean_s, early_s, high_s
 
@@ -331,10 +326,7 @@ def time_answer(
 def time_calls(
     time_one: Callable[[int], float], count: int, quantile: float
 ) -> Seconds:
-    """Time calls 0, 1, ... `count` - 1, and more while outliers are in doubt.
-
-    The doubt is whether slow calls are usual, and not disturbances.
-    """
+    """Time calls 0, 1, ... `count` - 1, and more while outliers are in doubt."""
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
         usual = np.full(len(times), np.median(times))

@@ -92,10 +92,7 @@ def _trained_apart(
 
 
 def joined_groups(groups: Rows, own: Rows) -> Rows:
-    """Join groups (N,) that have a copy in common, directly or through other groups.
-
-    `own` (N,) are the items' numbers, equal for copies.
-    """
+    """Join groups (N,) of items with one number in `own` (N,), also through others."""
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1
     edges = coo_array(

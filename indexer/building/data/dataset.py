@@ -36,11 +36,9 @@ class Dataset:
     items: Sequence[Item]
     names: Sequence[str]  # Names of the items in messages: file and row
     labels: tuple[str, ...]  # The K class names, sorted; empty where labels are numbers
-    # (N,) int64: Positions of the items' classes in `labels`; 0 where labels are
-    # numbers
+    # (N,) int64: Positions of classes in `labels`; 0 where labels are numbers
     codes: Rows
-    # (N,) int64: Numbers of the items' groups; a group is never split between training
-    # and testing
+    # (N,) int64: Numbers of groups, which are never split between training and testing
     groups: Rows
     # Items left out: pairs of name and reason
     skipped: tuple[tuple[str, str], ...] = ()
@@ -48,8 +46,7 @@ class Dataset:
     tested: NDArray[np.bool_] | None = None
     # (N,) int64 or float64: Times of the items, in any unit; None if times play no part
     times: NDArray[Any] | None = None
-    # (N,) float64: Weights of the items, above 0, with mean 1 over all items read; None
-    # for equal ones
+    # (N,) float64: Weights above 0, with mean 1 over all items read; None if equal
     weights: NDArray[np.float64] | None = None
     # (N,) float64: Labels that are numbers; None for classes
     numbers: NDArray[np.float64] | None = None
@@ -121,10 +118,7 @@ class Dataset:
         return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
-        """Leave out items, given as reasons by position.
-
-        Raises BadProject if fewer than two classes remain.
-        """
+        """Leave out items, as reasons by position; two classes at least must remain."""
         if not bad:
             return self
         if len(bad) == len(self.items):
@@ -153,10 +147,7 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Rename classes, joining those of equal names; drop classes without items.
-
-        Raises BadProject if fewer than two classes remain.
-        """
+        """Rename classes, joining equal names; two classes with items must remain."""
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
         if len(known) < 2:
@@ -268,10 +259,7 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Convert class names to numbers if the task is regression, or they are numbers.
-
-    Raises BadProject if the task is regression and a label is no finite number.
-    """
+    """Convert names of classes to numbers, if the task or all names are numbers."""
     if wanted == "classes":
         return dataset
     values = np.empty(len(dataset.labels))
@@ -320,10 +308,7 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items, of one kind and of two classes at least.
-
-    An item whose group is None has a group of its own.
-    """
+    """Make a data set of items; an item whose group is None has a group of its own."""
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
         refuse_mixed({item.kind for item in items})

@@ -201,10 +201,7 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Whether a small tree on this column alone answers nearly all rows right.
-
-    The tree is trained on one half of a sample of rows, and tested on the other.
-    """
+    """Whether a small tree on this column alone answers nearly all rows right."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):
@@ -287,7 +284,6 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _few(dataset: Dataset) -> Iterator[str]:
-    """Warn of classes with few items."""
     counts = np.bincount(dataset.codes, minlength=len(dataset.labels)).tolist()
     if dataset.numbers is not None:
         return

@@ -101,8 +101,6 @@ def _refuse_absent(project: Project) -> None:
 
 @dataclass
 class _Read:
-    """Items read so far."""
-
     items: StoredItemsWriter
     folder: Path
     labels: list[str] = field(default_factory=list)
@@ -115,7 +113,6 @@ class _Read:
 def _load_items(
     project: Project, on_progress: OnProgress | None, read: _Read
 ) -> Dataset:
-    """Read items one after the other."""
     data, counts = project.data, list[int]()
     for name in data.sources:
         before = len(read.items)
@@ -252,9 +249,8 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
         where = f"{path.name}, line {number}"
         reference = Reference(place, number, offset or 0, len(document))
         if isinstance(row, BadItem):
-            if isinstance(
-                row.__cause__, UnicodeError
-            ):  # other lines are likely in this encoding, too
+            # other lines are likely in this encoding, too
+            if isinstance(row.__cause__, UnicodeError):
                 raise BadProject(f"{where}: {row}{ENCODING_OPTION}")
             yield Row(reference, row, None)
             continue

@@ -43,8 +43,7 @@ class Place(msgspec.Struct, frozen=True):
     form: Form
     # Folder of the files, or file of the items, as bytes, since names need not be UTF-8
     path: bytes
-    # Beginning of an item's name, before its number; None for files, whose name is the
-    # path within the folder
+    # Beginning of an item's name, before its number; None for files, named by path
     shown: str | None = None
     # Encoding of text files, empty to detect it; or key of the text in a line
     text: str | None = None
@@ -373,7 +372,6 @@ def digest_of(payload: Any) -> bytes:
 
 
 def _decode(place: Place, data: bytes) -> Any:
-    """Decode the payload of an item."""
     if place.form == "piece":
         return msgspec.msgpack.decode(data)
     if place.form == "line":

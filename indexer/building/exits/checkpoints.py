@@ -54,9 +54,8 @@ class CheckpointExits:
     """Thresholds of margins beyond which the checkpoints of a plan answer."""
 
     thresholds: Floats  # (K + 1,), infinite where a checkpoint is no exit
-    promise: Promise | None = (
-        None  # guarantee for fresh items; None without calibration
-    )
+    # Guarantee for fresh items; None without calibration
+    promise: Promise | None = None
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
         """Return the classes (N,) that a plan answers, and the checkpoints (N,)."""

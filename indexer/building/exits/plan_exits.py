@@ -43,8 +43,7 @@ class PlanExits:
     # `margins[r][k]`: threshold of the margin beyond which plan r answers after its
     # first k features; infinite where it never does. Empty if no plan has exits.
     margins: Margins
-    # Evaluators that follow the schedules of the plans' models; None for a model
-    # without a schedule. Empty if no model has one.
+    # Evaluators of models with a schedule, else None; empty if no model has one
     evaluators: tuple[Evaluator | None, ...]
     # (C,) float64: High quantiles of the costs of the plans' models, which stop early
     # if they have a schedule, in units of the budget
@@ -128,8 +127,7 @@ class PlanExitFitter:
     goal: ExitGoal  # Share of answers that may change, and the confidence
     # Answers for the items to fit on, by the models whose quality was measured
     fitted: ItemAnswers
-    # Answers for the items to calibrate on, by the models that the index keeps; None
-    # without a confidence
+    # Answers of the kept models for the items to calibrate on, if any
     fresh: ItemAnswers | None = None
     # Fitter of schedules; None if no items are left to fit them on
     schedules: ScheduleFitter | None = None
@@ -370,7 +368,6 @@ def fit_plan_exits(
 
 
 def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
-    """Answer items that no model was trained on."""
     pairs = [answers_of(model, table.values) for model in models]
     margins, choices = map(np.column_stack, zip(*pairs, strict=True))
     return ItemAnswers(margins, choices, table.dataset.groups, table.values)

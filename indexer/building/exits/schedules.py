@@ -35,8 +35,7 @@ class ScheduleFitter:
     """Fits the schedules of an index's models."""
 
     values: NDArray[np.float32]  # (N, width) float32: Full rows to fit on
-    # (M, width) float32: Full rows to calibrate on, used for nothing else; None without
-    # a confidence
+    # (M, width) float32: Full rows to calibrate on; None without a confidence
     fresh: NDArray[np.float32] | None
     groups: Groups | None  # (M,): Numbers of the groups of the rows to calibrate on
     cache: Cache  # Cache of fitted schedules

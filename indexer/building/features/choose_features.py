@@ -195,7 +195,6 @@ def _all_chosen(
 def _refuse_kinds(
     kinds: Sequence[tuple[str, Kind]], needed: Kind, texts: TextColumns
 ) -> None:
-    """Refuse features for items of another kind than the data's."""
     for name, kind in kinds:
         if kind == needed:
             continue
@@ -366,14 +365,12 @@ def _one_each(names: Sequence[str], others: int) -> list[Columns]:
 
 
 def _suggestion(kind: Kind) -> str:
-    """Say how to find features for items of a kind."""
     if kind == "record":
         return "; leave out `use`, and every column is a feature"
     return f"; see `polydom features --kind {kind}`"
 
 
 def _too_many(project: Project, kind: Kind, count: int) -> str:
-    """Say that there are too many features, and how to have fewer."""
     chosen = project.features
     what, cure = "[features] names", "name fewer in `use`"
     if kind == "record" and chosen.columns:

@@ -84,8 +84,7 @@ class Learned(NamedTuple):
 
     weights: TermWeights  # Weights of terms
     facts: StoredTerms  # Description for the index
-    # (M,) int64: Positions of the items that were learned from: all, or as many as time
-    # allows
+    # (M,) int64: Positions of the items learned from, as many as time allows
     rows: Rows
     scores: Scores  # (M, K) float32: Scores of these items, computed out of fold
 
@@ -176,10 +175,7 @@ class FeatureLearner:
     def learn(
         self, recipes: Sequence[Recipe], lessons: Sequence[Lesson]
     ) -> list[Learned]:
-        """Learn each feature from its lesson; all lessons have the same folds.
-
-        If a process is killed, a WorkerLost is raised and finished features are kept.
-        """
+        """Learn each feature from its lesson; all lessons have the same folds."""
         names = [*map(_name, recipes, lessons)]
         found = [
             self.cache.recall(name, partial(_read, lesson))
@@ -283,8 +279,7 @@ class Extent(NamedTuple):
     """Estimated numbers of terms of a lesson's texts, taken group by group."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
-    # (N,) float64: Terms of all items whose groups have at most the rank of this item's
-    # group
+    # (N,) float64: Terms of all items of groups up to this item's group, by rank
     total: NDArray[np.float64]
 
     @classmethod

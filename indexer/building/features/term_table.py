@@ -21,8 +21,7 @@ class TermTable(NamedTuple):
     """Terms of N texts that occur in at least two of them, one text after the other."""
 
     hashes: NDArray[np.uint32]  # (T,) uint32: All terms, ascending
-    # (N + 1,) int64: Position of each text's first term, and at the end the number of
-    # all
+    # (N + 1,) int64: Position of each text's first term, and at the end their number
     starts: Rows
     terms: NDArray[np.int32]  # (E,) int32: Positions in `hashes`
     # (E,) float32: 1 + the logarithm of how often the term occurs in the text
@@ -50,8 +49,7 @@ class Vocabulary(NamedTuple):
     """The V terms that are kept."""
 
     terms: Rows  # (V,) int64: Positions among all terms, ascending
-    # (V,) float32: Smoothed inverse document frequency: 1 + log((1 + N) / (1 + texts
-    # with it))
+    # (V,) float32: Smoothed inverse document frequency
     rarity: NDArray[np.float32]
 
 

@@ -141,7 +141,6 @@ class TextColumns:
 
     @property
     def _of_texts(self) -> dict[str, Feature | Recipe]:
-        """All features of texts, by name."""
         made = [*ready_made_features(), *self.own.values()]
         texts = {one.name: one for one in made if one.kind == "text"}
         return {**texts, **recipes_by_name()}
@@ -263,7 +262,6 @@ def _strings(items: Sequence[Item]) -> dict[str, list[str | None]]:
 
 
 def _lengths(column: Column) -> NDArray[np.int64]:
-    """Count the characters (N,) of the cells of a column."""
     lengths = pc.fill_null(pc.utf8_length(column.cells), 0)
     found: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False)
     return found

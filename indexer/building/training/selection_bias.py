@@ -91,10 +91,7 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Mean luck (E,) of the best sets on so many drawn groups.
-
-    `groups` (N,) are numbered from 0.
-    """
+    """Mean luck (E,) of the best sets on `count` drawn groups, numbered from 0."""
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
     number = int(groups.max()) + 1

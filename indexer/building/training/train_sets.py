@@ -438,9 +438,8 @@ def _fit(
     if not told.any():
         kind = Prior if task.numbers is None else Mean
         return kind.fit(targets, weights)
-    if hasattr(
-        estimator, "steps"
-    ):  # a learner by itself may have parameters that count columns
+    # a learner by itself may have parameters that count columns
+    if hasattr(estimator, "steps"):
         values, columns = values[:, told], columns[told]
     values = fill_empty(estimator, values)
     with one_thread(), warnings.catch_warnings(record=True) as caught:
@@ -451,10 +450,7 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Make the arguments that pass weights to `fit` of an estimator or a pipeline.
-
-    Raises BadProject if weights are given to an estimator that takes none.
-    """
+    """Make the arguments that pass weights to `fit`; BadProject if it takes none."""
     if weights is None:
         return {}
     if not takes_weights(estimator):
