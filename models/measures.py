@@ -206,7 +206,6 @@ def _hits(
 
 
 def _summed(codes: Codes, weights: Floats, count: int) -> Floats:
-    """Sum up the weights (N,) of each code below `count`."""
     return np.bincount(codes, weights, count).astype(np.float64, copy=False)
 
 

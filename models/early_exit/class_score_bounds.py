@@ -74,10 +74,7 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
 def bound_by_difference(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> Callable[[int, float], Bounds] | None:
-    """Return the function that bounds a two-class ensemble's class scores, or None.
-
-    Its arguments are the number of base models used, >= 1, and their sum.
-    """
+    """Return the function from (base models used, their sum) to bounds, or None."""
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
         return None
@@ -101,8 +98,6 @@ def bound_by_difference(
 def _bound_logistic(
     least: Scores, most: Scores, gain: float, wide: float
 ) -> Callable[[int, float], Bounds]:
-    """Bound the scores of two classes by the logistic function of their difference."""
-
     def bounds(used: int, total: float) -> Bounds:
         low = logistic(gain * (total + least[used - 1])) - wide
         high = logistic(gain * (total + most[used - 1])) + wide

@@ -92,13 +92,7 @@ class Ensemble:
     def rows(self, X: Any) -> Rows:
         """Convert a table or data frame to rows (N, width), with categories as codes.
 
-        `choose` of an early exit takes such rows, and nothing else.
-
-        Raises
-        ------
-        BadInput
-            If X is not a table of numbers, or a data frame with other columns than the
-            original was fitted on; the message names the column.
+        BadInput if X is not a table of numbers, or a data frame with other columns.
         """
         return self.classifier.rows(X)
 
@@ -230,11 +224,7 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit a schedule of the given order to rows in many orders of base models.
-
-        In the given order a larger share of rows may change than in all orders
-        together. Then the fit is repeated with a smaller share.
-        """
+        """Fit a schedule of the given order to rows in many orders of base models."""
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
         kept = {**options, "order": np.arange(self.size), "decisions": of_many}
@@ -247,14 +237,12 @@ class Ensemble:
         return schedule
 
     def _fit_scores(self, X: Rows, whole: bool) -> FitScores:
-        """Return the base scores to fit on: of blocks, unless `whole`."""
         K = 1 if self.binary else len(self.classes)
         # All trees of a round have scores before these are added up.
         source = FitScores(self._base_scores, 8 * self.size * K * K)
         return source if whole else source.in_blocks(X)
 
     def _decide(self, X: Rows) -> NDArray[Any]:
-        """Return the ensemble's decisions (N,) as `fit_schedule` takes them."""
         classes = self.classifier.head.choose(self.classifier.scorer.raw(X))
         return classes == 1 if self.binary else classes
 

@@ -1,7 +1,6 @@
 """Rows that a schedule is fitted on: their base scores, drawn, shuffled or altered.
 
-Base scores are computed part by part, to bound memory. Cheap base models, such as
-linear terms, are put into blocks: the sum is compared with a threshold once per block.
+Scores of cheap base models, such as linear terms, are added up in blocks.
 """
 
 from collections.abc import Callable, Iterator
@@ -64,10 +63,7 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Put base models into at most `MOST_BLOCKS` blocks, the most variable ones first.
-
-    `spread` (T,) is the variation of each base model's scores.
-    """
+    """Put base models into blocks by the variation of their scores, `spread` (T,)."""
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
     parts = [np.sort(part) for part in np.array_split(widest, count)]

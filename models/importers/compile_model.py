@@ -62,7 +62,6 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
 def _fitted_columns(
     estimator: Any, last: Any, count: int, direct: bool
 ) -> FittedColumns:
-    """Make the fitted columns of a scikit-learn estimator: names, and categories."""
     names = getattr(estimator, "feature_names_in_", None)
     texts = text_categories(last) if direct else {}
     return FittedColumns(

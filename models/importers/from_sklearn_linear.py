@@ -119,7 +119,6 @@ def _regression(regressor: Any, preparation: Preparation) -> Model:
 
 
 def _generalised(regressor: Any, preparation: Preparation) -> Model:
-    """Compile a Poisson, gamma or Tweedie regressor, with its link function."""
     link = type(regressor._base_loss.link).__name__
     if link not in REGRESSION_LINKS:
         raise BadModel(f"{type(regressor).__name__} with a {link} has no compiled form")
@@ -144,7 +143,6 @@ def _weighted(regressor: Any, preparation: Preparation, link: Link) -> Model:
 
 
 def _dummy_regression(regressor: Any, preparation: Preparation) -> Model:
-    """Compile a constant: a mean, median, quantile or given number."""
     return Mean(float(np.asarray(regressor.constant_).reshape(())))
 
 

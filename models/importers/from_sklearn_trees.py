@@ -74,7 +74,6 @@ def _fitted_trees(
 
 
 def _need_trees(estimator: Any) -> None:
-    """Raise BadModel unless the base models are scikit-learn's trees."""
     kind = type(estimator).__name__
     task = "Regressor" if kind.endswith("Regressor") else "Classifier"
     known = (f"sklearn.tree.DecisionTree{task}", f"sklearn.tree.ExtraTree{task}")
@@ -142,7 +141,6 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile GradientBoosting: leaf values times the learning rate."""
     trees, bias = _boosted_trees(classifier)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=True)
     gain = 2.0 if classifier.loss == "exponential" else 1.0
@@ -150,7 +148,6 @@ def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile HistGradientBoosting, with missing values and categories."""
     trees = _hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
     scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=False)
@@ -172,7 +169,6 @@ def _boosted(
 
 
 def _hist_trees(estimator: Any) -> list[Tree]:
-    """Read the trees of a HistGradientBoosting, stage by stage."""
     inputs, categories = _encoded(estimator)
     return [
         _hist_tree(predictor, inputs, categories)
@@ -181,13 +177,8 @@ def _hist_trees(estimator: Any) -> list[Tree]:
     ]
 
 
-def _encoded(
-    estimator: Any,
-) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Find the input of each of the trees' features, and its categories if any.
-
-    HistGradientBoosting moves categorical columns to the front.
-    """
+def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+    """Find the input of each of the trees' features (reordered), and its categories."""
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
         return np.arange(d), {}
@@ -231,9 +222,7 @@ def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
 
 
 def _hist_tree(
-    predictor: Any,
-    inputs: NDArray[np.int64],
-    categories: dict[int, NDArray[np.int64]],
+    predictor: Any, inputs: NDArray[np.int64], categories: dict[int, NDArray[np.int64]]
 ) -> Tree:
     nodes = predictor.nodes
     leaf = nodes["is_leaf"].astype(bool)

@@ -126,7 +126,6 @@ def _compile(
 
 
 def _fitted(learner: dict[str, Any]) -> FittedColumns:
-    """Read the names of the columns, and their categories."""
     booster = learner["gradient_booster"]
     model = booster.get("gbtree", booster).get("model", {})
     encodings = model.get("cats", {}).get("enc", ())  # files before 3.1 have none
@@ -144,10 +143,7 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 
 
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
-    """Read the categories of a column, by code: whole numbers or texts.
-
-    XGBoost cuts pandas texts that are not ASCII; cut texts are returned as bytes.
-    """
+    """Read the categories of a column; texts that XGBoost has cut stay bytes."""
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:
         return tuple(values.tolist())
@@ -242,7 +238,6 @@ def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
 
 
 def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
-    """Read a tree over `width` inputs; leaf values are multiplied by `weight`."""
     left, right = _whole(tree, "left_children"), _whole(tree, "right_children")
     features = _whole(tree, "split_indices")
     defaults = _whole(tree, "default_left")

@@ -6,10 +6,7 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Find the class of a thing in `known`, such as "sklearn.svm.LinearSVC".
-
-    Subclasses, which may decide differently, are not found.
-    """
+    """Find a thing's own class in `known`, such as "sklearn.svm.LinearSVC"."""
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")

@@ -15,8 +15,7 @@ WIDEST = 1e300
 def keypoints(values: NDArray[Any], count: int) -> Floats:
     """Choose `count` ascending keypoints for the values (N,) of one input: quantiles.
 
-    If there are fewer different values, the largest gaps are halved, and points beyond
-    the last value added if needed. Missing values do not count.
+    If there are fewer different values, the largest gaps are halved.
     """
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
@@ -42,9 +41,8 @@ def flatten_dull(
 ) -> None:
     """Make scores independent of an input that had one value in all rows.
 
-    All other values get the calibrated value of that one. So do missing values, unless
-    some were missing. `calibrations` (T, S, P + 1) are changed in place; the last one
-    is for a missing value. `inputs` are (T, S), `knots` (d, P).
+    `calibrations` (T, S, P + 1) are changed in place; the last one is for a missing
+    value.
     """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)

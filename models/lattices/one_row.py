@@ -79,16 +79,12 @@ def pack_lattices(
         unit=lattices.unit,
         **_room(len(used), int(blocks[:, -1].max()), S, R),
     )
-    width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
-    return PackedTerms(table, width, start, *KERNELS[stops.rule])
+    return PackedTerms(table, lattices.width, start, *KERNELS[stops.rule])
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Make Batcher's network that sorts in descending order: pairs to exchange.
-
-    It is that of the next power of two, without the places beyond `size`.
-    """
+    """Make Batcher's network that sorts in descending order: pairs to exchange."""
     whole = 1 << (size - 1).bit_length()
     steps = []
     p = 1

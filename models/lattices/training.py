@@ -168,11 +168,7 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 
 
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
-    """Restore monotonicity; `signs` (T, S) are the signs of each lattice's inputs.
-
-    If a vertex is higher than the next one along a monotonic input, both get their
-    mean. This keeps the monotonicity in the inputs before.
-    """
+    """Restore monotonicity by the signs (T, S) of inputs: two that fall get a mean."""
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)
     for s in range(signs.shape[1]):

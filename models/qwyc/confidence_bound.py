@@ -68,10 +68,7 @@ def fit_to_rate(
     rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
-    """Fit a schedule of (lower, upper) thresholds to `alpha`, with confidence if given.
-
-    Without a confidence, `alpha` holds on the fitter's rows only.
-    """
+    """Fit thresholds to `alpha`, with `confidence` on fresh `rows` if it is given."""
     if confidence is None:
         return schedule(*fitter.within(alpha))
     ladder = (schedule(*thresholds) for thresholds in fitter.ladder())
@@ -114,10 +111,7 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Add a part's changed rows to the counts of schedules; drop those above `most`.
-
-    The schedules after a dropped one are dropped, too.
-    """
+    """Add a part's changed rows; keep the schedules before the first beyond `most`."""
     kept = []
     for schedule, before in counted:
         changed = before + schedule.changed(*part)
@@ -128,10 +122,7 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield thresholds (T,) moved outwards by ever smaller multiples of `spread`.
-
-    Thresholds that change no decision on few rows may still change many on fresh rows.
-    """
+    """Yield thresholds (T,) moved outwards by ever smaller multiples of `spread`."""
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 

@@ -165,11 +165,7 @@ def order_by_margin_impurity(
 
 
 def unsettled(
-    values: Floats,
-    positive: Flags,
-    whole: float,
-    both: bool,
-    penalty: float = PENALTY,
+    values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
     """Mark the rows that are cheaper to go on with than to stop.
 

@@ -124,10 +124,7 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 
 
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """Return the thresholds (lower, upper) that stop values before cut a, after cut b.
-
-    A side that stops all values gets the next float beyond them.
-    """
+    """Return the thresholds that stop values before cut a low, from cut b on high."""
     n = len(values)
     lower, upper = -np.inf, np.inf
     if a == n > 0:

@@ -242,10 +242,7 @@ class MarginSchedule(_Ordered):
 
 
 def check_scores(scores: Floats, *shape: int | str) -> Floats:
-    """Return scores (N, T) or (N, T, K) as contiguous float64; BadInput for others.
-
-    `shape` is T, or T and K: numbers, or the letters "T" and "K" for any number.
-    """
+    """Return scores (N, T[, K]) as contiguous float64; BadInput for other shapes."""
     scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     found = scores.shape[1:]
     fits = len(found) == len(shape) and all(

@@ -193,19 +193,9 @@ class Classifier(ReadsFrames):
             )
 
     @property
-    def kind(self) -> str:
-        """Kind of the scorer, such as "trees"."""
-        return self.scorer.kind
-
-    @property
     def classes(self) -> NDArray[Any]:
         """Labels (K,), ascending."""
         return self.head.classes
-
-    @property
-    def columns(self) -> NDArray[np.int32]:
-        """Positions (d,) of the inputs in the full row."""
-        return self.scorer.columns
 
     def choose(self, row: Rows) -> int:
         """Return the position of the chosen class of one full row."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from polydom.features.wording import listed
 from .frames import Frame, open_frame
 from .model import Rows
 from .rows import as_numbers, take_row, take_rows
+
+if TYPE_CHECKING:
+    from .scorer import Scorer
 
 Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 
@@ -77,7 +80,6 @@ class FittedColumns:
             )
 
     def _in_order(self, frame: Frame) -> Frame:
-        """Put the columns into the fitted order; BadInput if they do not match."""
         own = self.names
         if own and self.by_name and {*own} <= {*frame.names}:
             return frame.take([frame.names.index(name) for name in own])
@@ -152,7 +154,18 @@ class ReadsFrames:
     """Base of models that read arrays and, by their fitted columns, data frames."""
 
     __slots__ = ()
+    scorer: "Scorer"
     fitted: FittedColumns | None
+
+    @property
+    def kind(self) -> str:
+        """Kind of the scorer, such as "trees"."""
+        return self.scorer.kind
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """Positions (d,) of the inputs in the full row."""
+        return self.scorer.columns
 
     def rows(self, X: Any) -> Rows:
         """Make rows (N, width) for kernels; BadInput if a frame has other columns."""

@@ -52,19 +52,9 @@ class Regressor(ReadsFrames):
             raise BadModel(f"unknown link {self.link!r}; known: {', '.join(LINKS)}")
 
     @property
-    def kind(self) -> str:
-        """Kind of the scorer, such as "trees"."""
-        return self.scorer.kind
-
-    @property
     def classes(self) -> NDArray[np.int64]:
         """The one class of a regressor: [0]."""
         return np.zeros(1, np.int64)
-
-    @property
-    def columns(self) -> NDArray[np.int32]:
-        """Positions (d,) of the inputs in the full row."""
-        return self.scorer.columns
 
     @property
     def size(self) -> int:
@@ -141,13 +131,7 @@ class Regressor(ReadsFrames):
         return self.part(np.sort(remaining.order[:used]), rest)
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Regressor":
-        """Return the sum of the trees at positions `which`, in that order, plus `rest`.
-
-        Raises
-        ------
-        BadInput
-            If `which` is empty, a position does not exist, or terms are no trees.
-        """
+        """Return the sum of the trees at positions `which`, in order, plus `rest`."""
         return replace(self, scorer=self.scorer.part(which, rest))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -169,7 +153,6 @@ def load_regressor(scorer: SumOfTerms, stored: Stored) -> Regressor:
 
 
 def _linked(raw: Floats, link: Link) -> Floats:
-    """Apply the link to sums (N,), and return predictions; BadRow if not finite."""
     if link == "identity":
         return raw
     with np.errstate(over="ignore"):

@@ -42,11 +42,7 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Find how many base models give the whole sum within a tolerance >= 0.
-
-        Returns their number, and the constant to add: the middle of the range of the
-        rest.
-        """
+        """Return the base models to use for a tolerance, and the middle of the rest."""
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
         near = (self.most - self.least) / 2 <= tolerance
@@ -56,10 +52,7 @@ class RemainingBounds:
 
 
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
-    """Order base models by the range of their scores, and bound the rest of the sum.
-
-    BadInput unless the bounds (T,) are finite and least <= most.
-    """
+    """Order base models by the range of their scores, and bound the rest of the sum."""
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
         raise BadInput(

@@ -20,10 +20,7 @@ from .stored_arrays import Stored
 
 
 class Scorer(ABC):
-    """The part of a model that computes raw scores, before link function and choice.
-
-    `kind` names the class for `load_model`; `preparation` makes inputs from a full row.
-    """
+    """The part of a model that computes raw scores, before link function and choice."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -135,10 +132,7 @@ class SumOfTerms(Scorer, BaseModels):
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return the sum of the terms at positions `which`, in that order, plus `rest`.
-
-        BadInput if `which` is empty, a position does not exist, or terms are not trees.
-        """
+        """Return base models `which` plus `rest`; BadInput if terms are no trees."""
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:

@@ -94,7 +94,6 @@ class ExamplesArm:
         return model.fit(fill_empty(model, part.X[:amount]), part.y[:amount])
 
     def _checked(self, part: Split, amount: int) -> int:
-        """Count the validation rows that a training on `amount` examples gets."""
         if self.least_valid is None or amount >= len(part.y):
             return len(part.y_valid)
         return max(self.least_valid, 4 * amount)

@@ -106,8 +106,6 @@ def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07)
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A possible next training."""
-
     name: str
     amount: int
     gain: float
@@ -192,12 +190,7 @@ class _Rule:
     def _full_s(self, name: str) -> float:
         return cost_at(self.points(name), self.limit)
 
-    def _step(
-        self,
-        name: str,
-        least: float,
-        falls: Falls,
-    ) -> tuple[_Step, float]:
+    def _step(self, name: str, least: float, falls: Falls) -> tuple[_Step, float]:
         """Return a learner's next training, and the seconds of its training on N."""
         points = self.points(name)
         curve = self.race.curves[self.race.like(name)]
@@ -218,7 +211,6 @@ class _Rule:
         return max(self.race.loss(self.race.leader()), LEAST_ERROR * self.unit)
 
     def _falls(self) -> Falls:
-        """Return the falls from all amounts of the race's curves."""
         curves = self.race.curves.values()
         amounts = {line.amount for curve in curves for line in curve}
         return {n: self._fall(n) for n in amounts if n < self.limit}
@@ -266,10 +258,7 @@ def _unit(race: Race) -> float:
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return the expected gain G: by how much a learner's error falls below `least`.
-
-    `fall` is the mean and the deviation, > 0, of the fall; None has an infinite gain.
-    """
+    """Return the gain G over the `least` error, infinite for an unknown `fall`."""
     if fall is None:
         return math.inf
     mean, scale = log_error - fall[0], fall[1] * math.sqrt(3) / math.pi
@@ -288,10 +277,7 @@ def measured(race: Race, name: str) -> Points:
 
 
 def next_amount(points: Points, limit: int) -> int:
-    """Return the examples of a learner's next training, at most `limit`.
-
-    The number at least doubles. From more than half of N a learner goes to N.
-    """
+    """Return the examples of the next training: at least twice the last, up to N."""
     n, seconds = points[-1]
     slope = _slope(points)
     payable = n + (GROWTH - 1) * seconds / slope if slope > 0 else math.inf

@@ -150,7 +150,6 @@ class Worker:
 
 
 def _wait_s(start_s: float, limit_s: float | None) -> float:
-    """Return the seconds until the next look at a process."""
     if limit_s is None:
         return LOOK_S
     return max(min(LOOK_S, start_s + limit_s - time.monotonic()), 0.0)
@@ -160,11 +159,7 @@ def _wait_s(start_s: float, limit_s: float | None) -> float:
 def isolated(
     arms: Mapping[str, Arm], *, jobs: int = 1, limit_s: float | None = None
 ) -> Iterator[dict[str, "IsolatedArm"]]:
-    """Yield arms that train in `jobs` processes; the processes end with the block.
-
-    An arm that cannot be sent trains in this process; with a `limit_s` it raises
-    `CannotBeSent`.
-    """
+    """Yield arms that train in `jobs` processes, which end with the block."""
     packer = _Packer()
     packed: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -277,10 +272,7 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return how processes start: forked from a server that has imported libraries.
-
-    This process may have used OpenMP; a fork of it may hang. macOS forbids forking.
-    """
+    """Return how processes start: never by forking this one, which may use OpenMP."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -297,7 +289,6 @@ def _kill(process: Any) -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Receive the rows and the arms, then answer requests until the pipe closes."""
     global _rows
     if hasattr(os, "setpgrp"):
         os.setpgrp()
@@ -330,7 +321,6 @@ def _answer(
     amount: int,
     method: str,
 ) -> tuple[bool, Any]:
-    """Return True and the result, or False and the error."""
     if name not in arms:
         try:
             arms[name] = ForkingPickler.loads(packed[name])
@@ -344,7 +334,6 @@ def _answer(
 
 
 def _sendable(error: Exception) -> Exception:
-    """Return the error, or an error with its text if it cannot be pickled."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:
@@ -353,7 +342,6 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent process has ended; then kill this process and its group."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -20,36 +20,26 @@ Task = Literal["classes", "regression"]
 # defaults. "fill" replaces missing values, for estimators that refuse them.
 Recipe = tuple[str, tuple[str, ...], dict[str, Any]]
 
+SCALED = ("fill", "standardise")
+
 CLASSIFIERS: dict[str, Recipe] = {
-    "logistic": (
-        "sklearn.linear_model:LogisticRegression",
-        ("fill", "standardise"),
-        {"max_iter": 1000},
-    ),
-    "sgd": (
-        "sklearn.linear_model:SGDClassifier",
-        ("fill", "standardise"),
-        {"loss": "log_loss"},
-    ),
-    "linear_svm": ("sklearn.svm:LinearSVC", ("fill", "standardise"), {}),
-    "perceptron": ("sklearn.linear_model:Perceptron", ("fill", "standardise"), {}),
-    "ridge": ("sklearn.linear_model:RidgeClassifier", ("fill", "standardise"), {}),
+    "logistic": ("sklearn.linear_model:LogisticRegression", SCALED, {"max_iter": 1000}),
+    "sgd": ("sklearn.linear_model:SGDClassifier", SCALED, {"loss": "log_loss"}),
+    "linear_svm": ("sklearn.svm:LinearSVC", SCALED, {}),
+    "perceptron": ("sklearn.linear_model:Perceptron", SCALED, {}),
+    "ridge": ("sklearn.linear_model:RidgeClassifier", SCALED, {}),
     "lda": (
         "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
-        ("fill", "standardise"),
+        SCALED,
         {"solver": "lsqr", "shrinkage": "auto"},
     ),
     "naive_bayes": (
         "sklearn.naive_bayes:GaussianNB",
-        ("fill", "standardise"),
+        SCALED,
         {"var_smoothing": 0.03},  # as good or better than 1e-9 on all data tried
     ),
-    "bernoulli_bayes": ("sklearn.naive_bayes:BernoulliNB", ("fill", "standardise"), {}),
-    "multinomial_bayes": (
-        "sklearn.naive_bayes:MultinomialNB",
-        ("fill", "squeeze"),
-        {},
-    ),
+    "bernoulli_bayes": ("sklearn.naive_bayes:BernoulliNB", SCALED, {}),
+    "multinomial_bayes": ("sklearn.naive_bayes:MultinomialNB", ("fill", "squeeze"), {}),
     "complement_bayes": ("sklearn.naive_bayes:ComplementNB", ("fill", "squeeze"), {}),
     "tree": ("sklearn.tree:DecisionTreeClassifier", (), {"min_samples_leaf": 3}),
     "forest": ("sklearn.ensemble:RandomForestClassifier", (), {}),
@@ -65,13 +55,13 @@ CLASSIFIERS: dict[str, Recipe] = {
 }
 
 REGRESSORS: dict[str, Recipe] = {
-    "linear": ("sklearn.linear_model:LinearRegression", ("fill", "standardise"), {}),
-    "ridge": ("sklearn.linear_model:Ridge", ("fill", "standardise"), {}),
+    "linear": ("sklearn.linear_model:LinearRegression", SCALED, {}),
+    "ridge": ("sklearn.linear_model:Ridge", SCALED, {}),
     # The right penalty depends on the unit of the labels, so folds choose it.
-    "lasso": ("sklearn.linear_model:LassoCV", ("fill", "standardise"), {}),
-    "elastic_net": ("sklearn.linear_model:ElasticNetCV", ("fill", "standardise"), {}),
-    "linear_svm": ("sklearn.svm:LinearSVR", ("fill", "standardise"), {}),
-    "sgd": ("sklearn.linear_model:SGDRegressor", ("fill", "standardise"), {}),
+    "lasso": ("sklearn.linear_model:LassoCV", SCALED, {}),
+    "elastic_net": ("sklearn.linear_model:ElasticNetCV", SCALED, {}),
+    "linear_svm": ("sklearn.svm:LinearSVR", SCALED, {}),
+    "sgd": ("sklearn.linear_model:SGDRegressor", SCALED, {}),
     "tree": ("sklearn.tree:DecisionTreeRegressor", (), {"min_samples_leaf": 3}),
     "forest": ("sklearn.ensemble:RandomForestRegressor", (), {}),
     "extra_trees": ("sklearn.ensemble:ExtraTreesRegressor", (), {}),

@@ -126,11 +126,7 @@ def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
 
 
 def choose_nested(
-    race: Race,
-    classes: Mapping[str, ModelClass],
-    *,
-    quanta: int,
-    slack: float = 0.5,
+    race: Race, classes: Mapping[str, ModelClass], *, quanta: int, slack: float = 0.5
 ) -> str:
     """Choose among nested classes on a coarse grid (OBMS, equation 12).
 

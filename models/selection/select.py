@@ -275,7 +275,6 @@ def _run(
     *,
     refit: bool = True,
 ) -> Selection:
-    """Run a race in this process, or its trainings in processes of their own."""
     in_processes = running.jobs > 1 or running.limit_s is not None
     placing = (
         isolated(arms, jobs=running.jobs, limit_s=running.limit_s)
@@ -324,7 +323,6 @@ def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
-    """Return the winner's model, or None and the reason of its failure."""
     try:
         return arm.model(amount), ""
     except Exception as error:  # a learner may raise anything
@@ -346,7 +344,6 @@ def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy
 
 
 def _full_seconds(race: Race) -> float:
-    """Estimate the CPU seconds of training every learner once on the race's limit."""
     assert race.limit is not None
     points = [measured(race, race.like(name)) for name in race.active]
     return sum(cost_at(one, race.limit) for one in points if one)

@@ -34,11 +34,7 @@ class Split:
 def nested_order(
     y: NDArray[Any], rng: np.random.Generator, *, labels: bool = True
 ) -> NDArray[np.int64]:
-    """Order the rows so that every prefix is a fair draw.
-
-    With `labels`, the i-th of the n_k rows of a class, in random order, gets the sort
-    key i / n_k.
-    """
+    """Order the rows so that every prefix holds the classes in their shares."""
     order = rng.permutation(len(y))
     if not labels:
         return order

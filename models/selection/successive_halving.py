@@ -39,10 +39,7 @@ def successive_halving(race: Race, *, budget: int) -> str:
 
 
 def doubling(
-    race: Race,
-    *,
-    budget: int,
-    strategy: Callable[..., str] = successive_halving,
+    race: Race, *, budget: int, strategy: Callable[..., str] = successive_halving
 ) -> str:
     """Run a fixed-budget strategy with a budget that doubles until `budget` is spent.
 

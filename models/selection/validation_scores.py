@@ -45,15 +45,12 @@ def _auc(model: Any, X: Any, y: Any) -> float:
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    """Return the explained share of squared deviation, at least 0.
-
-    Without this floor, one learner that is far off would make all others look alike.
-    """
+    """Return R^2, at least 0: one learner far off would make all others look alike."""
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """Return the explained share of absolute deviation, at least 0, as `_r2` does."""
+    """Return D^2 of absolute errors, at least 0 as in `_r2`."""
     return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 

@@ -21,15 +21,5 @@ layout                        evaluates                is chosen for
                                                        at most 256 leaves
 ============================  =======================  =================================
 
-Beside these layouts:
-
-* `trees.py` is the ensemble itself: what `load_model` makes, and what is stored.
-* `keys.py` turns thresholds and values into whole numbers, which all packed layouts
-  compare.
-* `full_rows.py` rewrites trees behind a scaler or an imputer as trees that read the
-  row before it is prepared, so that they can be packed, too.
-* `self_test.py` compares the vector kernels with the portable ones before they are
-  used.
-
 Each layout has its kernels in the module of the same name under `kernels/`.
 """

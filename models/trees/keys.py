@@ -73,10 +73,7 @@ def find_slots(trees: TreeArrays) -> Slots:
 def _missing_keys(
     column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Find the key of a missing value for each node; one for a column if possible.
-
-    One key serves a column if missing values go right at lower keys only.
-    """
+    """Find the key of a missing value for each node; one for a column if possible."""
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
     np.maximum.at(highest, column[right], keys[right])

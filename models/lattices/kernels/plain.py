@@ -85,10 +85,7 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 
 @njit(inline="always")
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
-    """Interpolate `vertices` (V,) multilinearly at `inputs` (S,), in whole units.
-
-    LLVM does not vectorise a loop that reads where it writes, so there are two buffers.
-    """
+    """Interpolate `vertices` (V,) multilinearly at `inputs` (S,), in whole units."""
     s = inputs.shape[0] - 1
     half, f = uint64(1 << s), inputs[s]
     for k in range(half):
@@ -132,10 +129,7 @@ def walk(vertices: Any, inputs: Any, order: Any) -> float:
 MODEL = (COLUMNS, FLOATS_2D, INPUTS, UNITS_3D, UNITS_3D, boolean, boolean)
 
 
-@njit(
-    [void(X, *MODEL, float64[:, :, ::1]) for X in (ROWS, FLOATS_2D)],
-    **OPTIONS,
-)
+@njit([void(X, *MODEL, float64[:, :, ::1]) for X in (ROWS, FLOATS_2D)], **OPTIONS)
 def base(
     X: Rows,
     columns: NDArray[np.int32],

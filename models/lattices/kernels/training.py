@@ -201,11 +201,7 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add the gradient of the log loss over `rows` to the last three arrays.
-
-    If `joint`, the loss is that of the sum of all lattices, else the sum of their
-    losses.
-    """
+    """Add the gradient of the log loss of the sum (`joint`), or of each lattice."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1

@@ -56,8 +56,7 @@ def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
 
 
 @njit(
-    boolean(ROW, COLUMNS, CODES, FLOATS_3D, FLOATS_2D, FLOATS, float64[::1]),
-    **ONE_ROW,
+    boolean(ROW, COLUMNS, CODES, FLOATS_3D, FLOATS_2D, FLOATS, float64[::1]), **ONE_ROW
 )
 def linear_one(
     row: Rows,

@@ -5,14 +5,7 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from ...scoring.kernels.native import (
-    ADDRESS,
-    constant,
-    gather,
-    in_llvm,
-    load,
-    store,
-)
+from ...scoring.kernels.native import ADDRESS, constant, gather, in_llvm, load, store
 
 LANES = 16
 INFINITE = 0x7F800000  # bits of a float32
@@ -27,10 +20,7 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Write the row's values in sixteen columns, and update the largest magnitudes.
-
-    A magnitude is the bits of a float32 without its sign. Missing values do not count.
-    """
+    """Write the row's values in sixteen columns, and update the largest magnitudes."""
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
     bits = builder.and_(builder.bitcast(found, _WORDS), constant(_WORDS, MAGNITUDE))

@@ -22,10 +22,7 @@ def follow_limits(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `decisions` (N,) for scores (N, T), and the base models `used` (N,).
-
-    Whole sums are added in the base models' own order, which decides their rounding.
-    """
+    """Fill the `decisions` (N,) for scores (N, T), and the base models `used` (N,)."""
     last = order.shape[0]
     for i in range(scores.shape[0]):
         total = 0.0

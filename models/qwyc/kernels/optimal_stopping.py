@@ -205,16 +205,7 @@ def follow_cuts(
 
 @njit(
     void(
-        IDS,
-        FLAGS,
-        LEVELS,
-        INTS,
-        int64,
-        FLOATS,
-        float64,
-        boolean,
-        CUTS,
-        int64[:, ::1],
+        IDS, FLAGS, LEVELS, INTS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]
     ),
     **OPTIONS,
 )

@@ -211,7 +211,6 @@ def digest(name: str) -> str:
 
 
 def _collect(name: str, found: dict[str, bytes]) -> None:
-    """Put the sources of a module and of its imports into `found`."""
     module = sys.modules.get(name)
     if name in found or module is None or name in _UNINVOLVED:
         return

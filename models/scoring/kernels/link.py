@@ -134,11 +134,7 @@ def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> i
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write the class scores of whole sums, `out` (K,); return the class, or -1.
-
-    -1 near a tie, or if a sum is not finite: then sums are added in the library's
-    order.
-    """
+    """Write class scores of whole sums, `out` (K,); return the class, -1 near a tie."""
     largest = 1.0
     for k in range(raw.shape[0]):
         if not math.isfinite(raw[k]):

@@ -79,10 +79,7 @@ def table_at(address: int, kind: Any) -> Any:
 
 @njit(inline="always")
 def copy(source: Any, out: Any) -> None:
-    """Copy a one-dimensional array into another of at least its length.
-
-    numba's assignment of arrays takes longer to compile than most kernels.
-    """
+    """Copy a one-dimensional array; numba's own assignment takes long to compile."""
     for k in range(source.shape[0]):
         out[k] = source[k]
 

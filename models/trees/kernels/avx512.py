@@ -135,8 +135,7 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
     """Write the places (64 bytes) of the leaves that the trees of a group reach.
 
-    `codes` are the row's. `tests` come level by level: 64 slots, then 64 limits for
-    each.
+    For each test, level by level, `tests` have 64 slots, then 64 limits.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
@@ -155,11 +154,7 @@ def _adder(size: int) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 3))
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
-        """Add to each of 64 totals the value (float64) at its place, a byte.
-
-        An instruction picks one of the 16 values of two registers; then higher bits
-        select.
-        """
+        """Add to each of 64 totals the value (float64) at its place, a byte."""
         if not VECTORS:  # nothing calls it then
             return
         name = "llvm.x86.avx512.vpermi2var.pd.512"

@@ -147,10 +147,7 @@ def add_leaf(
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, address: int) -> float:
-    """Return the raw score of the row at an address, as `margin` does.
-
-    The leaves of many groups are found first, as each addition waits for the last.
-    """
+    """Return a row's raw score, as `margin`; all leaves are found before additions."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     codes, found = reserve(1), reserve(SPAN)

@@ -66,10 +66,7 @@ def goes_left(
 
 
 @njit(
-    [
-        int64(ROW, NODES, int64, STARTS, BITS),
-        int64(FLOATS, NODES, int64, STARTS, BITS),
-    ],
+    [int64(ROW, NODES, int64, STARTS, BITS), int64(FLOATS, NODES, int64, STARTS, BITS)],
     **OPTIONS,
 )
 def leaf_of(
