@@ -1,1 +1,1 @@
-"""How good an index is on labelled items, beside baselines and own models."""
+"""Evaluation of an index on labelled items, compared with baselines and own models."""

@@ -1,4 +1,8 @@
-"""Predictors asked in turn, item by item, so that a slow moment meets all alike."""
+"""Several predictors answer the same items, one item after the other.
+
+All predictors answer an item before the next item is asked. So a slow moment of the
+machine meets all of them alike.
+"""
 
 import gc
 import time
@@ -15,20 +19,21 @@ from .labelled_items import LabelledItem
 from .predictors import PlainAnswer, Predictor
 
 WARM_UP = 5  # items that every predictor is asked before anything is timed
-FREEZE = 256  # trials after which replies are hidden from the garbage collector
+# number of trials after which replies are hidden from the garbage collector
+FREEZE = 256
 
 
 class Reply(msgspec.Struct, frozen=True):
     """One predictor's answer to one item, or its error."""
 
     took_s: float  # Seconds from asking to the answer, by the caller's clock
-    # The answer; None where the predictor raised an error
+    # The answer; None if the predictor raised an error
     answer: Answer | PlainAnswer | None = None
-    error: PolydomError | None = None  # The error; None where there is an answer
+    error: PolydomError | None = None  # The error; None if there is an answer
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """All replies to the item at a position, in the order of the predictors."""
+    """The replies of all predictors to the item at `position`, in their order."""
 
     position: int
     item: LabelledItem
@@ -59,9 +64,9 @@ class Comparison:
         self._seed = seed
 
     def warm_up(self) -> None:
-        """Ask every predictor for the first few items, without keeping the replies.
+        """Ask every predictor for the first few items; the replies are dropped.
 
-        If a predictor answers none of these items, its first error is raised.
+        If a predictor answers none of these items, raise its first error.
         """
         for predictor in self._predictors:
             replies = [_ask(predictor, item) for item in self._items[:WARM_UP]]
@@ -70,7 +75,7 @@ class Comparison:
                 raise replies[0].error
 
     def run(self, on_progress: OnProgress) -> None:
-        """Ask for all items; after an interruption `trials` has the finished ones."""
+        """Ask for all items; after an interruption, `trials` has the finished ones."""
         rng = np.random.default_rng(self._seed)
         try:
             for _ in range(self._repeat):

@@ -1,4 +1,4 @@
-"""Labelled items to evaluate an index on, and the items that were left out."""
+"""Labelled items for an evaluation, and the items that cannot be used."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,19 +28,20 @@ from ..offline_scoring.item_rows import (
 )
 from ..runtime.known_columns import KnownColumns
 
-TOLD = 64  # rows or files between two reports of progress
+TOLD = 64  # number of rows or files between two reports of progress
 T = TypeVar("T")
 
 
 class LabelledItem(NamedTuple):
-    """One item, and the class or number it is labelled with."""
+    """One item with its label: a class or a number."""
 
-    name: str  # Number of the row, from 0, or path of the file in the folder
-    payload: Any  # The item as the index is asked: bytes, a string or a mapping
-    # Name of the class, which the index need not know; or a number, written out
+    name: str  # Number of the row, from 0, or path of the file in its folder
+    # The item in the form that the index takes: bytes, a string or a mapping
+    payload: Any
+    # Name of the class, which the index may not know; or a number as text
     label: str
     size: Size  # Size as in `Item`
-    whole: Any  # All columns of a record but the label; the payload of any other item
+    whole: Any  # All columns of a record except the label; for other items, the payload
 
 
 class LabelledItems(NamedTuple):
@@ -95,7 +96,7 @@ def read_labelled(
 
 
 def class_name(label: Any) -> str:
-    """Name the class of a label: 1, 1.0 and numpy's 1 are the same class."""
+    """Return the class name of a label; 1, 1.0 and numpy's 1 are the same class."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, float) and label.is_integer():
@@ -104,9 +105,9 @@ def class_name(label: Any) -> str:
 
 
 def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
-    """Draw `limit` values, all equally likely, and keep their order.
+    """Draw `limit` values with equal probability, and keep their order.
 
-    Holds no more than `limit` values at a time: Vitter's algorithm R (1985).
+    Holds at most `limit` values at a time: Vitter's algorithm R (1985).
     """
     if limit is None:
         return list(values)
@@ -122,7 +123,7 @@ def drawn(values: Iterable[T], limit: int | None, seed: int) -> list[T]:
 
 
 def _counted(values: Iterable[T], on_progress: OnProgress) -> Iterator[T]:
-    """Yield the values, and report every `TOLD` values how many have come."""
+    """Yield the values; after every `TOLD` values, report how many have come."""
     count = 0
     for count, value in enumerate(values, 1):
         if count % TOLD == 0:
@@ -175,11 +176,11 @@ def _sort(rows: Iterable[Row], index: Index, package: Package) -> LabelledItems:
 
 def _is_none(label: Any) -> bool:
     blank = isinstance(label, str) and not trim(label)
-    return label is None or blank or label != label  # NaN is no label either
+    return label is None or blank or label != label  # NaN counts as no label
 
 
 def _known_name(label: Any, known: frozenset[str]) -> str:
-    """Name a class as the index does, also where a file writes its number otherwise."""
+    """Return the index's name for a label; numbers may be written in another form."""
     name = class_name(label)
     if name not in known and isinstance(label, str):
         name = trim(name)
@@ -191,7 +192,7 @@ def _known_name(label: Any, known: frozenset[str]) -> str:
 
 
 def _number(label: Any) -> str | None:
-    """Write out a label that is a finite number; None for any other label."""
+    """Return the text of a label that is a finite number; None for any other label."""
     with suppress(TypeError, ValueError, OverflowError):
         number = float(label)
         return repr(number) if isfinite(number) else None
@@ -201,7 +202,7 @@ def _number(label: Any) -> str | None:
 def _refuse_unlabelled(
     path: Path, label: str, rows: Iterable[Row], names: Iterable[str]
 ) -> None:
-    """Refuse JSON Lines without the key of labels, and name the keys there are."""
+    """Raise BadInput if no row has the label's key, with a list of the keys found."""
     read = [row for row in rows if not isinstance(row.item, PolydomError)]
     if read and label not in names and all(row.label is None for row in read):
         raise BadInput(
@@ -211,7 +212,7 @@ def _refuse_unlabelled(
 
 
 def _refuse_nothing(path: Path, found: LabelledItems, package: Package) -> None:
-    """Refuse files without a usable item, or with unknown classes alone."""
+    """Raise BadInput if no item can be used, or the index knows none of the labels."""
     if not found.items:
         raise BadInput(f"{path}: {_why_nothing(path, found)}")
     if found.foreign and sum(found.foreign.values()) == len(found.items):

@@ -1,4 +1,4 @@
-"""Metrics of each predictor, from the replies of a comparison."""
+"""Metrics of each predictor, computed from the replies of a comparison."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,22 +18,24 @@ from .comparison import Comparison, Reply
 from .predictors import Predictor
 from .results import BaselineResult, Bought, BudgetResult, Confusion, Pair
 
-COMMONEST = 5  # feature sets that a result names
-PARTS = 20  # groups of items, each left out once to estimate the error of quality
+COMMONEST = 5  # number of feature sets that a result names
+# groups of items; each is left out once to estimate the standard error of quality
+PARTS = 20
 
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Measure = Callable[[Floats], float | None]  # from weights of trials to a quality
+# returns the quality, given the weight of each trial
+Measure = Callable[[Floats], float | None]
 
 
 class Metrics(ABC):
-    """Metrics of answers of either kind; `ClassMetrics` and `NumericMetrics` fill in.
+    """Metrics of answers; the subclasses are for classes and for numbers.
 
-    The comparison has at least one finished trial.
+    The comparison has at least one finished trial. `place` is a predictor's position.
     """
 
-    within: ClassVar[str]  # the result's field that `_within` computes
+    within: ClassVar[str]  # the field of the result that `_within` computes
 
     def __init__(
         self, comparison: Comparison, predictors: Sequence[Predictor], unit: str
@@ -44,14 +46,14 @@ class Metrics(ABC):
 
     @abstractmethod
     def _fields(self, place: int) -> dict[str, Any]:
-        """Compute the fields of a `Result`."""
+        """Return the fields of a `Result`."""
 
     @abstractmethod
     def _within(self, place: int, inside: Flags) -> float:
-        """Compute the quality where only answers inside the budget count."""
+        """Return the quality if only answers inside the budget count."""
 
     def at_budget(self, place: int, amount: float) -> BudgetResult:
-        """Compute the result of the predictor at a place, which has this budget."""
+        """Return the result of the index's predictor at `place`, within its budget."""
         replies = self._replies(place)
         inside = self._inside(replies, amount)
         answers = [one.answer for one in replies if isinstance(one.answer, Answer)]
@@ -84,7 +86,7 @@ class Metrics(ABC):
         return result
 
     def beside(self, place: int, amounts: Sequence[float]) -> BaselineResult:
-        """Compute the result of the predictor at a place, which knows no budget."""
+        """Return the result of the predictor at `place`, which knows no budget."""
         replies = self._replies(place)
         mean_cost: float | UnsetType | None = UNSET
         known = True
@@ -122,7 +124,10 @@ class Metrics(ABC):
         return [one.replies[place] for one in self._trials]
 
     def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
-        """Flag the answers (N,) that came inside a budget; a missing one did not."""
+        """Return a mask (N,): True for each answer that came inside a budget.
+
+        It is False for a missing answer.
+        """
         if not self._counts_time:
             return np.array([_costs_at_most(one, amount) for one in replies])
         took_ms = [one.took_s * 1e3 for one in replies]
@@ -130,7 +135,7 @@ class Metrics(ABC):
         return np.array([one.answer is not None and t <= amount for one, t in times])
 
     def _standard_error(self, values: Flags | Floats) -> float | None:
-        """Estimate the standard error of the mean over items, each counted once."""
+        """Estimate the standard error of the mean; repeats of an item count once."""
         positions = np.array([one.position for one in self._trials])
         asked = np.bincount(positions)
         means = np.bincount(positions, values)[asked > 0] / asked[asked > 0]
@@ -186,7 +191,7 @@ class ClassMetrics(Metrics):
         self._measure = measure
 
     def confusion(self, place: int, amount: float) -> Confusion:
-        """Count the answers of the predictor at a place for each class."""
+        """Return how often each class was answered for items of each class."""
         answered = self._answered(place)
         names: list[str | None] = [*self._codes, None]
         counts = measures.confusion(self._own, answered, len(names)).astype(int)
@@ -234,7 +239,7 @@ class ClassMetrics(Metrics):
     def _quality(
         self, answered: Codes, scores: Floats | None, weights: Floats
     ) -> float | None:
-        """Compute the quality by the index's own measure, which is not accuracy."""
+        """Return the quality by the index's measure, if that is not accuracy."""
         if self._costs is not None:
             return self._saved(self._costs, answered, weights)
         if self._measure == "auc":
@@ -246,9 +251,10 @@ class ClassMetrics(Metrics):
         return float(measure(self._own, answered, weights))
 
     def _saved(self, costs: Floats, answered: Codes, weights: Floats) -> float:
-        """Compute 1 - mean cost / largest cost.
+        """Return 1 - mean cost / largest cost.
 
-        A missing answer and an unknown class cost as much as the worst mistake.
+        A missing answer, or one for an unknown class, costs as much as the worst
+        mistake.
         """
         known = self._known
         whole = np.full((len(self._codes) + 1,) * 2, costs.max())
@@ -260,13 +266,13 @@ class ClassMetrics(Metrics):
         return float((inside & self._rights(place)).mean())
 
     def _coded(self, labels: Sequence[str]) -> Codes:
-        """Give classes numbers: the index's first, then others as they come."""
+        """Return the code of each label; classes new to the index get new codes."""
         codes = self._codes
         numbers = [codes.setdefault(label, len(codes)) for label in labels]
         return np.array(numbers, np.int64)
 
     def _answered(self, place: int) -> Codes:
-        """Give answers numbers (N,); a missing answer is a class of its own."""
+        """Return the code of each answer (N,); missing answers have their own code."""
         replies = self._replies(place)
         told = [str(one.answer.label) for one in replies if one.answer is not None]
         found = np.full(len(replies), -1)
@@ -278,7 +284,7 @@ class ClassMetrics(Metrics):
         return rights
 
     def _scores(self, replies: Sequence[Reply]) -> Floats | None:
-        """Return the scores of all answers (N, K); None where an answer has none."""
+        """Return the scores of all answers (N, K); None if any answer has no scores."""
         given = [None if one.answer is None else one.answer.scores for one in replies]
         scores: Floats = np.zeros((len(given), self._known))
         for row, named in zip(scores, given, strict=True):
@@ -302,9 +308,9 @@ class ClassMetrics(Metrics):
 
 
 class NumericMetrics(Metrics):
-    """Metrics of answers that are numbers; the index's measure is "r2" or "mae".
+    """Metrics of answers that are numbers, for indexes with the measure "r2" or "mae".
 
-    The prior's number stands for a missing or late answer, as behind a timeout.
+    For a missing or late answer, the prior's number counts, as if behind a timeout.
     """
 
     within = "quality_inside"
@@ -336,19 +342,19 @@ class NumericMetrics(Metrics):
         }
 
     def _within(self, place: int, inside: Flags) -> float:
-        """Compute the quality where the prior answers in place of late answers."""
+        """Return the quality if the prior's number replaces late answers."""
         given = np.where(inside, self._given(self._replies(place)), self._prior)
         return self._measure(self._labels, given)
 
     def _given(self, replies: Sequence[Reply]) -> Floats:
-        """Return the numbers answered (N,), the prior's for a missing answer."""
+        """Return the numbers answered (N,); the prior's number for a missing answer."""
         values = [None if one.answer is None else one.answer.value for one in replies]
         return np.array(
             [value if isinstance(value, float) else self._prior for value in values]
         )
 
     def _covered(self, replies: Sequence[Reply]) -> float | None:
-        """Share of labels in their answers' intervals; None without intervals."""
+        """Return the share of labels in their answers' intervals, or None."""
         lies = []
         for one, label in zip(replies, self._labels.tolist(), strict=True):
             interval = None if one.answer is None else one.answer.interval

@@ -1,4 +1,4 @@
-"""Predictors that are compared: an index within a budget, baselines, own models."""
+"""The predictors of a comparison: an index within budgets, baselines, own models."""
 
 import runpy
 import sys
@@ -26,9 +26,9 @@ from .labelled_items import LabelledItem, class_name
 
 
 class PlainAnswer(NamedTuple):
-    """A class with its scores, or a number with its interval, and nothing else.
+    """An answer without statistics: a class with scores, or a number with its interval.
 
-    `cost` is in the unit of an index that counts no time; else None.
+    `cost` is in the index's unit; None if that unit is seconds.
     """
 
     label: str | None
@@ -39,18 +39,18 @@ class PlainAnswer(NamedTuple):
 
 
 class Predictor(Protocol):
-    """Anything that predicts one labelled item after the other."""
+    """Anything that predicts labelled items one by one."""
 
     @property
     def name(self) -> str:
-        """Name in tables and pictures."""
+        """Name in tables and plots."""
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Features computed for every item; None where they differ or are unknown."""
+        """Features computed for every item; None if they differ or are unknown."""
 
     def answer(self, item: LabelledItem) -> Answer | PlainAnswer:
-        """Answer now; PolydomError where the predictor cannot."""
+        """Predict one item, or raise PolydomError."""
 
 
 class IndexHere:
@@ -64,7 +64,7 @@ class IndexHere:
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Answer as `polydom predict` does."""
+        """Answer like `polydom predict`."""
         return self._at_once.answer(self._terms, item.payload)
 
 
@@ -79,7 +79,7 @@ class ServedIndex:
         self._terms = terms
 
     def answer(self, item: LabelledItem) -> Answer:
-        """Answer over HTTP; errors as `Client.predict`."""
+        """Answer over HTTP; errors as in `Client.predict`."""
         terms = self._terms
         return self._client.predict(
             item.payload,
@@ -91,7 +91,7 @@ class ServedIndex:
 
 
 class FixedPlan:
-    """One feature set of an index for every item, whatever time it takes."""
+    """One feature set of an index, computed for every item without a deadline."""
 
     def __init__(self, name: str, translator: Translator, row: int) -> None:
         self.name = name
@@ -102,7 +102,7 @@ class FixedPlan:
         self._row = row
 
     def answer(self, item: LabelledItem) -> PlainAnswer:
-        """Compute all features and evaluate the whole model; no exit, no deadline."""
+        """Compute all features and evaluate the whole model, without a deadline."""
         planner = self._planner
         read = self._translator.read(item.payload)
         columns = np.empty(planner.extractor.width, np.float32)
@@ -116,7 +116,7 @@ class FixedPlan:
 
 
 class Prior:
-    """The most frequent class, or the mean, for every item."""
+    """The same answer for every item: the most frequent class, or the mean."""
 
     name = "prior"
     features = ()
@@ -129,14 +129,14 @@ class Prior:
         self.said = _say(package, row, np.empty(0, np.float32), cost)
 
     def answer(self, item: LabelledItem) -> PlainAnswer:
-        """Answer alike for every item."""
+        """Return the same answer for every item."""
         return self.said
 
 
 def _say(
     package: Package, row: int, columns: NDArray[np.float32], cost: float | None
 ) -> PlainAnswer:
-    """Answer by the whole model of an index's row."""
+    """Return the answer of the whole model of an index's row."""
     model = package.models[row]
     code, scores = model.answer(columns)
     if package.numeric:
@@ -168,7 +168,7 @@ def fixed_plans(
 
 
 def _withheld(translator: Translator, item: LabelledItem) -> int:
-    """Mask of the features that an item lacks columns for; all for a bad item."""
+    """Return a mask of the features that an item lacks columns for; -1 if it is bad."""
     if not isinstance(item.payload, Mapping):
         return 0
     try:
@@ -201,7 +201,7 @@ class OwnModel:
         self._numeric = numeric
 
     def answer(self, item: LabelledItem) -> PlainAnswer:
-        """Predict one item; BadModel where the estimator fails."""
+        """Predict one item; raise BadModel if the estimator fails."""
         try:
             said = self._predict([item.whole])
             if len(said) != 1:
@@ -212,14 +212,14 @@ class OwnModel:
             if not isfinite(value):
                 raise ValueError(f"{value} came; a finite number is needed")
             return PlainAnswer(None, value=value)
-        except (Exception, SystemExit) as error:  # the user's own, whatever it is
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise BadModel(
                 f"--against {self.name}: {type(error).__name__}: {error}"
             ) from error
 
 
 def split_target(target: str) -> tuple[Path, str]:
-    """Split `FILE.py:FUNCTION`; BadInput for another form, or if there is no file."""
+    """Split `FILE.py:FUNCTION`; raise BadInput for another form or a missing file."""
     place, _, name = target.rpartition(":")
     file = Path(place)
     if not place or not name.isidentifier():
@@ -233,9 +233,9 @@ def split_target(target: str) -> tuple[Path, str]:
 
 
 def _call(target: str) -> Any:
-    """Execute a file, and call a function that the file defines.
+    """Run a Python file, call a function that it defines, and return the result.
 
-    The file can import modules beside itself, as a script can.
+    The file can import modules from its own folder, as a script can.
     """
     file, name = split_target(target)
     folder = str(file.parent.resolve())
@@ -245,7 +245,7 @@ def _call(target: str) -> Any:
         function = defined.get(name)
         if callable(function):
             return function()
-    except (Exception, SystemExit) as error:  # the user's own, whatever it is
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         line = line_in(file, error) if isinstance(error, Exception) else None
         where = f", line {line}" if line else ""
         raise BadInput(

@@ -1,4 +1,4 @@
-"""One run of `polydom evaluate`: from an index and labelled items to the results."""
+"""One run of `polydom evaluate`: an index, labelled items, and the results."""
 
 import time
 from collections.abc import Sequence
@@ -29,14 +29,15 @@ from .predictors import (
 )
 from .results import Evaluation
 
-READY_S = 20.0  # longest wait for a server to be ready
-SPIN_S = 0.3  # OpenMP's threads spin for 0.2 s after training an own model
-SHOWN = 5  # names in a remark
+READY_S = 20.0  # longest wait in seconds until a server is ready
+# seconds to wait, as OpenMP's threads spin for 0.2 s after training an own model
+SPIN_S = 0.3
+SHOWN = 5  # number of names in a remark
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server that answers in place of this process, and the model's name there."""
+    """A server that answers instead of this process, and the model's name there."""
 
     url: str
     model: str | None = None
@@ -69,7 +70,7 @@ class EvaluationRun:
     comparison: Comparison = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the index and the items, and make every predictor ready."""
+        """Read the index and the items, and prepare all predictors."""
         self._client: Client | None = None
         for target in self.against:
             split_target(target)
@@ -89,7 +90,7 @@ class EvaluationRun:
         )
         self._prior = Prior(self._index, self._package)
         within = self._served() if self.server else self._in_process()
-        # last, since an own function may fit its model only now
+        # last, because an own function may train its model only when called
         numeric = self._package.numeric
         own = [OwnModel(target, numeric=numeric) for target in self.against]
         self._predictors: list[Predictor] = [*within, *own]
@@ -127,7 +128,7 @@ class EvaluationRun:
         ]
 
     def _served(self) -> list[Predictor]:
-        """Connect to the server; a server answers with no fixed plan."""
+        """Connect to the server, and return one predictor for each budget."""
         assert self.server is not None
         self._client = Client(self.server.url, token=self.server.token)
         self._client.wait_ready(READY_S)
@@ -149,7 +150,10 @@ class EvaluationRun:
                 self.comparison.run(on_progress)
 
     def results(self, chosen: float) -> Evaluation:
-        """Compute the results of finished trials; confusion is within `chosen`."""
+        """Compute the results of all finished trials.
+
+        The confusion is that of the budget `chosen`.
+        """
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
             raise BadInput("nothing was asked, so there are no results")
@@ -188,7 +192,7 @@ class EvaluationRun:
         return ClassMetrics(*common, package.labels, package.measure, costs)
 
     def remarks(self) -> list[str]:
-        """Write which items are left out, and which labels no answer can match."""
+        """Return remarks on items left out, and on labels unknown to the index."""
         labelled = self.labelled
         remarks = list(labelled.remarks)
         if labelled.unreadable:
@@ -211,7 +215,7 @@ class EvaluationRun:
         return remarks
 
     def remarks_on(self, found: Evaluation) -> list[str]:
-        """Name surprises: budgets cut down, another index on the server, errors."""
+        """Return remarks on reduced budgets, errors, and another index served."""
         remarks = []
         for own in found.budgets:
             if isinstance(own.given_ms, float):

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as needed here: stamps, limits, bodies, replies, tokens, OpenAPI, counts."""
+"""HTTP/1.1 for this server: arrival times, limits, bodies, replies and tokens."""

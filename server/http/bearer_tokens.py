@@ -1,4 +1,4 @@
-"""Bearer tokens (RFC 6750): read from files, and asked for by path."""
+"""Bearer tokens (RFC 6750): read from files, and required by path."""
 
 import hmac
 import re
@@ -14,9 +14,9 @@ from ..errors import Failure, Unauthorized
 from .headers import Headers
 from .reply import error_reply
 
-# Probes need no token: operators send them, and they tell nothing of the models.
+# Probes need no token: operators send them, and the answers reveal nothing of models.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
-# Paths below these need an admin token.
+# Paths under these need an admin token.
 ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
 SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -47,7 +47,7 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read a file of one token per line; skip empty lines and lines with `#`.
+        """Read a file with one token per line; skip empty lines and lines with `#`.
 
         A file that cannot be read raises BadInput, too.
         """
@@ -56,7 +56,7 @@ class Tokens:
             return cls(line for line in lines if line and not line.startswith("#"))
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror or error}") from error
-        except ValueError as error:  # BadInput is one, and so is what is no UTF-8
+        except ValueError as error:  # BadInput, or text that is not UTF-8
             raise BadInput(f"{path}: {error}") from error
 
     def check(self, headers: Headers) -> None:
@@ -78,15 +78,15 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The tokens that requests need; without any, requests need none."""
+    """The tokens that requests need; if there are none, every request is let in."""
 
-    tokens: Tokens | None = None  # Tokens for every path but `OPEN_PATHS`
-    # Tokens for the paths below `ADMIN_PATHS`; without any, nobody may ask there
+    tokens: Tokens | None = None  # Tokens for all paths except `OPEN_PATHS`
+    # Tokens for the paths under `ADMIN_PATHS`; without any, nobody may use these paths
     admin: Tokens | None = None
 
     @classmethod
     def read(cls, tokens: Path | None, admin: Path | None) -> "Access":
-        """Read the files of tokens that are given."""
+        """Read the token files that are given."""
         return cls(
             tokens=None if tokens is None else Tokens.read(tokens),
             admin=None if admin is None else Tokens.read(admin),
@@ -94,9 +94,9 @@ class Access:
 
 
 class TokenGate:
-    """Middleware that passes requests with a token to `app`, and refuses others.
+    """Middleware that passes requests with a valid token to `app`, and refuses others.
 
-    No token is needed for `OPEN_PATHS` and `free`; `ADMIN_PATHS` check admin tokens.
+    `OPEN_PATHS` and `free` need no token; `ADMIN_PATHS` need an admin token.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, free: Iterable[str] = ()) -> None:
@@ -105,7 +105,7 @@ class TokenGate:
         self._free = frozenset((*OPEN_PATHS, *free))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with 401."""
+        """Pass a request on, or refuse it with status 401."""
         if scope["type"] == "http" and self._asks(path_in_app(scope)):
             try:
                 self._tokens.check(scope["headers"])
@@ -117,7 +117,8 @@ class TokenGate:
         await self._app(scope, receive, send)
 
     def _asks(self, path: str) -> bool:
-        plain = path.rstrip("/") or path  # some routes have a slash at their end too
+        # some routes also exist with a slash at the end
+        plain = path.rstrip("/") or path
         return plain not in self._free and not path.startswith(ADMIN_PATHS)
 
 

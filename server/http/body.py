@@ -1,4 +1,4 @@
-"""Reading a request's body: whole, decompressed, and within the limit."""
+"""Reading a request's body: decompression and limits."""
 
 import asyncio
 import contextlib
@@ -16,16 +16,16 @@ from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.admission import HeldBody
 from .headers import Headers
 
-# zlib's codes for a gzip header; for a zlib header, which is deflate by RFC 9110,
-# 8.4.1; and for no header, which much software calls deflate, too.
+# zlib's window codes. Deflate may have a zlib header (RFC 9110, 8.4.1) or none, as much
+# software sends it.
 _WINDOW_BITS = {
     b"gzip": (16 + zlib.MAX_WBITS,),
     b"deflate": (zlib.MAX_WBITS, -zlib.MAX_WBITS),
 }
-# First bytes of a member of a gzip file, and the most members that a file may have.
+# First bytes of a member of a gzip file, and the largest number of members.
 _MEMBER, _MOST_MEMBERS = b"\x1f\x8b\x08", 1024
-# A body over the limit is read and thrown away, up to so many times the limit: callers
-# who are cut off while they send do not see the error.
+# A body over the limit is read and dropped, up to this multiple of the limit: a caller
+# whose connection is closed while sending does not see the error.
 _DISCARDED = 8
 
 
@@ -77,7 +77,7 @@ async def read_body(
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     if not coding:
         return body
-    # in a thread, as nobody knows how long it takes; zlib releases the interpreter
+    # in a thread, because decompression can be slow; zlib releases the interpreter lock
     body = await asyncio.to_thread(unpack, body, coding, limit)
     held.hold(len(body))
     return body
@@ -88,7 +88,7 @@ def _too_large(limit: int, hint: str) -> TooLarge:
 
 
 def _expects(headers: Headers) -> bool:
-    """Whether the caller waits for "100 Continue" before sending the body."""
+    """Return True if the caller waits for "100 Continue" before sending the body."""
     return any(
         name == b"expect" and value.lower() == b"100-continue"
         for name, value in headers
@@ -96,7 +96,7 @@ def _expects(headers: Headers) -> bool:
 
 
 def _declared(headers: Headers) -> int:
-    """Return the body's length by its header, or 0."""
+    """Return the length of the body by its header; 0 without a header."""
     lengths = [value for name, value in headers if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
 
@@ -104,7 +104,7 @@ def _declared(headers: Headers) -> int:
 def coding_of(headers: Headers) -> bytes:
     """Return a body's compression: "gzip", "deflate", or empty for none.
 
-    UnsupportedEncoding is raised for another compression, or several.
+    Raises UnsupportedEncoding for any other compression, or for several.
     """
     given = [value for name, value in headers if name == b"content-encoding"]
     if not given:

@@ -1,7 +1,7 @@
 """Flow control of one connection, in both directions.
 
-`Flow` keeps bytes that came and are not parsed yet, and reads no more meanwhile;
-`ReaderWatch` cuts a caller off who does not read what is sent.
+`Flow` keeps received bytes that are not parsed yet, and pauses reading meanwhile.
+`ReaderWatch` aborts a connection whose caller does not read the answers.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class Flow(FlowControl):
         self.unparsed, self.at = b"", 0
 
     def keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on, behind bytes that wait, and pause reading.
+        """Keep bytes from `start` on, after the bytes that wait already; pause reading.
 
-        Overloaded is raised if the bytes that all connections keep are over the limit.
+        Raises Overloaded if all connections together keep more bytes than allowed.
         """
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0
@@ -37,19 +37,19 @@ class Flow(FlowControl):
             self._held.hold(len(data))
 
     def clear(self) -> None:
-        """Drop the bytes: they were parsed, or are not wanted."""
+        """Drop the bytes that wait: they are parsed, or not needed."""
         self.unparsed, self.at = b"", 0
         if self._held is not None:
             self._held.hold(0)
 
     def resume_reading(self) -> None:
-        """Resume reading, unless bytes wait."""
+        """Resume reading, unless bytes wait to be parsed."""
         if not self.unparsed:
             super().resume_reading()
 
 
 class ReaderWatch:
-    """Cuts off a caller who has read nothing of the answers for `unread_s`."""
+    """A timer that aborts a connection if nothing is read from it for `unread_s`."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class ReaderWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to watch, if there is something to send that was not taken."""
+        """Start the timer if some bytes are not sent yet."""
         size = self._transport.get_write_buffer_size()
         if size and self._timer is None:
             self._timer = self._call_later(self._unread_s, self._check, size)
 
     def stop(self) -> None:
-        """Watch no more: all was taken, or the connection is lost."""
+        """Stop the timer: all bytes are sent, or the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

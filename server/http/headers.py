@@ -1,6 +1,6 @@
 """Values read from a request's headers and query.
 
-Headers and queries that cannot be used raise BadInput.
+Invalid headers and queries raise BadInput.
 """
 
 import re
@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl
 from polydom.features.errors import BadInput
 
 Headers = Iterable[tuple[bytes, bytes]]
-# A host name or an address, and perhaps a port (RFC 9110, 7.2); no addresses with an
-# interface, and no names with escaped characters.
+# A host name or address, optionally with a port (RFC 9110, 7.2); IPv6 zones and escaped
+# characters are not accepted.
 _HOST = re.compile(
     r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(?::[0-9]{0,5})?"
 )
@@ -23,7 +23,7 @@ _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    """Return the values of a query by name; each name may come once."""
+    """Return the values of a query by name; BadInput if a name comes twice."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
     except UnicodeDecodeError as error:
@@ -37,12 +37,12 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def model_in(query: bytes) -> str | None:
-    """Return the model that a query names, or None."""
+    """Return the `model` in a query, or None."""
     return read_query(query).get("model") if b"model" in query else None
 
 
 def only_model_in(query: bytes) -> str | None:
-    """Return the model that a query names, or None; refuse all other names."""
+    """Return the `model` in a query, or None; BadInput for any other name."""
     found = read_query(query)
     other = next((name for name in found if name != "model"), None)
     if other is not None:
@@ -51,7 +51,7 @@ def only_model_in(query: bytes) -> str | None:
 
 
 def only_header(headers: Headers, name: bytes) -> str | None:
-    """Return the value of a header that may come once (RFC 9110, 5.3), or None."""
+    """Return a header's value, or None; BadInput if it comes twice (RFC 9110, 5.3)."""
     found = [value for own, value in headers if own == name]
     if len(found) > 1:
         raise BadInput(f"the header {name.decode()} is given twice")
@@ -78,7 +78,7 @@ def content_type_in(headers: Headers) -> str:
 
 
 def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
-    """Return the content type, and the budget in milliseconds as it came."""
+    """Return the content type, and the unparsed value of the budget header."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
@@ -97,10 +97,10 @@ def host_in(headers: Headers) -> str | None:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is `localhost` or a loopback address."""
+    """Return True if a host is `localhost` or a loopback address."""
     if host.lower() == "localhost":
         return True
     try:
         return ip_address(host).is_loopback
-    except ValueError:  # a name may lead to any machine
+    except ValueError:  # a name, which may belong to any machine
         return False

@@ -1,4 +1,7 @@
-"""Turns of the event loop: their beginning, and calls at their end or later."""
+"""One turn of the event loop: its start time, and functions to call at its end.
+
+Functions can also be scheduled for later turns.
+"""
 
 import asyncio
 import time
@@ -6,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-# Seconds of a turn after which no more `later` calls are begun.
+# After this many seconds of a turn, no more `later` functions are called.
 LATER_S = 0.004
 
 
@@ -28,16 +31,16 @@ class LoopTurn:
         self._later_is_due = False
 
     def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
-        """Return the time at which this turn began: `now_s` at its first call."""
+        """Return the time when this turn began: `now_s` of the turn's first call."""
         if not self._is_on:
             self._is_on, self._began_s = True, now_s
-            loop.call_soon(self._end)  # before the next turn reads
+            loop.call_soon(self._end)  # runs before the next turn reads
         return self._began_s
 
     def at_end(self, call: Callable[[], object]) -> None:
-        """Call a function at the end of this turn, once its answers were written.
+        """Call a function at the end of this turn, after its answers are written.
 
-        A turn in which nothing was read ends, too: it may begin requests that waited.
+        If nothing was read in this turn, `call` can begin requests that waited.
         """
         if not (self._is_on or self._at_end):
             asyncio.get_running_loop().call_soon(self._end)
@@ -58,7 +61,7 @@ class LoopTurn:
             asyncio.get_running_loop().call_soon(self._have_them_called)
 
     def _have_them_called(self) -> None:
-        """Call the functions that are due, for at most about `LATER_S`."""
+        """Call the `later` functions that are due, for about `LATER_S` at most."""
         self._later_is_due = False
         until_s = time.monotonic() + LATER_S
         try:
