@@ -21,7 +21,7 @@ class PolydomError(Exception):
     code = "polydom_error"
 
     def __str__(self) -> str:
-        """Give the message, escaped and cut."""
+        """Return the message, with special characters escaped, shortened if long."""
         return printable(super().__str__())
 
 
@@ -48,7 +48,7 @@ def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
     >>> printable("x" * 1000, longest=20)
     'xxxxxxxx ... xxxxxxx'
     """
-    if len(text) > 4 * longest:  # of which not even the ends are shown
+    if len(text) > 4 * longest:  # more than is ever shown: cut early
         text = f"{text[: 2 * longest]}{text[-2 * longest :]}"
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -99,7 +99,7 @@ class AllAlike(BadInput):
 
 
 class BadModel(PolydomError):
-    """An estimator has no compiled form, or stored arrays are no model."""
+    """An estimator has no compiled form, or stored arrays do not make a model."""
 
     code = "bad_model"
 

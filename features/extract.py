@@ -33,7 +33,7 @@ class StepCall(NamedTuple):
 class FeatureCall(NamedTuple):
     """A feature, with the positions of its steps, its inputs and its columns.
 
-    `test` makes a byte of each column's value; the byte `failed` means a bad value.
+    `test` maps column values to bytes, one per column; `failed` marks a bad value.
     """
 
     steps: tuple[int, ...]
@@ -114,7 +114,7 @@ class Extractor:
         return cls(features, widths)
 
     def _sources(self, node: Node) -> tuple[int, ...]:
-        """Find a node's inputs among results: steps come first, the payload last."""
+        """Return the positions of a node's inputs: its steps, or the payload."""
         return tuple(self.steps.index(need) for need in node.needs) or (
             len(self.steps),
         )
@@ -152,7 +152,7 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Read a record at once, as a server does, if all features are its columns.
+        """Read a record into its full row, if all features are columns of records.
 
         Any other item is returned as it is.
         """
@@ -183,7 +183,7 @@ class Extractor:
                 )
 
     def warm(self, items: Iterable[Item]) -> None:
-        """Compute everything of some items, so that no request waits for an import."""
+        """Compute all features of some items, so that no request waits for imports."""
         for item in items:
             self.extract(item)
 
@@ -256,7 +256,7 @@ class Extraction:
         return checked
 
     def compute_step(self, position: int) -> None:
-        """Compute a step, again if it was computed before; its needs must be there."""
+        """Compute a step, even if it was computed before, from computed needs."""
         function, sources = self._extractor.step_calls[position]
         results = self._results
         try:
@@ -276,7 +276,7 @@ class Extraction:
 
 
 class Extracted(Extraction):
-    """Features of a record that was read at once: all columns are in the row."""
+    """Features of a record that was read into its row at once; all are computed."""
 
     __slots__ = ()
 
@@ -284,7 +284,7 @@ class Extracted(Extraction):
         self.row = row
 
     def compute(self, position: int) -> None:
-        """Do nothing, since the columns are in the row."""
+        """Do nothing, since the row has all columns."""
 
 
 def as_float32(values: object) -> Row:
@@ -312,7 +312,7 @@ def common_kind(features: Sequence[Feature]) -> Kind:
 
 
 def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
-    """List all steps that nodes need, each step behind those that it needs itself."""
+    """List all steps that the nodes need, each step after its own needs."""
     found: dict[Step, None] = {}
 
     def visit(node: Node) -> None:

@@ -30,10 +30,11 @@ class Node:
     needs: tuple["Step", ...]
     function: Function  # The function itself, which must not change its arguments
     # Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. A feature with
-    # declared seconds is not measured. Of steps, only those that take a text out of a
-    # record have declared costs, beside the measured ones.
+    # declared seconds is not measured. Steps that take a text out of a record are the
+    # only steps with declared costs; they are measured as well.
     declared: Mapping[str, float] = field(default_factory=dict, kw_only=True)
-    # The author's word for all that the code does not show, such as a fitted estimator.
+    # Version given by the author, for parts that the code does not show, such as a
+    # fitted estimator.
     # A server refuses an index that was built with another version.
     version: str = field(default="", kw_only=True)
 
@@ -55,12 +56,12 @@ class Feature(Node):
     `np.asarray` makes one.
     """
 
-    # True if NaN is a value, as in features made of a record's columns
+    # True if NaN is allowed, for a missing value, as in features of a record's columns
     missing: bool = False
 
 
 class StepTerms(TypedDict, total=False):
-    """Arguments of `step` beside the function."""
+    """Keyword arguments of `step`."""
 
     kind: Kind | None
     needs: Sequence[Step]
@@ -68,7 +69,7 @@ class StepTerms(TypedDict, total=False):
 
 
 class FeatureTerms(StepTerms, total=False):
-    """Arguments of `feature` beside the function."""
+    """Keyword arguments of `feature`."""
 
     name: str | None
     declared: Mapping[str, float] | None
@@ -188,7 +189,7 @@ def feature(
 
 
 def name_of(function: Function) -> str:
-    """Return a function's name; BadFeature for a callable object without one."""
+    """Return a function's name; raise BadFeature for a callable object without one."""
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         raise BadFeature(f"{function!r} has no name of its own; give one with name=")

@@ -4,7 +4,7 @@ import math
 
 # From a quarter of an hour on, nobody reads single microseconds.
 LONG_US = 1e9
-DIGITS = 3  # of a time
+DIGITS = 3  # significant digits of a time
 FINEST = 4  # decimals of a millisecond: a tenth of a microsecond
 MONEY_DIGITS = 4
 NUMBER_DIGITS = 4
@@ -13,7 +13,7 @@ LEAST_NUMBER, MOST_NUMBER = 1e-4, 1e12
 
 
 def show_us(microseconds: float) -> str:
-    """Write microseconds: `5,200 us`, and `1.5e+12 us` where they are very many."""
+    """Write microseconds: `5,200 us`, or `1.5e+12 us` for a very large number."""
     shown = ",.0f" if abs(microseconds) < LONG_US else ".4g"
     return f"{microseconds:{shown}} us"
 
@@ -49,7 +49,7 @@ def show_cost(amount: float, unit: str) -> str:
 
 
 def show_accuracy(share: float) -> str:
-    """Write an accuracy, another quality, or its error: `0.983`."""
+    """Write an accuracy, another measure of quality, or its error: `0.983`."""
     return f"{share:.3f}"
 
 

@@ -48,13 +48,13 @@ _NOUNS = {
 _BRANDS = {b"avif": "AVIF", b"avis": "AVIF"} | dict.fromkeys(
     (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1"), "HEIC"
 )
-_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # of Unicode, where a text begins
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # byte order marks of Unicode
 _CONTROLS = bytes({*range(32)} - {*b"\t\n\v\f\r\b\x1b"})
 _FEW = 0.05  # largest share of control characters in a text
 
 
 def format_of(start: bytes) -> str | None:
-    """Name the format of a file by its first bytes; None if they tell no format."""
+    """Name the format of a file by its first bytes; None for an unknown format."""
     for magic, name in _STARTS:
         if start.startswith(magic):
             return name
@@ -75,7 +75,7 @@ def noun_of(start: bytes) -> str:
 
 
 def is_text(start: bytes) -> bool:
-    """Say whether the first bytes of a file are text, in any encoding.
+    """Return True if the first bytes of a file are text, in any encoding.
 
     UTF-16 is recognised by its byte order mark only.
     """
@@ -87,7 +87,7 @@ def is_text(start: bytes) -> bool:
 
 
 def cure_for(name: str | None) -> str:
-    """Say how to convert an image in an unread format; empty for other formats."""
+    """Say how to convert an image in an unread format; return "" for other formats."""
     if name not in OTHER_IMAGES:
         return ""
     return f"{name} is not read; save it as {'PNG' if name == 'SVG' else 'JPEG'}"

@@ -1,4 +1,4 @@
-"""Fingerprints: whether a feature is still the one that an index was built with.
+"""Fingerprints tell whether a feature is still the one that an index was built with.
 
 A fingerprint is the same in every process, on every machine and in every version of
 Python. The place of a file and the names of polydom's modules do not count.
@@ -25,16 +25,16 @@ from .syntax import DECORATORS, Statement, Syntax, is_ours, parse, source_file
 
 ATOMS = frozenset((str, bytes, bool, int, float, complex, type(None), type(...)))
 SEQUENCES, SETS = (list, tuple), (set, frozenset)
-# Modules of Python with objects whose `repr` has all of their state, such as a date.
-# Other objects write their address there.
+# Modules of Python whose objects show their whole state in `repr`, such as dates. The
+# `repr` of other objects may be their address in memory.
 TELLING = frozenset(
     ("array", "builtins", "collections", "datetime", "decimal", "fractions", "uuid")
 )
 ADDRESS = " at 0x"
-# Where the attributes of an object are named: of dataclasses, structs of msgspec, named
-# tuples, and all others.
+# Where an object lists its attributes: a dataclass, a struct of msgspec, a named tuple,
+# any other object.
 FIELDS = ("__dataclass_fields__", "__struct_fields__", "_fields", "__dict__")
-LONG = 200  # characters of a text from which on its hash stands for it
+LONG = 200  # characters; the hash of a longer text replaces the text
 
 
 def fingerprint(feature: Feature) -> str:
@@ -62,7 +62,7 @@ def unsteady(one: Feature, other: Feature) -> list[str]:
 
 
 class _Untold(Exception):
-    """A value is neither code nor plain data."""
+    """Raised for a value that is neither code nor plain data."""
 
 
 class _Parts:
@@ -79,7 +79,7 @@ class _Parts:
         self.variables: dict[str, str] = {}
         self._seen: set[tuple[int, str]] = set()  # files and names in them
         self._texts: dict[int, str] = {}  # by identity
-        self._kept: list[Any] = []  # alive, since identities come again
+        self._kept: list[Any] = []  # kept alive: Python reuses identities
         self._folder = ""
         nodes = [*with_needs([feature]), feature]
         self.nodes = [
@@ -114,7 +114,7 @@ class _Parts:
             return self._without_folder(repr(value))
         if id(value) not in self._texts:
             self._kept.append(value)
-            self._texts[id(value)] = "again"  # what a value that holds itself meets
+            self._texts[id(value)] = "again"  # found by a value that contains itself
             try:
                 text = self._text_of_parts(value)
             except _Untold:
@@ -128,10 +128,10 @@ class _Parts:
     def _text_of_parts(self, value: Any) -> str:
         kind = type(value)
         if kind in SEQUENCES and ATOMS.issuperset(map(type, value)):
-            return self._without_folder(repr(value))  # quickly: there may be many
+            return self._without_folder(repr(value))  # a fast path: there may be many
         if kind in SEQUENCES:
             return f"{kind.__name__}[{','.join(map(self._text_of, value))}]"
-        if kind is dict:  # in its order, as a feature may go through it
+        if kind is dict:  # keep the order: a feature may iterate over it
             return f"{{{','.join(map(self._text_of, value.items()))}}}"
         if kind in SETS:
             return f"{kind.__name__}({','.join(sorted(map(self._text_of, value)))})"
@@ -150,7 +150,7 @@ class _Parts:
         return text.replace(self._folder + os.sep, "").replace(self._folder, ".")
 
     def _array(self, array: np.ndarray) -> str:
-        if array.dtype.fields or array.dtype.hasobject:  # bytes may be anything there
+        if array.dtype.fields or array.dtype.hasobject:  # their bytes may be addresses
             return f"array({array.dtype.descr},{self._text_of(array.tolist())})"
         data = hashlib.sha256(array.tobytes()).hexdigest()
         return f"array({array.dtype.str},{array.shape},{data})"
@@ -170,7 +170,7 @@ class _Parts:
         if (inner := inspect.getattr_static(value, "__wrapped__", None)) is not None:
             return f"wrapper({type(value).__name__},{self._text_of(inner)})"
         name = getattr(value, "__name__", None)
-        if callable(value) and isinstance(name, str):  # compiled, by C or Cython
+        if callable(value) and isinstance(name, str):  # compiled from C or Cython
             owner = self._text_of(getattr(value, "__self__", None))
             return f"compiled({_first(value.__module__)},{name},{owner})"
         return ""
@@ -210,9 +210,9 @@ class _Parts:
         return f"object({self._class(kind)},{self._text_of(state)})"
 
     def _needs(self, function: types.FunctionType) -> bool:
-        """Take the statement that defines a function, and all that it needs.
+        """Add the statement that defines a function, and all statements that it needs.
 
-        False where its source cannot be read.
+        Return False if the source of the function cannot be read.
         """
         scope, code = function.__globals__, function.__code__
         module = scope.get("__name__", "")
@@ -227,7 +227,7 @@ class _Parts:
         if syntax is None or statement is None:
             return False
         names = self._take(syntax, statement, ours=ours)
-        if ours:  # whose variables hold what their statements say
+        if ours:  # their variables never change
             return True
         if not self._folder and "__file__" in scope:
             self._folder = str(Path(scope["__file__"]).absolute().parent)
@@ -251,7 +251,7 @@ class _Parts:
                 raise _Untold(f"the variable {name}, which holds {error}") from None
 
     def _take(self, syntax: Syntax, first: Statement, *, ours: bool) -> set[str]:
-        """Take a statement and all that it needs; return the names that occur there."""
+        """Add a statement and all statements that it needs; return the names inside."""
         names: set[str] = set()
         stars = syntax.binding.get("*", ())
         left = [first, *(syntax.statements[place] for place in stars)]
@@ -274,7 +274,7 @@ class _Parts:
         return names
 
     def _import_ours(self, module: str, name: str) -> None:
-        """Take the statements that define a name in one of polydom's modules."""
+        """Add the statements that define a name in one of polydom's modules."""
         syntax = None if name in DECORATORS else _syntax_of_ours(module)
         if syntax and (id(syntax), name) not in self._seen:
             self._seen.add((id(syntax), name))
@@ -287,13 +287,13 @@ def _closure(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # it is empty
+        except ValueError:  # the variable has no value yet
             continue
     yield vars(function).get("__wrapped__")
 
 
 def _first(module: Any) -> str:
-    """Return the top-level package of a module; a library may move its insides."""
+    """Return the top-level package of a module: libraries move their inner modules."""
     return module.partition(".")[0] if isinstance(module, str) else "builtins"
 
 

@@ -22,11 +22,11 @@ Kind = Literal["image", "text", "record"]
 Value = float | int | str | None
 
 MAX_PIXELS = 50_000_000
-# Bytes of a decoded pixel of red, green and blue, and of the largest such image.
+# Bytes of a decoded pixel in red, green and blue, and of the largest decoded image.
 USUAL_BYTES = 3
 MAX_DECODED = USUAL_BYTES * MAX_PIXELS
 NAME_TYPES = frozenset({str})
-# Names of the numbers that a size is made of: of one number, and of two.
+# Names of the numbers in a size, for sizes of one number and for sizes of two.
 SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
     "image": (("pixels",), ("width", "height")),
     "text": (("characters",), ("words", "sentences")),
@@ -50,7 +50,7 @@ class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Gaps(msgspec.Struct, frozen=True):
-    """Columns of a record that an index cannot read, and the features behind them."""
+    """Columns of a record without a usable value, and the features that need them."""
 
     # Names of the columns with a value that no training item had
     unknown: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def pair(self) -> bool:
-        """Say whether the size is two numbers."""
+        """Return True if the size is two numbers."""
         return isinstance(self.size, tuple)
 
     @property
@@ -192,7 +192,7 @@ def record_item(columns: Mapping[str, Value]) -> Item:
 
 
 def _plain(value: Any) -> Any:
-    """Make a number, a string or None of a value in a table, where possible."""
+    """Convert a table's value to a number, a string or None, if possible."""
     if isinstance(value, np.datetime64):  # in nanoseconds it would become a number
         value = value.astype("M8[us]").item()
     elif isinstance(value, np.timedelta64):

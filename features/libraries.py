@@ -23,7 +23,7 @@ from .syntax import OURS
 
 EXTRAS = frozenset(("boosting", "image", "parquet"))  # extras of polydom that compute
 NO_EXTRAS = frozenset[str]()
-# Requirements of polydom that serve and print: no value and no model depends on them.
+# Requirements of polydom for serving and printing: no value or model depends on them.
 SPEAKING = frozenset(
     ("fastapi", "httptools", "prometheus-client", "rich", "typer", "uvicorn", "uvloop")
 )
@@ -54,7 +54,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 @functools.cache
 def _closure(named: frozenset[str]) -> dict[str, str]:
-    """Find the versions of some distributions, of polydom, and of all they require."""
+    """Return the versions of some distributions, of polydom and of all requirements."""
     found: dict[str, str] = {}
     left = [(OURS, EXTRAS), *((name, NO_EXTRAS) for name in named)]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -73,9 +73,9 @@ def _closure(named: frozenset[str]) -> dict[str, str]:
 def _required(
     by: str, requirements: Iterable[str], extras: frozenset[str]
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """List the requirements that apply here of a distribution with extras."""
+    """List the requirements, on this machine, of a distribution with some extras."""
     for text in requirements:
-        with contextlib.suppress(InvalidRequirement):  # of an old distribution
+        with contextlib.suppress(InvalidRequirement):  # old distributions may have one
             wanted = Requirement(text)
             applies = wanted.marker is None or any(
                 wanted.marker.evaluate({"extra": extra}) for extra in ("", *extras)
@@ -87,5 +87,5 @@ def _required(
 
 @functools.cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Distributions by the top-level modules that they install."""
+    """Return the names of the distributions that install each top-level module."""
     return packages_distributions()

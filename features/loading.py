@@ -15,7 +15,7 @@ from .wording import hint
 
 
 def ready_made_features() -> tuple[Feature, ...]:
-    """All features that come with polydom, images' first, cheap ones first."""
+    """Return all ready-made features: images before texts, cheap ones first."""
     return IMAGE_FEATURES + TEXT_FEATURES
 
 
@@ -64,14 +64,14 @@ def run_file(file: Path) -> dict[str, Any]:
         raise BadFeature(f"{file}: {what}; a Python file with features is needed")
     try:
         return runpy.run_path(str(file), run_name=f"features_of_{file.stem}")
-    except Exception as error:  # the file's own, whatever it is
+    except Exception as error:  # the file may raise anything
         line = line_in(file, error)
         place = f"{file}, line {line}" if line else f"{file}"
         raise BadFeature(f"{place}: {type(error).__name__}: {error}") from error
 
 
 def line_in(file: Path, error: Exception) -> int | None:
-    """Find the last line of `file` that an error passed through; None if it did not."""
+    """Return the last line of `file` that an error passed through; None for no line."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     lines = [

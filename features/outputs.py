@@ -1,4 +1,4 @@
-"""Files that a command writes: refused where they would replace something else."""
+"""Files that a command writes; a path is refused if a file of another kind is there."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from .errors import BadInput
 from .file_kinds import noun_of
 
 HEAD_BYTES = 64 << 10  # bytes at the beginning, which tell what a file holds
-SHOWN = 40  # characters of a text
+SHOWN = 40  # characters of a text in a message
 
 
 def refuse_output(
@@ -60,7 +60,7 @@ def refuse_place(path: Path, option: str = "") -> None:
 
 
 def _is_system(folder: Path) -> bool:
-    """Say whether the system owns a folder, as it owns that of /dev/stdout."""
+    """Return True if the system owns a folder, as it owns that of /dev/stdout."""
     return folder == Path("/dev") or folder.is_relative_to("/proc")
 
 

@@ -18,7 +18,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def is_library(module: str) -> bool:
-    """Say whether a module is Python's or installed.
+    """Return True if a module is Python's or installed.
 
     Files that no import finds again are neither: scripts, notebooks, and the files of
     features that a project names.
@@ -55,7 +55,7 @@ def others_modules(files: Iterable[Path]) -> set[str]:
 
 
 def _read_all(modules: Iterable[str]) -> tuple[dict[str, Path], set[str]]:
-    """Find the files of the user's modules that names lead to, and all other names."""
+    """Find the user's files that some modules import; name all other modules."""
     found: dict[str, Path] = {}
     others: set[str] = set()
     left = [*modules]
@@ -86,7 +86,7 @@ def _imported_by(file: Path, package: str = "") -> list[str]:
 
 
 def _tree_of(file: Path) -> ast.Module | None:
-    """Parse a file; None where it is not Python, as a compiled module is not."""
+    """Parse a file; return None if it is not Python, such as a compiled module."""
     try:
         return ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -94,9 +94,9 @@ def _tree_of(file: Path) -> ast.Module | None:
 
 
 def _own_files(module: str) -> Iterator[Path]:
-    """Find the files of one of the user's modules, and of the packages around it.
+    """Yield the files of one of the user's modules, and of the packages around it.
 
-    None for a module that is not there, or not the user's.
+    Yields nothing for a module that does not exist or is not the user's.
     """
     first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
@@ -123,7 +123,7 @@ def _find(name: str, path: object) -> ModuleSpec | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_installed(first: str, file: Path) -> bool:
-    """Say whether a top-level module came with a distribution."""
+    """Return True if a top-level module came with a distribution."""
     if any(part in INSTALLED for part in file.parts):
         return True
     # `pip install --target` puts distributions beside the user's own modules

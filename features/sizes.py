@@ -15,20 +15,20 @@ Size = float | tuple[float, float]
 
 
 def show_size(size: Size) -> str:
-    """Write a size for people: `480000`, or `800 x 600`."""
+    """Write a size: `480000`, or `800 x 600`."""
     numbers = size if isinstance(size, tuple) else (size,)
     return " x ".join(f"{number:g}" for number in numbers)
 
 
 def is_size(size: Size, variables: int) -> bool:
-    """Say whether a size is `variables` (1 or 2) finite numbers above 0."""
+    """Return True if a size is `variables` (1 or 2) finite numbers above 0."""
     if not isinstance(size, tuple):
         return variables == 1 and 0 < size < math.inf
     return len(size) == variables == 2 and min(size) > 0 and sum(size) < math.inf
 
 
 def read_size(given: Any) -> Size:
-    """Make a size of a number, or of two; TypeError or ValueError for anything else."""
+    """Convert a number or a pair of numbers to a size; else TypeError or ValueError."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         a, b = given
         return float(a), float(b)

@@ -87,7 +87,7 @@ def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """Resolve a relative import; empty where it leads out of the package."""
+    """Resolve a relative import; empty if it leads out of the package."""
     if level == 0:
         return name
     try:
@@ -97,7 +97,7 @@ def absolute(name: str, level: int, package: str) -> str:
 
 
 def is_ours(module: str) -> bool:
-    """Say whether a module is part of polydom."""
+    """Return True if a module is part of polydom."""
     return module.partition(".")[0] == OURS
 
 

@@ -24,7 +24,7 @@ UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Find the known name that is most alike, None where none is.
+    """Find the known name that is most alike, None if none is.
 
     Capitals, underscores, hyphens and spaces do not count.
     """

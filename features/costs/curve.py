@@ -60,7 +60,7 @@ class CostCurve:
 
     @property
     def degree(self) -> int:
-        """Largest power of n, or sum of powers of both numbers."""
+        """Degree of the polynomial; with two numbers, the largest sum of powers."""
         return degree_of(len(self.coefficients), self.variables)
 
     @overload
@@ -80,11 +80,11 @@ class CostCurve:
         return values_at(self.coefficients, points)
 
     def at(self, size: Size) -> float:
-        """Return the seconds of an item of one size, which is one number or two."""
+        """Return the seconds of one item; `size` is one number or a pair of numbers."""
         return cost_at(self.coefficients.tolist(), size)
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
-        """Add the costs of two pieces of work."""
+        """Return the curve of two pieces of work together: the sum of their curves."""
         shorter, longer = sorted((self.coefficients, other.coefficients), key=len)
         added = longer.copy()
         added[: len(shorter)] += shorter
@@ -154,14 +154,15 @@ class CostCurve:
 class CostTable:
     """Costs of feature sets. A set pays once for a step that several features need."""
 
-    # (m, T) float64: Cost curve of each feature without its steps, in seconds, constant
-    # first
+    # (m, T) float64: Coefficients of the cost curve of each feature without its steps,
+    # in seconds, from the constant term on
     feature_coefficients: Floats
-    # (s, T) float64: Cost curve of each step, in seconds, constant first
+    # (s, T) float64: Coefficients of the cost curve of each step, in seconds
     step_coefficients: Floats
     # Positions of all steps that each feature needs, directly or not
     needs: tuple[tuple[int, ...], ...]
-    # (T,) float64: Cost curve of the work that every set pays for, even the empty set
+    # (T,) float64: Coefficients of the cost curve of the work that every feature set
+    # needs, even the empty set
     overhead: Floats
 
     def __init__(
@@ -236,7 +237,7 @@ def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
 
 
 def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
-    """Make arrays of sizes and their measured times; raise BadInput for bad ones."""
+    """Return sizes and measured times as arrays; raise BadInput for bad ones."""
     sizes, seconds = np.asarray(sizes, np.float64), np.asarray(seconds, np.float64)
     numbers = sizes.shape[1:] in ((), (2,)) and sizes.shape[:1] == seconds.shape
     if not numbers or seconds.ndim != 1 or not len(seconds):

@@ -1,4 +1,4 @@
-"""The machine on which costs are measured: facts that may be public."""
+"""Facts about the machine on which costs are measured; all of them may be published."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ class Machine(NamedTuple):
 
     @classmethod
     def here(cls) -> Self:
-        """Return this machine, today."""
+        """Describe this machine, with today's date."""
         day = datetime.now(UTC).date().isoformat()
         return cls(_processor(), os.cpu_count() or 1, day)
 

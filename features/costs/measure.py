@@ -19,10 +19,9 @@ from .stopwatch import BUSY, Stopwatch
 
 Floats = NDArray[np.float64]
 
-# Most rounds that are measured again, for each round asked for, while other programs
-# take time.
+# Most repeated rounds, per requested round, if other programs disturb the measurement.
 QUIETER = 2
-# Most further rounds, for each round asked for, of functions with a few outliers.
+# Most additional rounds, per requested round, of functions with a few outliers.
 DILUTED = 5
 
 
@@ -85,7 +84,7 @@ def measure(
 
 
 class Round(NamedTuple):
-    """Times of one round through the items, and the seconds that others took."""
+    """Times of one round through the items, and the seconds lost to other programs."""
 
     items: NDArray[np.int64]
     times: Floats
@@ -125,16 +124,16 @@ class Rounds:
         self.kept: list[Round] = []
 
     def ask(self, rounds: int) -> None:
-        """Add rounds to the total that `progress` is told."""
+        """Add rounds to the total that `progress` shows."""
         self.total += rounds * len(self.items)
 
     def all(self, rounds: int) -> None:
-        """Measure every step and feature in so many rounds."""
+        """Measure every step and feature, in the given number of rounds."""
         for _ in range(rounds):
             self.kept.append(self._round(self.every))
 
     def quieter(self, most: int) -> None:
-        """Replace rounds that lost time to other programs by quieter rounds."""
+        """Repeat up to `most` disturbed rounds, and keep the quieter of two rounds."""
         for _ in range(most):
             worst = max(self.kept, key=lambda one: one.lost)
             if worst.lost <= BUSY:
@@ -149,7 +148,7 @@ class Rounds:
             self.kept[place] = quieter
 
     def diluted(self, rounds: int, quantile: float) -> None:
-        """Measure functions with a few outliers again, until these are not in doubt."""
+        """Repeat functions with a few outliers until the outliers' cause is clear."""
         nodes = self.every
         for _ in range(DILUTED):
             nodes = {node for node in nodes if self._doubtful(node, quantile)}
@@ -193,7 +192,7 @@ class Rounds:
         return Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
 
     def _time_item(self, item: int, nodes: set[int], row: Floats) -> None:
-        """Time some nodes of one item, in an order in which needs come first."""
+        """Time the nodes of one item in a random order; each node follows its needs."""
         extractor = self.extractor
         extraction = extractor.begin(
             self.items[item], np.empty(extractor.width, FLOAT32), f"item {item}"
@@ -210,7 +209,7 @@ class Rounds:
                 extraction.compute_step(node)
 
     def _needs(self, nodes: set[int]) -> set[int]:
-        """Find all steps that some nodes need, directly or not."""
+        """Return all steps that the nodes need, directly or not."""
         calls, steps = self.extractor.step_calls, len(self.extractor.steps)
         needed: set[int] = set()
         for node in nodes:
@@ -225,7 +224,7 @@ class Rounds:
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
-    """Draw an order of steps (numbered first) and features; needs come first in it."""
+    """Draw a random order of steps (numbered first) and features; needs come first."""
     steps = len(extractor.steps)
     waits = [set(call.sources) - {steps} for call in extractor.step_calls]
     waits += [set(needed) for needed in extractor.needs]
@@ -242,9 +241,9 @@ def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep numerical libraries to one thread and the garbage collector away."""
+    """Run numerical libraries in one thread, without garbage collection, in a block."""
     collecting = gc.isenabled()
-    gc.disable()  # a collection before would take much of a small table's build
+    gc.disable()  # no gc.collect() first: it is slow beside a small build
     try:
         with one_thread():
             yield

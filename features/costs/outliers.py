@@ -16,11 +16,11 @@ Flags = NDArray[np.bool_]
 # quantile: outliers are at most ROOM times as many as may lie above the curve.
 FAR = 4.0
 ROOM = 4
-# Times of an item from which on their median tells what the item takes.
+# Fewest times of an item whose median counts as the item's usual time.
 OFTEN = 3
-# Outliers belong to the call if a share of 1 - q would give so many or more with a
-# probability below OWN. They surely belong to it below SURELY_OWN; they surely are
-# fewer if it would give so few or less with a probability of at most SURELY_FEW.
+# If a share of 1 - q of all times were outliers, how probable would so many be? Below
+# OWN, the call itself makes the outliers; below SURELY_OWN, this is certain. The
+# machine certainly makes them if the probability of so few is at most SURELY_FEW.
 OWN = 0.3
 SURELY_OWN = 1e-6
 SURELY_FEW = 0.05
@@ -52,7 +52,7 @@ def outliers_of(
 
 
 def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
-    """Say whether more times are needed to tell if outliers belong under a curve.
+    """Return True if more times are needed to tell if outliers belong under a curve.
 
     They do not belong there if their share is surely below 1 - `quantile`. They do if
     their share is surely above it.
@@ -65,28 +65,28 @@ def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
 
 
 def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
-    """Say whether the quantile of all times is an outlier, since these are so many."""
+    """Return True if outliers are so many that they reach down to `quantile`."""
     return chance_of_more(outliers, times, 1 - quantile) < OWN
 
 
 def chance_of_more(count: int, times: int, share: float) -> float:
-    """Chance that at least `count` times are of a kind that has this share of all."""
+    """Return the probability of at least `count` outliers if `share` is their share."""
     from scipy.special import bdtrc
 
     return 1.0 if count == 0 else float(bdtrc(count - 1, times, share))
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Return the quantile of the other times under which `quantile` of all times lie.
+    """Return the quantile without outliers that equals `quantile` of all times.
 
-    It stays half a time below 1, which would be the largest of the other times.
+    The result is less than 1, since the largest time itself would depend on chance.
     """
     others = times - outliers
     return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile
 
 
 def steady_quantile(seconds: Floats, quantile: float) -> float:
-    """Return a quantile of times (M,) of one call; few outliers hardly move it."""
+    """Return a quantile of the times (M,) of one call, robust to a few outliers."""
     found = outliers_of(seconds, np.full(len(seconds), np.median(seconds)), quantile)
     count = int(found.sum())
     if outliers_belong(count, len(seconds), quantile):
@@ -96,7 +96,7 @@ def steady_quantile(seconds: Floats, quantile: float) -> float:
 
 
 def _own_medians(items: NDArray[np.int64], seconds: Floats) -> Floats:
-    """Median of the times of each time's item; 0 for items with fewer than `OFTEN`."""
+    """Return for each time the median of its item; 0 if the item has too few times."""
     medians = np.zeros(len(seconds))
     order = np.argsort(items, kind="stable")
     ends = np.flatnonzero(np.diff(items[order])) + 1

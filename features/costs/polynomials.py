@@ -24,7 +24,7 @@ def count_terms(degree: int, variables: int) -> int:
 
 
 def degree_of(terms: int, variables: int) -> int:
-    """Return the degree of a polynomial with so many coefficients; -1 if none has."""
+    """Return the degree of a polynomial with `terms` coefficients, or else -1."""
     if variables == 1:
         return terms - 1
     degree = (math.isqrt(8 * terms + 1) - 3) // 2
@@ -40,7 +40,7 @@ def exponents(degree: int) -> NDArray[np.int64]:
 
 
 def monomials(sizes: ArrayLike, terms: int) -> Floats:
-    """Return the terms (M, terms) of a polynomial, without coefficients, at sizes."""
+    """Return the terms (M, terms) of a polynomial at M sizes, without coefficients."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         powers: Floats = points[:, np.newaxis] ** np.arange(terms)
@@ -65,7 +65,7 @@ def cost_at(coefficients: Sequence[float], size: Size) -> float:
 
 
 def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
-    """Add up the degrees, each by Horner's rule in a with growing powers of b."""
+    """Evaluate a polynomial in a and b, degree by degree; Horner's rule runs in a."""
     cost, first, degree = coefficients[0], 1, 1
     while first < len(coefficients):
         part, power = 0.0, 1.0

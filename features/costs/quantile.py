@@ -20,17 +20,17 @@ from .polynomials import count_terms, monomials, values_at
 Floats = NDArray[np.float64]
 
 FOLDS = 4  # parts of the times, each held out once to choose the degree
-# A degree is not worth a relative gain of held-out loss below this.
+# The degree rises only if the held-out loss falls by more than this share.
 CLOSE = 0.01
-REWEIGHTINGS = 3  # fits, each with errors divided by the curve of the fit before
+REWEIGHTINGS = 3  # number of fits; each divides errors by the curve before it
 TINY = 1e-6  # least scale of a time's error, relative to the longest time
 SMALLEST_S = 1e-12  # shorter times are zero: no clock tells them apart
 USUAL_DEGREE = 3  # highest degree of the curve of usual times
-# The degree is chosen by the fit to this quantile at most: few times lie above a higher
-# one, and say little of a curve's form.
+# Highest quantile whose fit chooses the degree. Above a higher quantile lie too few
+# times to tell the form of the curve.
 SHAPED_BY = 0.9
-# Up to so many times, the fits of all folds and degrees are one linear program, since
-# to set a program up takes longer than to solve it.
+# Up to this number of times, one linear program fits all folds and degrees: setting a
+# program up takes longer than solving it.
 FEW_TIMES = 1000
 
 
@@ -150,7 +150,7 @@ def minimise_each(
     quantile: float,
     parts: Sequence[tuple[NDArray[np.bool_], int]],
 ) -> list[Floats]:
-    """Minimise the loss of each part of the times; a part comes with its degree."""
+    """Fit each part of the times, a mask and a degree; return all coefficients."""
     if len(sizes) > FEW_TIMES:
         return [
             minimise(sizes[kept], seconds[kept], scale[kept], quantile, degree)
@@ -197,7 +197,7 @@ def pinball_minimum(design: Any, times: Floats, quantile: float) -> Floats:
         b_ub=np.zeros(design.shape[1]),
         bounds=(quantile - 1, quantile),
         method="highs",
-        options={"presolve": False},  # no constraint of so few can be left out
+        options={"presolve": False},  # there are too few constraints
     )
     if result.status != 0:
         raise BadInput(f"the times cannot be fitted: {result.message}")

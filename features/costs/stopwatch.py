@@ -1,4 +1,4 @@
-"""Times of calls on a machine that other programs use, and how much these take."""
+"""Timing of calls on a machine that other programs use, and the load they cause."""
 
 import os
 import sys
@@ -14,12 +14,12 @@ T = TypeVar("T")
 Clock = Callable[[], float]
 
 TRIES = 5  # most runs of a call that others disturb
-LOST = 0.1  # a call that lost a larger share of its time to others is timed again
-GRAIN_S = 5e-6  # shorter losses may be the reading of the clocks
+LOST = 0.1  # a call that loses a larger share of its time is timed again
+GRAIN_S = 5e-6  # shorter losses may come from reading the clocks
 BUSY = 0.02  # a machine that lost a larger share of all time is busy
 FREE = 0.1  # share of the processors that should stay free beside this process
-# Seconds from which on the load of a machine can be told: the system counts in
-# hundredths of a second.
+# Shortest measurement, in seconds, that tells the load of a machine: the system counts
+# in hundredths of a second.
 ENOUGH_S = 0.5
 
 
@@ -27,8 +27,8 @@ class Load(NamedTuple):
     """Load of a machine by other programs while calls were timed on it."""
 
     lost: float  # Share of `timed_s` in which the calls waited for a processor
-    # Mean number of processors that other programs kept busy; None where the system
-    # does not tell
+    # Mean number of processors that other programs kept busy; None if the system does
+    # not tell
     others: float | None
     processors: int  # Number of processors of the machine
     # Seconds of the timed calls; 1 for kept times that lack the number
@@ -36,14 +36,14 @@ class Load(NamedTuple):
 
     @property
     def busy(self) -> bool:
-        """Say whether times measured meanwhile may be too long."""
+        """Return True if times measured under this load may be too long."""
         most = max((1 - FREE) * self.processors - 1, FREE)
         return self.lost > BUSY or (self.others is not None and self.others > most)
 
     def joined(self, other: "Load") -> "Load":
-        """Join two loads; of `others` the larger counts.
+        """Join two loads: the mean of `lost`, and the larger of `others`.
 
-        `lost` is weighted by `timed_s`: a loss during a few milliseconds says little.
+        The mean is weighted by `timed_s`: a loss during a few milliseconds says little.
         """
         known = [n for n in (self.others, other.others) if n is not None]
         timed_s = self.timed_s + other.timed_s
@@ -83,7 +83,7 @@ class Stopwatch:
         self._began = _seconds()
 
     def time(self, call: Callable[[T], object], argument: T) -> float:
-        """Return the seconds of a quiet run, or of the quickest disturbed run."""
+        """Time a call; return the seconds of an undisturbed run, or of the quickest."""
         least = inf
         for _ in range(self.tries):
             slept, taken = switches()
@@ -136,7 +136,7 @@ def switches() -> tuple[int, int]:
 
 
 def _seconds() -> tuple[float, float | None, float]:
-    """Return the seconds on the wall, of all busy processors, and of this process."""
+    """Return the seconds of the clock, of all busy processors, and of this process."""
     return time.perf_counter(), _processor_seconds(), time.process_time()
 
 
@@ -151,7 +151,7 @@ def _processor_seconds() -> float | None:
 
 
 def _waiting_elsewhere() -> float | None:
-    """Guess how many other programs run, from the load of the last minute."""
+    """Estimate how many other programs run, from the load of the last minute."""
     try:
         return max(os.getloadavg()[0] - 1, 0.0)
     except (OSError, AttributeError):

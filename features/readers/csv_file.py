@@ -32,8 +32,8 @@ from .encodings import (
 log = logging.getLogger("polydom")
 
 SEPARATORS = ",;\t|"
-BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes that Arrow reads at a time
-TOP = 32  # first rows, which show whether each cell has a name
+BLOCK, MOST_BLOCK = 2**20, 2**31 - 1  # bytes per read of Arrow
+TOP = 32  # first rows, compared with the line of names
 SHOWN = 60  # characters of a row in a message
 SAID = re.compile(r"sep=(.)", re.IGNORECASE)  # Excel's line above the names
 
@@ -42,7 +42,7 @@ ESCAPED = re.compile(r'(?<!\\)\\"')
 ESCAPED_INSIDE = re.compile(r'(?<!\\)\\"(?=[^",;\t|\r\n])')
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
-OnRows = Callable[[int, int], None]  # rows read, and how many more there can be
+OnRows = Callable[[int, int], None]  # rows read; most rows in the file
 
 
 class BadRow(NamedTuple):
@@ -61,7 +61,7 @@ class CsvFile:
     separator: str  # Character between cells
     names: tuple[str, ...]  # Names of the columns; "" for a column without one
     lines: int  # Number of lines above the first row
-    # True if points stand between thousands, since first rows have decimal commas
+    # True if points separate thousands, because the first rows have decimal commas
     points_group: bool = False
     escaped: bool = False  # True if a quote inside a cell follows a backslash
 
@@ -128,7 +128,7 @@ class CsvFile:
         *,
         threads: bool,
     ) -> Any:
-        """Read the file, in larger blocks each time a row is longer than a block."""
+        """Read the file; use larger blocks while a row does not fit into a block."""
         size = BLOCK
         while True:
             try:
@@ -179,7 +179,7 @@ class CsvFile:
                     strings_can_be_null=True,
                 ),
             )
-        except (ValueError, OSError) as error:  # Arrow's are ValueErrors
+        except (ValueError, OSError) as error:  # Arrow raises ValueErrors
             raise self._refusal(error) from error
 
     @property
@@ -193,7 +193,7 @@ class CsvFile:
         return file
 
     def _refuse_open_quote(self, rows: Any, count: int) -> None:
-        """Refuse a file whose last cell begins with a quote that never ends."""
+        """Refuse a file whose last cell begins with a quote that is never closed."""
         last = rows.slice(max(rows.num_rows - 1, 0)).to_pylist()
         cells = [cell for row in last for cell in row.values() if cell and "\n" in cell]
         if cells and self._ends_quoted(cells[-1]):
@@ -205,7 +205,7 @@ class CsvFile:
             )
 
     def _ends_quoted(self, cell: str) -> bool:
-        """Say whether the file ends with a cell, without a quote behind the cell."""
+        """Return True if the file ends with this cell, without a quote behind it."""
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - SAMPLE, 0))
@@ -287,7 +287,7 @@ class _Mended(io.RawIOBase):
 
 
 def _is_short(error: BadInput) -> bool:
-    """Say whether a row was longer than the blocks that Arrow read."""
+    """Return True if the error says that a row was longer than Arrow's block."""
     return "block size" in str(error)
 
 
@@ -350,7 +350,7 @@ def open_csv(
 def _top(
     path: Path, encoding: str, separator: str, said: bool, escaped: bool
 ) -> tuple[list[str], int, list[list[str]]]:
-    """Read the names, how many lines end with them, and some rows below."""
+    """Return the names, the number of lines down to them, and some rows below."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         codec = codec_of(encoding)
@@ -375,7 +375,7 @@ def _top(
 
 
 def _named(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Name the columns; "" for a column that only the rows have."""
+    """Return the names of the columns; "" for a column that has cells but no name."""
     own = tuple(map(trim, names))
     if rows and all(len(row) == len(own) + 1 for row in rows):
         return (*own, "") if all(not trim(row[-1]) for row in rows) else ("", *own)
@@ -400,7 +400,7 @@ def _refuse_others(path: Path, start: bytes) -> None:
 
 
 def check_form(separator: str | None, encoding: str | None) -> None:
-    """Raise BadInput for an unusable separator or encoding; None is fine."""
+    """Raise BadInput if the separator or the encoding is unusable; None is allowed."""
     if separator is not None and (
         len(separator) != 1 or separator in '"\r\n' or not separator.isascii()
     ):
@@ -428,7 +428,7 @@ def find_separator(lines: Sequence[str], wanted: Collection[str] = ()) -> str:
 
 
 def _tell(file: CsvFile, separator: str | None, encoding: str | None) -> None:
-    """Log how the file is read, if that was found out and is unusual."""
+    """Log an unusual separator or encoding that was found and not given."""
     said = []
     if encoding is None and file.encoding not in ("utf-8", "utf-8-sig"):
         said.append(

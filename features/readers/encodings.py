@@ -17,13 +17,13 @@ MARKS = {
 }
 SAMPLE = 2**16  # bytes at the beginning of a file, which are searched for zeros
 CHUNK = 2**20  # bytes that are read at a time
-# Up to this share of zero bytes, the zeros are padding in cells. More of them come of
-# an encoding with two bytes a character.
+# Up to this share of zero bytes, the zeros are padding in cells. A larger share means
+# an encoding with two bytes per character.
 FEW_ZEROS = 0.01
 NOT_IN_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")  # bytes that cp1252 does not define
 MOSTLY_UTF8 = "UTF-8 but for some bytes"
-# Bytes that are no UTF-8, for each character beyond ASCII that is UTF-8, up to which a
-# file counts as `MOSTLY_UTF8`.
+# A file counts as `MOSTLY_UTF8` if its bytes that are not UTF-8 number at most this
+# share of its characters of UTF-8 beyond ASCII.
 FEW_BAD = 0.1
 
 
@@ -62,12 +62,12 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def codec_of(encoding: str) -> str:
-    """Name the codec of Python that reads an encoding which `find_encoding` found."""
+    """Name Python's codec for an encoding that `find_encoding` returned."""
     return "utf-8" if encoding == MOSTLY_UTF8 else encoding
 
 
 def check_encoding(encoding: str | None) -> None:
-    """Raise BadInput for an encoding that Python does not know; None is fine."""
+    """Raise BadInput for an encoding that Python does not know; None is allowed."""
     if encoding is None:
         return
     try:
@@ -93,7 +93,7 @@ def decode_text(data: bytes, encoding: str | None = None) -> str:
 
 
 def _is_mostly_utf8(file: BinaryIO) -> bool:
-    """Say whether few bytes are wrong: some programs wrote other rows than the rest."""
+    """Return True if few bytes are not UTF-8, as in a file that two programs wrote."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     good = bad = 0
     for chunk in chunks(file):
@@ -104,7 +104,7 @@ def _is_mostly_utf8(file: BinaryIO) -> bool:
 
 
 def _utf_16_without_mark(path: Path, start: bytes) -> str:
-    """Tell the byte order of UTF-16 by the place of its zeros, in European texts."""
+    """Name the byte order of UTF-16 by the positions of zeros, as in European texts."""
     half = len(start) // 2
     for first, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
         if start[first::2].count(0) > 0.5 * half and not start[1 - first :: 2].count(0):

@@ -13,7 +13,7 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
     "text": (".txt", ".text", ".md"),
     "record": (".json",),
 }
-# Endings of texts that are tables, and no items.
+# Endings of text files that are tables and not items.
 OF_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 # Files and folders that programs leave in people's folders.
 OF_PROGRAMS = frozenset(
@@ -84,7 +84,7 @@ def find_files(folder: Path, kind: Kind, *, encoded: bool = False) -> FoundFiles
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, bool, str | None]]:
-    """Go through a folder and all below: path, whether a folder, why it is left out.
+    """Yield all below a folder: path, True for a folder, reason for leaving it out.
 
     Links are followed, except to a folder that contains them.
     """
@@ -117,7 +117,7 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def is_hidden(name: str) -> bool:
-    """Say whether a file or folder of this name is hidden, or a program's own."""
+    """Return True if a file or folder of this name is hidden or a program's own."""
     return name.startswith(".") or name.casefold() in OF_PROGRAMS
 
 
@@ -157,7 +157,7 @@ def _why_no_item(path: Path, kind: Kind, encoded: bool) -> str | None:
 
 
 def has_usual_ending(path: Path, kind: Kind) -> bool:
-    """Say whether a file's name says that it is of a kind."""
+    """Return True if the ending of a file's name is usual for the kind."""
     return path.suffix.lower() in ENDINGS[kind]
 
 

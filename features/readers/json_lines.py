@@ -31,10 +31,10 @@ class Line(NamedTuple):
 
     number: int  # Number of the line, from 1, blank lines included
     document: bytes  # JSON of the line, in UTF-8
-    # Values of the line; a BadItem, with a UnicodeError for its cause where bytes could
-    # not be decoded
+    # Values of the line, or a BadItem if it cannot be read; the cause of the BadItem is
+    # a UnicodeError if bytes could not be decoded
     row: Row
-    # Bytes of the file before the line; None in other encodings than UTF-8
+    # Bytes of the file before the line; None if the file is not in UTF-8
     offset: int | None
 
 
@@ -58,7 +58,7 @@ def read_json_lines(
 
 
 def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
-    """Divide a file in UTF-8 into spans of at most `most` rows; errors as reading."""
+    """Divide a file in UTF-8 into spans of at most `most` rows."""
     offset, length, count = _bom_length(path), 0, 0
     for document in _documents(path, None):
         length += len(document)
@@ -71,12 +71,12 @@ def divide_json_lines(path: Path, most: int) -> Iterator[Span]:
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
-    """Count the lines that are not blank; errors as `read_json_lines`."""
+    """Count the lines that are not blank; raise what `read_json_lines` raises."""
     return sum(1 for document in _documents(path, encoding) if document.strip())
 
 
 def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
-    """Yield the lines of a file, in UTF-8; bytes that cannot be decoded stay."""
+    """Yield the lines of a file as UTF-8; bytes that cannot be decoded are kept."""
     check_encoding(encoding)
     try:
         if encoding is None:
@@ -128,7 +128,7 @@ def _row(document: bytes, encoding: str | None) -> Row:
 
 
 def _decoding(document: bytes) -> UnicodeDecodeError | None:
-    """Python's own error, which counts from the line's beginning."""
+    """Return the error of decoding a line, or None; its position is in the line."""
     try:
         document.decode()
     except UnicodeDecodeError as error:

@@ -46,9 +46,9 @@ class Table:
     names: tuple[str, ...]
     count: int | None  # Number of rows; None if it is not known before they are read
     typed: bool  # True if cells have types; False if all cells are strings
-    # True if a comma rather stands before a fraction than between thousands
+    # True if an ambiguous comma stands before a fraction, not between thousands
     commas: bool
-    # True if points stand between thousands, since the file has decimal commas
+    # True if points separate thousands, because the file has decimal commas
     points_group: bool
     # Number of the first row, as spreadsheets count: 2 below a line of names
     first: int
@@ -158,7 +158,7 @@ def _read_csv(
 def _own_columns(
     path: Path, names: Sequence[str], wanted: Collection[str]
 ) -> list[int]:
-    """List positions of columns with a name, without row numbers; log the others."""
+    """List the positions of columns with names, except row numbers; log the others."""
     nameless = [place for place, name in enumerate(names) if not name]
     numbers = [
         place
@@ -188,11 +188,11 @@ def _begins(path: Path, magic: bytes) -> bool:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic
     except OSError:
-        return False  # said where it is opened to be read
+        return False  # the reader of the file reports the error
 
 
 def _open_json_lines(path: Path, encoding: str | None) -> Table:
-    """Open records in JSON Lines; all lines are read for the names of columns."""
+    """Open records in JSON Lines; this reads all lines, for the names of columns."""
     names: dict[str, None] = {}
     for line in read_json_lines(path, encoding):
         if not isinstance(line.row, BadItem):
@@ -227,7 +227,7 @@ def _never(wanted: Sequence[str]) -> Iterator[tuple[Any, list[BadRow]]]:
 
 
 def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a line's columns, which may be under the key `record`, as in a request."""
+    """Return a line's columns, also if they are under the key `record`."""
     record = row.get("record")
     if not isinstance(record, dict):
         return row
@@ -236,7 +236,7 @@ def _record_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _array(path: Path, name: str, cells: list[Any]) -> Any:
-    """Make an Arrow array of JSON's values; BadInput where strings mix with numbers."""
+    """Make an Arrow array of values of JSON; refuse strings mixed with numbers."""
     import pyarrow as pa
 
     kinds = {type(cell) for cell in cells} - {type(None)}
@@ -260,7 +260,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
     from pyarrow.dataset import ParquetFragmentScanOptions, dataset
 
     def refuse(error: Exception) -> BadInput:
-        if isinstance(error, FileNotFoundError):  # pyarrow's own says but the path
+        if isinstance(error, FileNotFoundError):  # pyarrow's message is only the path
             return BadInput(f"{path}: No such file or directory")
         return BadInput(f"{path}: this is no Parquet file: {error}")
 

@@ -23,13 +23,13 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 
-SECTORS = 16  # of gradient direction, over a whole turn
-GRID = 4  # cells each way where a feature says where in the image something is
-FINE = 4 * GRID  # cells each way that gradients are counted in, to be shared out
+SECTORS = 16  # sectors of gradient direction, over a whole turn
+GRID = 4  # cells across and down, in features that tell places in the image
+FINE = 4 * GRID  # cells across and down, later spread over GRID cells
 FAINT = 1e-3  # mean change of a pixel that is mere noise: weak gradients stay weak
-LEVELS = 16  # of grey in a co-occurrence matrix
+LEVELS = 16  # levels of grey in a co-occurrence matrix
 BLOCK = 4  # pixels each way, at quarter resolution, compared for self-similarity
-PAIRS = 2**18  # of blocks compared at a time, which stay in a processor's cache
+PAIRS = 2**18  # pairs of blocks compared at a time; these fit into a processor's cache
 
 
 @step(kind="image")
@@ -42,7 +42,7 @@ def grey(data: bytes) -> Bytes:
 
 @step(kind="image")
 def small(data: bytes) -> Bytes:
-    """Decode to 64 x 64 colours (64, 64, 3), upright, cheaply if there is a way."""
+    """Decode to 64 x 64 colours (64, 64, 3), upright; cheap if the format allows it."""
     from .image_pixels import decode_small
 
     return decode_small(data)
@@ -75,7 +75,7 @@ def quarter(half: Floats) -> Floats:
 
 @step(needs=[half])
 def gradients(half: Floats) -> tuple[Floats, Bytes]:
-    """Strength of the change at each inner pixel, and in which of 16 sectors it points.
+    """Strength of the change at each inner pixel, and its direction: one of 16 sectors.
 
     Opposite directions are different sectors.
     """
@@ -174,7 +174,7 @@ def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
 
 @feature(needs=[small])
 def small_hog(small: Bytes) -> Doubles:
-    """Do as hog, from 64 x 64 colours: 16 sectors in 4 x 4 cells, the cheap way."""
+    """Like `hog`, but from 64 x 64 colours: 16 sectors in 4 x 4 cells, at low cost."""
     # Three passes over strided bytes take less than one weighted sum of three.
     grey = small[:, :, 1].astype(np.float32)
     grey += grey
@@ -214,7 +214,7 @@ def local_binary_patterns(grey: Bytes) -> Doubles:
 
 @feature(needs=[grey])
 def cooccurrence(grey: Bytes) -> Doubles:
-    """Five properties of which greys lie beside which, at 3 distances in 4 directions.
+    """Five properties of pairs of greys, at 3 distances in 4 directions.
 
     Haralick, Shanmugam and Dinstein, Textural Features for Image Classification (1973).
     """
@@ -312,7 +312,7 @@ def shares(counts: NDArray[Any]) -> Doubles:
 
 
 def in_cells(values: Floats) -> Floats:
-    """Mean in each of GRID x GRID cells."""
+    """Return the mean in each of GRID x GRID cells."""
     from PIL import Image
 
     cells = Image.fromarray(values).resize((GRID, GRID), Image.Resampling.BOX)
@@ -320,7 +320,7 @@ def in_cells(values: Floats) -> Floats:
 
 
 def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
-    """Strength and sector of the change at each inner pixel."""
+    """Return the strength and the sector of the change at each inner pixel."""
     down = grey[2:, 1:-1] - grey[:-2, 1:-1]
     right = grey[1:-1, 2:] - grey[1:-1, :-2]
     turns = np.arctan2(down, right) * np.float32(SECTORS / (2 * math.pi))
@@ -333,7 +333,7 @@ def strength_and_sector(grey: Floats) -> tuple[Floats, Bytes]:
 
 
 def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
-    """Roots of the strength in each of GRID x GRID cells and SECTORS, normalised."""
+    """Return the roots of strengths by GRID x GRID cells and SECTORS, normalised."""
     height, width = strength.shape
     row = np.arange(height) * FINE // height * (FINE * SECTORS)
     column = np.arange(width) * FINE // width * SECTORS
@@ -350,18 +350,18 @@ def in_soft_cells(strength: Floats, sector: Bytes) -> Doubles:
 
 @functools.cache
 def soft_cells() -> tuple[Doubles, Doubles]:
-    """Weights of FINE cells in GRID, and of GRID cells in the energy around each."""
+    """Return the weights of FINE cells in GRID cells, and of neighbours of a cell."""
     cell = np.arange(GRID)
     centre = (np.arange(FINE) + 0.5) * (GRID / FINE) - 0.5
     share = np.maximum(0, 1 - np.abs(centre - cell[:, np.newaxis]))
-    # A cell and half of each beside it; at the border the cell stands for a missing.
+    # A cell and half of each neighbour; at the border the cell replaces a neighbour.
     beside = np.clip(np.stack([cell - 1, cell, cell, cell + 1]), 0, GRID - 1)
     around = 0.5 * np.eye(GRID)[beside].sum(axis=0)
     return share, around
 
 
 def in_bands(values: Doubles, count: int) -> Doubles:
-    """Mean in each of `count` bands, which may share values."""
+    """Return the mean of each of `count` bands; neighbouring bands may share values."""
     edges = np.linspace(0, len(values), count + 1)
     below = np.interp(
         edges, np.arange(len(values) + 1), np.cumsum(np.append(0.0, values))
@@ -371,7 +371,7 @@ def in_bands(values: Doubles, count: int) -> Doubles:
 
 
 def polar(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Frequency (cycles per pixel) and angle in [0, pi] of a real transform's bins."""
+    """Return frequency (cycles per pixel) and angle in [0, pi] of transformed bins."""
     down = np.fft.fftfreq(shape[0]).astype(np.float32)[:, np.newaxis]
     right = np.linspace(0, 0.5, shape[1], dtype=np.float32)
     angle = np.arctan2(down, right)

@@ -19,17 +19,17 @@ MOST_PIECES = 2048
 # Most pieces before the pixels that a decoder needs, such as tables and a palette, and
 # the most bytes of all of them.
 MOST_TABLES, MOST_TABLE_BYTES = 256, 1 << 17
-# Most bytes between pieces that belong to no piece.
+# Most bytes that lie between two pieces and belong to neither.
 MOST_BETWEEN = 1 << 16
-# Scans in the pixels of a progressive JPEG: usually, and at most.
+# Usual and highest number of scans in the pixels of a progressive JPEG.
 USUAL_SCANS, MOST_SCANS = 10, 100
 # Bytes of the pixels that are kept for a header: they say how pixels are encoded.
 FIRST_PIXELS = 1024
 # Most pieces of a PNG's pixels; encoders write some kilobytes at a time.
 MOST_PIXEL_PIECES = 1 << 14
-# Bytes at the end of a PNG in which EXIF behind the pixels is found.
+# Bytes at the end of a PNG that are searched for EXIF behind the pixels.
 MOST_BEHIND = 1 << 17
-# Pillow decodes run-length BMPs byte by byte in Python.
+# Limits of run-length BMPs, since Pillow decodes them byte by byte in Python.
 MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
 
 # Markers of the frames of a JPEG, and of all pieces that its pixels depend on.
@@ -42,19 +42,19 @@ _EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}
 _JPEG_ALONE = {0x01, *range(0xD0, 0xDA)}  # markers without a length
-# A marker, which is neither the byte 255 among compressed pixels nor a restart.
+# A marker; not a byte 255 among compressed pixels, and not a restart.
 _JPEG_NEXT = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 _WEBP_HAS_EXIF, _WEBP_HAS_XMP = 8, 4  # flags in its first piece
 _GIF_NEXT = re.compile(rb"[!,;]")
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_TABLES = {b"IHDR", b"PLTE", b"tRNS"}
-_PNG_XMP = b"XML:com.adobe.xmp\0\0"  # and not compressed
+_PNG_XMP = b"XML:com.adobe.xmp\0\0"  # only if it is not compressed
 _PNG_END = b"\0\0\0\0IEND\xae\x42\x60\x82"
 
-UPRIGHT = 1  # as are all that say nothing, or nothing that is known
-# The numbers of EXIF from 1 to 8; from SIDEWAYS on width and height change places.
+UPRIGHT = 1  # also for images without a valid orientation
+# Orientations in EXIF are 1 to 8; from SIDEWAYS on, width and height are exchanged.
 SIDEWAYS, LAST = 5, 8
-# What is looked at: notes of an image, cameras write a tenth of that.
+# Most entries of EXIF and bytes of XMP that are read; cameras write a tenth of that.
 MOST_ENTRIES, MOST_XMP_BYTES = 1024, 1 << 17
 
 _ORIENTATION = 0x0112
@@ -98,12 +98,12 @@ class Header(NamedTuple):
     # Beginning of the file, as `find_pieces` leaves it; the whole file for formats
     # whose header a library reads quickly
     start: bytes
-    dearer: float  # How many times as long as usual the pixels take, at least 1
+    dearer: float  # Time to decode the pixels relative to the usual time, at least 1
     orientation: int  # How to turn the pixels upright: 1 to 8, as in EXIF
 
 
 def header_of(data: bytes) -> Header:
-    """Find the part of an encoded image that has its size; errors as `find_pieces`."""
+    """Find the part of an encoded image that has its size; raises as `find_pieces`."""
     head, pixels, several_scans, orientation = find_pieces(data)
     scans = data.count(_SCAN, pixels) if several_scans else 0
     start = head + data[pixels : pixels + FIRST_PIXELS]
@@ -145,7 +145,7 @@ class _Tables:
     def next(
         self, pattern: re.Pattern[bytes], data: bytes, place: int
     ) -> re.Match[bytes] | None:
-        """Find the beginning of the next piece; None without one."""
+        """Find the beginning of the next piece; return None if there is none."""
         found = pattern.search(data, place, place + self._left_between + 2)
         self._left_between -= (found.start() if found else len(data)) - place
         self.count()
@@ -184,7 +184,7 @@ def _jpeg_pieces(data: bytes) -> Pieces:
     while (found := tables.next(_JPEG_NEXT, data, place)) is not None:
         start, place, code = found.start(), found.end(), data[found.start() + 1]
         if code == _JPEG_SCAN:
-            # the only scan of one that is not progressive has all its colours
+            # if a JPEG is not progressive, a scan with all colours is its only scan
             several = progressive or data[start + 4 : start + 5] < colours
             return tables.pieces(start, several_scans=several)
         if code in _JPEG_ALONE:
@@ -241,7 +241,7 @@ def _png_pieces(data: bytes) -> Pieces:
 
 
 def _exif_behind(data: bytes, pixels: int) -> bytes:
-    """Find EXIF behind the pixels of a PNG; empty without it.
+    """Return the EXIF behind the pixels of a PNG; b"" if there is none.
 
     The search begins at the end, as there may be many pieces of pixels.
     """
@@ -306,7 +306,7 @@ def _check_bmp(data: bytes) -> None:
     )
     if bits <= 8 and colours > 256:
         raise BadItem(f"the BMP says that {bits} bits a pixel are {colours:,} colours")
-    height = min(height, 2**32 - height)  # below zero it counts from the top
+    height = min(height, 2**32 - height)  # negative: rows from the top
     is_large = len(data) > MOST_RUN_BYTES or width * height > MOST_RUN_PIXELS
     if compression in (1, 2) and is_large:
         raise BadItem(
@@ -317,7 +317,7 @@ def _check_bmp(data: bytes) -> None:
 
 
 def _webp_pieces(data: bytes) -> Pieces:
-    """Count the pieces and find the notes; the decoder gets the whole file."""
+    """Count the pieces of a WebP and find its notes; a decoder gets the whole file."""
     tables, place = _Tables("WebP image", data), 12
     has = data[20] if data.startswith(b"VP8X", 12) and len(data) > 20 else 0
     while place + 8 <= len(data):
@@ -329,7 +329,7 @@ def _webp_pieces(data: bytes) -> Pieces:
             tables.exif = data[begin : begin + length]
         elif kind == b"XMP " and has & _WEBP_HAS_XMP and not tables.xmp:
             tables.xmp = data[begin : begin + length]
-        # a frame has pieces of its own
+        # step into a frame, since it contains pieces
         place += 24 if kind == b"ANMF" else 8 + length + length % 2
     return tables.pieces(len(data))
 
@@ -347,7 +347,7 @@ def orientation_of(exif: bytes, xmp: bytes = b"") -> int:
 
 
 def _in_exif(tiff: bytes) -> int | None:
-    """Find the last entry with the orientation; 0 if its value is no orientation."""
+    """Return the last orientation in EXIF; 0 for an invalid one, None for none."""
     order = _ORDERS.get(tiff[:2])
     if order is None or len(tiff) < 8:
         return None

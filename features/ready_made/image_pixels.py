@@ -11,7 +11,7 @@ from PIL.ImageFile import ImageFile
 from ..errors import BadItem
 from .image_header import describe, open_picture
 
-# How to turn an image upright, by EXIF's number for how its pixels are stored.
+# Operation that turns an image upright, by the orientation in EXIF.
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -57,7 +57,7 @@ def decode_small(data: bytes) -> NDArray[np.uint8]:
 
 
 def load(picture: ImageFile, data: bytes) -> Image.Image:
-    """Decode the pixels of an opened picture, of which `data` are the bytes."""
+    """Decode the pixels of an opened picture; `data` are the bytes of its file."""
     try:
         picture.load()
     except Exception as error:  # broken streams raise nearly anything inside Pillow
@@ -95,7 +95,7 @@ def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
 
 
 def thickened(width: int, height: int) -> tuple[int, int]:
-    """Return dimensions of at least MIN_SIDE, with no more pixels for long images."""
+    """Return width and height, raised to MIN_SIDE; a long side shrinks in return."""
     longest = max(MIN_SIDE, width * height // MIN_SIDE)
     return (
         min(max(width, MIN_SIDE), longest),

@@ -29,17 +29,17 @@ KINDS = {
 }
 LARGEST = float(np.finfo(np.float32).max)
 
-LENGTHS = range(2, 6)  # of sequences, in bytes
+LENGTHS = range(2, 6)  # lengths of sequences, in bytes
 NEXT_BYTE = np.uint32(0x01000193)
 NEXT_WORD = np.uint32(0x9E3779B1)
-# every white space and control character as a space
+# replaces white space and control characters by spaces
 SPACED = bytes(max(code, 0x20) for code in range(256))
 
 
 class CountedTerms(NamedTuple):
     """The different terms of a text."""
 
-    hashes: Hashes  # (T,) uint32: Ascending
+    hashes: Hashes  # (T,) uint32: Hashes of the terms, ascending
     # (T,) float64: 1 + the logarithm of the number of times that each term occurs
     counts: Doubles
 
@@ -68,7 +68,7 @@ class TermWeights:
     intercepts: Floats  # (K,) float32: Scores of a text without any known term
 
     def __post_init__(self) -> None:
-        """Make plain arrays of memory-mapped ones, which are slower to index."""
+        """Convert memory-mapped arrays to plain arrays, which are faster to index."""
         for name in KINDS:
             object.__setattr__(self, name, np.asarray(getattr(self, name)))
 
@@ -108,7 +108,7 @@ NOTHING = TermWeights(
 
 @dataclass(frozen=True, eq=False)
 class TermScores:
-    """Scores a text by its counted terms: the function of a learned feature."""
+    """The function of a learned feature: scores a text by its counted terms."""
 
     learned: TermWeights
 
@@ -143,7 +143,7 @@ class Recipe:
     name: str  # Name of the learned feature
     what: str  # Sentence that describes the feature
     terms: Step  # Step that counts the terms of a text
-    # Most terms that are kept: those that occur in the most texts, and in at least 2
+    # Most terms that are kept: the terms in the largest numbers of texts, at least 2
     most: int
 
     def count(self, text: str) -> CountedTerms:
@@ -192,13 +192,13 @@ def sequence_terms(lowered: bytes) -> CountedTerms:
 
 
 def with_pairs(words: Hashes) -> Hashes:
-    """Hash words, which are hashes, and pairs of neighbours."""
+    """Return the given hashes of words, and the hashes of pairs of neighbours."""
     pairs = mixed(words[:-1] * NEXT_WORD + words[1:])
     return np.concatenate([words, pairs])
 
 
 def sequences_of(data: bytes, lengths: range) -> Hashes:
-    """Hash every run of bytes of some ascending lengths, with a space around all."""
+    """Hash all runs of bytes of some ascending lengths; spaces surround the data."""
     codes = np.frombuffer(b" %b " % data.translate(SPACED), np.uint8).astype(np.uint32)
     hashes, found = codes, []
     for length in range(2, min(lengths.stop, len(codes) + 1)):

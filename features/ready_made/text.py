@@ -25,9 +25,9 @@ Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
 
 BUCKETS = 128  # columns of the larger hashed features
-# Characters or bytes of a piece of a text, and values that are gathered at a time.
+# Characters or bytes in a piece of a text; values that are gathered at a time.
 PIECE, VALUES = 1 << 16, 1 << 13
-OPENING = 256  # characters that stand for the whole text where time is short
+OPENING = 256  # first characters, which stand for the whole text in a quick feature
 
 PUNCTUATION = np.frombuffer(string.punctuation.encode(), np.uint8)
 # The general punctuation of Unicode, such as curly quotes and dashes, in UTF-8.
@@ -57,7 +57,7 @@ PATTERNS = tuple(
 
 
 def is_in(characters: str) -> NDArray[np.bool_]:
-    """Say for each byte whether it is one of some ASCII characters."""
+    """Return a mask of all bytes (256,): True for the given ASCII characters."""
     return np.isin(np.arange(256), list(characters.encode()))
 
 
@@ -91,7 +91,7 @@ def lowered(text: str) -> bytes:
 
 
 def lowered_piece(text: str) -> bytes:
-    """Do so with a piece of a text."""
+    """Encode a piece of a text as `lowered` does."""
     data = text.lower().encode("utf-8", "surrogatepass")
     return data if data.isascii() else UNICODE_PUNCTUATION.sub(b" ", data)
 
@@ -119,7 +119,7 @@ def word_hashes(words: list[bytes]) -> NDArray[np.uint32]:
 
 @feature(kind="text")
 def opening(text: str) -> Doubles:
-    """Hashed sequences of 3 characters of the first 256: 64 columns."""
+    """Hashed sequences of 3 characters in the first 256 characters: 64 columns."""
     data = text[:OPENING].lower().encode("utf-8", "surrogatepass")
     return in_buckets(sequences(data, 3), 64)
 
@@ -200,7 +200,7 @@ def urls_numbers(encoded: bytes) -> Doubles:
 
 @feature(needs=[encoded])
 def compression(encoded: bytes) -> list[float]:
-    """How small zlib makes the text, fast and thoroughly: repetition, in a number."""
+    """Size of the text after zlib, fast and thorough: measures its repetition."""
     length = len(encoded) + 16
     return [len(zlib.compress(encoded, level)) / length for level in (1, 9)]
 
@@ -265,13 +265,13 @@ def readability(lowered: bytes, words: list[bytes]) -> Doubles:
 
 @feature(needs=[word_hashes])
 def hashed_words(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of words in 128 buckets: logarithms of the counts, of length 1 in all."""
+    """Bag of words in 128 buckets: logarithms of counts, scaled to length 1."""
     return in_buckets(word_hashes, BUCKETS)
 
 
 @feature(needs=[word_hashes])
 def hashed_vocabulary(word_hashes: NDArray[np.uint32]) -> Doubles:
-    """Bag of words in 1,024 buckets: no dearer to make, but to train and evaluate."""
+    """Bag of words in 1,024 buckets: as quick to compute, but slower to train with."""
     return in_buckets(word_hashes, 1024)
 
 
@@ -284,7 +284,7 @@ def hashed_word_pairs(word_hashes: NDArray[np.uint32]) -> Doubles:
 
 @feature(needs=[lowered])
 def hashed_ngrams(lowered: bytes) -> Doubles:
-    """Sequences of 3 and of 5 characters in 128 buckets each, scaled likewise."""
+    """Sequences of 3 and of 5 characters in 128 buckets each, like `hashed_words`."""
     return np.concatenate(
         [in_buckets(sequences(lowered, length), BUCKETS) for length in (3, 5)]
     )
@@ -302,7 +302,7 @@ def sequences(data: bytes, length: int) -> NDArray[np.uint32]:
 
 
 def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Spread every bit over the high ones (Knuth's multiplicative hashing, twice)."""
+    """Move every bit into the high bits (Knuth's multiplicative hashing, twice)."""
     hashes = (hashes ^ hashes >> np.uint32(15)) * np.uint32(0x85EBCA6B)
     return (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
 
@@ -332,7 +332,7 @@ def pieces(text: AnyStr) -> Iterator[AnyStr]:
 
 
 def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray[Any]:
-    """Make an array of `count` values, some at a time."""
+    """Collect `count` values in an array, a piece at a time."""
     left, array = iter(values), np.empty(count, kind)
     for start in range(0, count, VALUES):
         some = min(VALUES, count - start)
@@ -341,7 +341,7 @@ def gather(values: Iterable[Any], count: int, kind: type[np.generic]) -> NDArray
 
 
 def count_each(codes: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Count how often each of 0 to `count` - 1 is among codes, some at a time."""
+    """Count each number from 0 to `count` - 1 among `codes`, a piece at a time."""
     counts = np.zeros(count, np.intp)
     for start in range(0, len(codes), PIECE):
         counts += np.bincount(codes[start : start + PIECE], minlength=count)

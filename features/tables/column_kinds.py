@@ -80,7 +80,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Say whether points in numbers may stand before a fraction."""
+        """Return True if points in numbers may stand before a fraction."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -432,7 +432,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def is_strings(kind: Any) -> bool:
-    """Say whether an Arrow type is one of strings."""
+    """Return True if an Arrow type is one of strings."""
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in tests)
 

@@ -126,7 +126,7 @@ def _loss(found: tuple[int, Shift]) -> int:
 
 
 def _is_chance(numbers: Numbers, lost: int) -> bool:
-    """Say whether it is chance that `lost` fractions become another number."""
+    """Return True if it is chance that `lost` fractions become another number."""
     is_few = lost < CHANCE and lost < CHANCE_SHARE * len(numbers)
     return is_few and not (np.trunc(numbers) == numbers).all()
 

@@ -67,7 +67,7 @@ class Column:
 
     @property
     def whole_days(self) -> bool:
-        """Say whether no date has a time of day."""
+        """Return True if no date has a time of day."""
         return str(self.cells.type).startswith("date")
 
     def numbers(self) -> NDArray[Any]:

@@ -81,7 +81,7 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Say whether a cell of a column of numbers or dates is empty, or says so."""
+    """Return True if a cell of a column of numbers or dates is empty, or says so."""
     text = trim(cell)
     return not text or text in missing or text in EMPTY
 

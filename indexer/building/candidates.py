@@ -144,7 +144,7 @@ def expected_of(
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
-    """Bounds (C, 2) of labels minus answers, where labels are numbers; else none."""
+    """Bounds (C, 2) of labels minus answers, if labels are numbers; else none."""
     if data.task != "regression":
         return np.empty((0, 2))
     share = data.project.quality.coverage

@@ -48,7 +48,7 @@ class Prepared:
     # Training rows and testing rows of `table`, one pair, or one pair a fold
     splits: list[Division]
     metric: Metric  # Scorer of answers, by the project's measure
-    # (K,): Weights of the classes for fitting; None where all count alike
+    # (K,): Weights of the classes for fitting; None if all count alike
     class_weights: NDArray[np.float64] | None
     keys: Keys  # Names of the build's entries in the cache
     lacking: str  # Reason why early exits that are wanted cannot be promised; else ""

@@ -140,7 +140,7 @@ class Data(Part, frozen=True):
 
     @property
     def divided(self) -> bool:
-        """Whether the build chooses at random what is tested on."""
+        """Return True if the build chooses at random what is tested on."""
         return self.test is None and self.split == "random"
 
     @property
@@ -379,7 +379,7 @@ class Costs(Part, frozen=True):
 
     @property
     def pair(self) -> bool:
-        """Whether sizes are of two numbers."""
+        """Return True if sizes are of two numbers."""
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
@@ -442,7 +442,7 @@ class ExitGoal(NamedTuple):
 
 
 class ExitTerms(Part, frozen=True):
-    """Whether plans may answer early: after fewer features, or base models (QWYC).
+    """True if plans may answer early: after fewer features, or base models (QWYC).
 
     `exits = "off"` in place of the table makes none.
 
@@ -632,12 +632,12 @@ class Project(Part, frozen=True):
 
     @property
     def trains_rare(self) -> bool:
-        """Whether items of rare classes are trained on and never tested on."""
+        """Return True if items of rare classes are trained on and never tested on."""
         return self.data.on_rare_class == "train"
 
     @property
     def refits(self) -> bool:
-        """Whether kept models are trained again on all items.
+        """Return True if kept models are trained again on all items.
 
         Not on items that the project names to test on, nor on items held out that exits
         without a confidence are fitted on.
@@ -651,7 +651,7 @@ class Project(Part, frozen=True):
 
     @property
     def divides_as_fits(self) -> bool:
-        """Whether the build may choose between held-out items and cross-validation."""
+        """True if the build may choose between held-out items and cross-validation."""
         search, exits = self.search, self.exits
         named = search.held_out is not None or search.folds is not None
         exiting = exits.confidence is not UNSET or isinstance(exits.alpha, float)

@@ -24,14 +24,14 @@ class Terms:
     # Without exits where labels are numbers, with cross-validation where items are few
     project: Project
     task: Task  # Kind of the labels
-    # Strategy of the race between learners; None where the project names a learner
+    # Strategy of the race between learners; None if the project names a learner
     strategy: str | None = None
     # Reason why so few items cannot promise exits that are wanted; else empty
     lacking: str = ""
 
 
 def strategy_of(project: Project) -> str | None:
-    """Name the strategy of a project's race; None where it names its learner."""
+    """Name the strategy of a project's race; None if it names its learner."""
     return STRATEGY if project.learner["name"] == AUTO else None
 
 

@@ -247,7 +247,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         return found
 
     def _gives_probabilities(self) -> bool:
-        """Return true if scores are probabilities, or may be, before a fit of "auto".
+        """Return True if scores are probabilities, or may be, before a fit of "auto".
 
         Tools of scikit-learn ask before they fit.
         """

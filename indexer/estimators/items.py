@@ -66,7 +66,7 @@ def items_of(
 
 
 def is_table(X: Any) -> bool:
-    """Return true for a table with named columns: a DataFrame or an Arrow table."""
+    """Return True for a table with named columns: a DataFrame or an Arrow table."""
     readable = ("iloc", "__arrow_c_stream__", "to_arrow")
     if not any(hasattr(X, name) for name in readable):
         return False
@@ -74,7 +74,7 @@ def is_table(X: Any) -> bool:
 
 
 def is_array(X: Any) -> bool:
-    """Return true for input that scikit-learn checks: arrays, lists of cells."""
+    """Return True for input that scikit-learn checks: arrays, lists of cells."""
     if isinstance(X, list | tuple):
         return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
     if isinstance(X, np.ndarray):
@@ -224,7 +224,7 @@ def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.floa
 
 
 def is_missing(value: Any) -> bool:
-    """Return true for an empty cell: None, NaN, or pandas' NA and NaT."""
+    """Return True for an empty cell: None, NaN, or pandas' NA and NaT."""
     if isinstance(value, float | Decimal | np.floating):
         return bool(value != value)
     return value is None or type(value).__name__ in EMPTY

@@ -25,7 +25,7 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
     different: Count
     example: str = ""  # The commonest cell; "" where all are empty
     empty_words: list[str] = []  # Words that stood for an empty cell
-    # The first of day and month in dates; None where dates are unambiguous
+    # The first of day and month in dates; None if dates are unambiguous
     date_order: DateOrder | None = None
     # Decimal sign of numbers that people wrote; None for other columns
     decimal: Decimal | None = None

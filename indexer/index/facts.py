@@ -27,7 +27,7 @@ class SkylineSet(msgspec.Struct):
     cost: float
     mean_cost: float
     quality: float  # By the index's measure, in [0, 1]
-    accuracy: float | None  # Share of right answers; None where answers are numbers
+    accuracy: float | None  # Share of right answers; None if answers are numbers
     features: list[str]  # Names, in computing order
 
 

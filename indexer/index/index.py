@@ -180,7 +180,7 @@ class Index:
         return Candidate(row, self.cost_s(row, size), float(self.qualities[row]))
 
     def accuracy(self, row: int) -> float | None:
-        """Return the expected accuracy of a candidate; None where answers are numbers.
+        """Return the expected accuracy of a candidate; None if answers are numbers.
 
         Bare candidates have their quality as accuracy.
         """
@@ -194,7 +194,7 @@ class Index:
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:
-        """Return true for a size at which the choice is optimal."""
+        """Return True for a size at which the choice is optimal."""
         (low, high), numbers = map(_numbers, self.sizes), _numbers(size)
         return all(a <= n <= b for a, n, b in zip(low, numbers, high, strict=True))
 

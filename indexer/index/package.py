@@ -34,7 +34,7 @@ class Package:
     """
 
     kind: Kind  # Kind of the items: "image", "text" or "record"
-    # Class names; models answer with positions in this tuple. Empty where answers are
+    # Class names; models answer with positions in this tuple. Empty if answers are
     # numbers: then each model has the one class 0, whose score is the value.
     labels: tuple[str, ...]
     # The m features, in the order of the bits of `masks`
@@ -53,11 +53,11 @@ class Package:
     # Plain data about the build, and samples for warming up (docs/reference/file.md).
     meta: dict[str, Any]
     # `margins[r][k]` is the margin between the two best classes beyond which the model
-    # of `fallbacks[r][k]` answers after k features; infinite where work always goes on.
+    # of `fallbacks[r][k]` answers after k features; infinite if work always goes on.
     # Empty in an index without exits.
     margins: tuple[tuple[float, ...], ...] = ()
     # (m + s,) float64: Median time of each feature, then of each step, as a share of
-    # its cost curve, in (0, 1]; empty where it is not known
+    # its cost curve, in (0, 1]; empty if it is not known
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # Evaluator of each model with a schedule, else None; empty if no model has one
     early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
@@ -76,13 +76,13 @@ class Package:
     # of classes; else empty
     accuracies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # (C, 2) float64: Lowest and highest residual, label less value, that is expected of
-    # an answer; empty where answers are classes. `meta["coverage"]` is the share of
+    # an answer; empty if answers are classes. `meta["coverage"]` is the share of
     # residuals between the two.
     intervals: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def numeric(self) -> bool:
-        """True where answers are numbers, not classes."""
+        """True if answers are numbers, not classes."""
         return self.task == "regression"
 
     @property

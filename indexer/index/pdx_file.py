@@ -140,7 +140,7 @@ def refuse_index(path: Path) -> None:
 
 
 def is_index(path: Path) -> bool:
-    """Return true for a file that begins as an index does."""
+    """Return True for a file that begins as an index does."""
     return head_of(path).startswith(MAGIC)
 
 
@@ -339,7 +339,7 @@ def _view_sections(
 
 
 def _is_usable(section: _Section) -> bool:
-    """Return true for the form of an array that NumPy can make, also an empty one."""
+    """Return True for the form of an array that NumPy can make, also an empty one."""
     if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
         return False
     spanned = math.prod(n or 1 for n in section.shape)

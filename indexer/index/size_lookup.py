@@ -158,7 +158,7 @@ class SizeLookup(Lookup[float]):
         return np.array_equal(self.guide, _guide(self.breakpoints, self.spacing))
 
     def _blocks_fit(self) -> bool:
-        """Return true if each range has the block of the range before, or the next."""
+        """Return True if each range has the block of the range before, or the next."""
         steps = np.diff(self.blocks.astype(np.int64))
         return (
             self.blocks.size == self.breakpoints.size + 1
@@ -175,7 +175,7 @@ class SizeLookup(Lookup[float]):
         return bool((inside & (rank >= 0) & (rank < self.rows.size)).all())
 
     def _spans_fit(self) -> bool:
-        """Return true if every range has a skyline, with no candidate there twice."""
+        """Return True if every range has a skyline, with no candidate there twice."""
         rank, begin, end = self.spans.T.astype(np.int64)
         block = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         together = block[1:] == block[:-1]

@@ -158,7 +158,7 @@ class SizePairLookup(Lookup[Pair]):
         }
 
     def _is_tree(self) -> bool:
-        """Return true if every descent through the nodes ends in a cell."""
+        """Return True if every descent through the nodes ends in a cell."""
         if self.nodes.shape[1:] != (3,):
             return False
         axes, children = self.nodes[:, 0], self.nodes[:, 1:]
@@ -171,7 +171,7 @@ class SizePairLookup(Lookup[Pair]):
         return np.array_equal(known, np.arange(-len(self.cells), len(children)))
 
     def _descend(self) -> bool:
-        """Return true if ranks descend within each cell."""
+        """Return True if ranks descend within each cell."""
         ranks = np.where(self.entries < 0, ~self.entries, self.entries)
         wrong = np.append(0, np.cumsum(ranks[1:] >= ranks[:-1]))
         starts, ends = self.cells.T

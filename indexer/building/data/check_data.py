@@ -25,8 +25,8 @@ class CheckedData(NamedTuple):
 
     kind: Kind  # Kind of the items
     items: int  # Number of usable items
-    classes: dict[str, int]  # Numbers of items by class; empty where labels are numbers
-    # The least and the largest label, where labels are numbers
+    classes: dict[str, int]  # Numbers of items by class; empty if labels are numbers
+    # The least and the largest label, if labels are numbers
     numbers: tuple[float, float] | None
     tested: int | None  # Number of items to test on; None if the build chooses them
     left_out: tuple[tuple[str, str], ...]  # Names of unusable items, with reasons

@@ -217,7 +217,7 @@ class RowNames(Sequence[str]):
 
 
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
-    """Whether labels are quantities rather than names of classes.
+    """Return True if labels are quantities rather than names of classes.
 
     Labels of more than 20 different `values` are quantities if any is a fraction, or if
     any value has fewer than 5 items.

@@ -135,7 +135,7 @@ def _column_warnings(
 
 
 def _numbers_rows(column: Column, facts: ColumnFacts) -> bool:
-    """Whether the numbers of a column grow by an equal step from row to row."""
+    """Return True if the numbers of a column grow by an equal step from row to row."""
     if column.kind != "number" or facts.different < max(facts.rows, LEAST):
         return False
     steps = np.diff(column.numbers().astype(np.float64))
@@ -249,7 +249,7 @@ def _copies(dataset: Dataset) -> Iterator[str]:
 
 
 def _differ_by_chance(records: Records) -> bool:
-    """Whether possible rows are so many that equal rows are hardly by chance."""
+    """Return True if possible rows are so many that equal rows are hardly by chance."""
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()

@@ -123,7 +123,7 @@ class StoredItems(Sequence[Item]):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes can read the items from their files."""
+        """Return True if other processes can read the items from their files."""
         return not any(type(own) is dict for own in (self.table, self._order))
 
     @property
@@ -144,7 +144,7 @@ class StoredItems(Sequence[Item]):
 
     @property
     def are_files(self) -> bool:
-        """Whether each item is a file of its own."""
+        """Return True if each item is a file of its own."""
         return all(place.form == "file" for place in self._facts[1])
 
     @property

@@ -41,7 +41,7 @@ class PlanExits:
     """The exits of C plans."""
 
     # `margins[r][k]`: threshold of the margin beyond which plan r answers after its
-    # first k features; infinite where it never does. Empty if no plan has exits.
+    # first k features; infinite if it never does. Empty if no plan has exits.
     margins: Margins
     # Evaluators of models with a schedule, else None; empty if no model has one
     evaluators: tuple[Evaluator | None, ...]
@@ -209,7 +209,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Whether items are enough to promise half of the goal twice."""
+        """Return True if items are enough to promise half of the goal twice."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True

@@ -95,7 +95,7 @@ def divide_aside(
 
 
 def can_stop(model: Model) -> bool:
-    """Whether a model is a sum of base models with more than one class."""
+    """Return True if a model is a sum of base models with more than one class."""
     return (
         isinstance(model, Classifier)
         and isinstance(model.scorer, SumOfTerms)

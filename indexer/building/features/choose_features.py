@@ -285,7 +285,7 @@ def _groups(
 
 
 def _is_text(group: Columns, texts: TextColumns) -> bool:
-    """Whether the columns of a group hold free text, so that it is no feature."""
+    """Return True if the columns of a group hold free text: it is no feature."""
     own = [name for name in group.columns if name in texts.texts]
     if not own:
         return False

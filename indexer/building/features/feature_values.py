@@ -183,7 +183,7 @@ class KeptValues:
 
     @property
     def complete(self) -> bool:
-        """Whether all values are known."""
+        """Return True if all values are known."""
         return self.done == self._known.shape[1]
 
     def missing(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:

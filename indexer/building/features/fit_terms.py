@@ -30,7 +30,7 @@ SMOOTHING = 0.03  # of Bayes' rule, in texts
 class Fitting(NamedTuple):
     """Settings of a fit."""
 
-    classes: int  # Number of classes; 0 where labels are numbers
+    classes: int  # Number of classes; 0 if labels are numbers
     most: int  # Number of terms to keep at most
     # C of logistic or linear regression, above 0; None for Bayes' rule
     strength: float | None

@@ -37,7 +37,7 @@ class KeptModels(NamedTuple):
     again: tuple[bool, ...]
     # (C,) float64: Costs of evaluating the models, in units of the budget
     model_costs: Floats
-    # Machines that models were timed on again; None where no model was trained again
+    # Machines that models were timed on again; None if no model was trained again
     measured: Measured | None = None
 
 

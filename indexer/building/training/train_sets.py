@@ -42,7 +42,7 @@ class TrainingTask:
     """The inputs of training on any feature set; small, as each call carries them."""
 
     # Arrays of N items: `values` (N, width) float32 of features and `codes` (N,) int64
-    # of classes, 0 where labels are numbers. Optional are `weights` (N,) float64 of the
+    # of classes, 0 if labels are numbers. Optional are `weights` (N,) float64 of the
     # items, `class_weights` (K,) float64 for fitting alone, and `numbers` (N,) float64,
     # the labels.
     items: SharedArrays
@@ -60,7 +60,7 @@ class TrainingTask:
 
     @property
     def codes(self) -> Rows:
-        """(N,) codes of the items' classes; 0 where labels are numbers."""
+        """(N,) codes of the items' classes; 0 if labels are numbers."""
         return self.items["codes"]
 
     @property
@@ -255,7 +255,7 @@ class Trainer:
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Labels minus answers of a trained set, (N,), where labels are numbers."""
+        """Labels minus answers of a trained set, (N,), if labels are numbers."""
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
@@ -463,7 +463,7 @@ def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether `fit` of an estimator, or of a pipeline's last step, takes weights."""
+    """Return True if `fit` of an estimator, or a pipeline's last step, uses weights."""
     from sklearn.utils.validation import has_fit_parameter
 
     return bool(has_fit_parameter(last_step(estimator), "sample_weight"))
