@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 OURS = "polydom"
-# Decorators that make a step or a feature of a function, which changes no value of it.
+# Decorators that turn a function into a step or a feature and keep its values.
 DECORATORS = ("feature", "step")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -68,7 +68,7 @@ def parse(source: str, package: str) -> Syntax | None:
 
 
 def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
-    """Find all that a syntax tree imports, inside functions too."""
+    """Yield all imports of a syntax tree, also those inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name) for alias in node.names)
@@ -79,7 +79,7 @@ def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if called in ("import_module", "__import__"):
                 first = node.args[0]
-                # of f"skimage.{module}" the beginning is enough
+                # the beginning of f"skimage.{module}" names the library
                 if isinstance(first, ast.JoinedStr) and first.values:
                     first = first.values[0]
                 if isinstance(first, ast.Constant) and isinstance(first.value, str):
@@ -87,7 +87,7 @@ def imports_in(tree: ast.AST, package: str) -> Iterator[Import]:
 
 
 def absolute(name: str, level: int, package: str) -> str:
-    """Resolve a relative import; empty if it leads out of the package."""
+    """Resolve a relative import; return "" if it leads out of the package."""
     if level == 0:
         return name
     try:
@@ -108,7 +108,7 @@ def tree_digest(tree: ast.AST, package: str = "") -> str:
 
 
 def _statements(node: ast.stmt, package: str) -> Iterator[Statement]:
-    """Describe a top-level statement; an import of several names is several."""
+    """Describe a top-level statement; an import of several names yields several."""
     parts: Iterable[ast.stmt] = [node]
     if isinstance(node, ast.Import):
         parts = [ast.Import([alias]) for alias in node.names]
@@ -178,7 +178,7 @@ class _Bare(ast.NodeTransformer):
 
 
 def _called(node: ast.expr) -> str:
-    """Name of a function, or of the function that an expression calls."""
+    """Return the name of a function, or of the function that an expression calls."""
     if isinstance(node, ast.Call):
         node = node.func
     return getattr(node, "attr", getattr(node, "id", ""))
@@ -202,7 +202,7 @@ def _written(node: Any) -> str:
 
 
 def source_file(module: str) -> str | None:
-    """Find the file of a module, which need not be imported."""
+    """Find the file of a module without importing it; None if there is no such file."""
     loaded = sys.modules.get(module)
     if loaded is not None:
         return getattr(loaded, "__file__", None)

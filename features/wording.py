@@ -10,21 +10,21 @@ import msgspec
 LISTED = 20  # names in a message
 SHOWN = 80  # characters of a name that somebody sent
 
-# A message of msgspec's, and the place that it names: `... - at `$.inner.count``.
+# A message of msgspec, and the place named in it: `... - at `$.inner.count``.
 PLACE = re.compile(
     r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<where>.*)`)?", re.S
 )
 FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.S)
 NO_CHOICE = re.compile(r"Invalid enum value (.*)", re.S)
 STOPPED = re.compile(r"\(byte (\d+)\)")  # where a decoder stopped
-# What other languages write for a value, and what JSON has instead.
+# Values as other languages write them, and as JSON does.
 NO_VALUE = re.compile(rb"-?\b(NaN|nan|Infinity|inf|None|undefined|True|False)\b")
 GAPS = ("NaN", "nan", "Infinity", "inf")
 UTF8_MARK = b"\xef\xbb\xbf"
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Find the known name that is most alike, None if none is.
+    """Return the most similar known name; None if no name is similar.
 
     Capitals, underscores, hyphens and spaces do not count.
     """
@@ -34,7 +34,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
-    """Suggest the known name that may be meant, or list those there are."""
+    """Suggest the known name that may be meant, or list the known names."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
@@ -76,7 +76,7 @@ def describe_decode_error(
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Write msgspec's words for a place, with the names that the place knows."""
+    """Complete msgspec's message about a place by the names that are known there."""
     if match := FIELD.fullmatch(what):
         name = match[2][:SHOWN]
         if match[1] == "missing required":
@@ -91,7 +91,7 @@ def _said(what: str, where: str, form: Any) -> str:
 
 
 def _instead(said: str, document: bytes) -> str:
-    """Name the usual mistake behind broken JSON, and its cure; empty without one."""
+    """Name the usual mistake behind broken JSON, and its cure; "" if none is found."""
     found = STOPPED.search(said)
     if found is None:
         is_twice = said.startswith("Expected `object`, got `str`")
@@ -116,7 +116,7 @@ def _instead(said: str, document: bytes) -> str:
 
 
 def without_mark(document: bytes) -> bytes:
-    """Take the mark away with which some editors begin a file in UTF-8."""
+    """Remove the byte order mark with which some editors begin a file in UTF-8."""
     return document.removeprefix(UTF8_MARK)
 
 
@@ -129,14 +129,14 @@ def _choices(form: Any, where: str) -> str:
 
 
 def _at(form: Any, where: str) -> Any:
-    """Type of the field at a place in a struct, None if that is not known."""
+    """Return the type of the field at a place in a struct; None if unknown."""
     for name in filter(None, where.split(".")):
         form = _fields(form).get(name.partition("[")[0])
     return form
 
 
 def _fields(form: Any) -> dict[str, Any]:
-    """Fields of a struct, or of the one in a union; none of anything else."""
+    """Return the fields of a struct, or of the struct in a union; else none."""
     for part in (form, *get_args(form)):
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
             return {field.name: field.type for field in msgspec.structs.fields(part)}

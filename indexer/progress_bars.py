@@ -159,7 +159,7 @@ class StepsDone(ProgressColumn):
 
 
 class TimeLeft(ProgressColumn):
-    """Column of the time left; the rate of a stage with an unknown number of steps."""
+    """Column of the time left, or of the rate if the number of steps is unknown."""
 
     def render(self, task: Task) -> Text:
         """Write the column."""

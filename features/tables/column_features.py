@@ -123,7 +123,7 @@ class Columns:
         return doubtful
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Raise BadItem for a record that a call refuses, or reads as infinite."""
+        """Raise BadItem for a record that cannot be read, or has an infinite number."""
         for name, codes in zip(self.sources, self.codes, strict=True):
             self._number(name, codes, record)
 
@@ -148,11 +148,11 @@ class Columns:
 def _read_column(
     column: Column | None, codes: Codes | None, rows: Rows
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | bool]:
-    """Read rows of a column as numbers, and mark the rows that may be refused."""
+    """Return rows of a column as numbers, and a mask: True for rows to read alone."""
     if column is None:
         return np.full(len(rows), np.nan), False
     if column.kind == "number" and (codes is None or isinstance(codes, Shift)):
-        # through float64, as the numbers of a single record go
+        # by way of float64, as in a single record
         exact = column.numbers()[rows].astype(np.float64)
         with np.errstate(over="ignore"):
             stored = exact.astype(np.float32) if codes is None else codes.moved(exact)
@@ -193,7 +193,7 @@ def codes_of(words: Sequence[str]) -> KnownWords:
 
 
 def _number_of(word: str) -> float | None:
-    """Return the number that Python and JSON write as this word; None without one."""
+    """Return the number that Python and JSON write as this word; None for others."""
     for kind in (int, float):
         with suppress(ValueError, OverflowError):
             number = kind(word)

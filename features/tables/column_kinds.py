@@ -44,11 +44,11 @@ from .written_numbers import (
 
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
 EXACT = 2.0**53  # from here on float64 does not tell whole numbers apart
-# Cells that are tried first: Arrow reads a whole column, even if its first cell is no
-# number.
+# Number of cells that are tried before the whole column: Arrow converts all cells even
+# if the first cell is not a number.
 PROBED = 100
-# A column is free text if its different cells have so many words in the mean, and are
-# more than this share of all cells.
+# A column is free text if its different cells have this many words on average, and make
+# up more than this share of all cells.
 TEXT_WORDS = 4
 TEXT_SHARE = 0.5
 
@@ -73,9 +73,9 @@ class ColumnTerms:
     date_order: DateOrder | None = None
     # Decimal mark in numbers as people write them; None for a mark that suits all cells
     decimal: Decimal | None = None
-    # True if a comma rather stands before a fraction than between thousands
+    # True if an ambiguous comma stands before a fraction, not between thousands
     commas: bool = False
-    # True if a point rather stands between thousands than before a fraction
+    # True if an ambiguous point stands between thousands, not before a fraction
     points_group: bool = False
     typed: bool = False  # True if strings are never numbers
 
@@ -98,7 +98,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
     """
     if not is_strings(cells.type):
         return _typed_column(name, cells, terms)
-    if pa.types.is_string_view(cells.type):  # which Polars hands over
+    if pa.types.is_string_view(cells.type):  # as Polars makes them
         cells = cells.cast(pa.large_string())
     if terms.missing:
         cells, said = _without(_trimmed(cells), terms.missing)
@@ -244,7 +244,7 @@ def _plain_numbers(cells: Any, terms: ColumnTerms) -> Any:
 def _numbers(distinct: _Distinct, terms: ColumnTerms) -> Column | None:
     words, empty = _without(distinct.words, EMPTY)
     if empty and words.null_count == len(words):
-        return None  # a column of such words alone may mean something by them
+        return None  # in a column of only such words, they are values
     plain = _plain_numbers(words, terms)
     if plain is not None:
         return Column(_no_null(distinct.spread(plain)), "number", empty)
@@ -318,7 +318,7 @@ def whole_days(stamps: Any) -> Any:
 
 
 def _words_or_text(distinct: _Distinct, kind: ColumnKind | None) -> Column:
-    """Make a column of free text, if most cells differ and are long; or of words."""
+    """Make a column of free text if most cells differ and are long; else of words."""
     words, places = distinct
     known = len(places) - places.null_count
     if kind is None and known and len(words) - words.null_count > TEXT_SHARE * known:
@@ -378,7 +378,7 @@ def _written(cells: Any) -> Any:
 
 
 def _without_numbers(column: Column, terms: ColumnTerms) -> Column:
-    """Make cells empty that hold a number of `missing`, and note these numbers."""
+    """Make cells empty if their numbers are in `missing`, and note these numbers."""
     told = {n for word in terms.missing if (n := plain_number(word)) is not None}
     numbers = tuple(sorted(n for n in told if n == n))
     if column.kind != "number" or not numbers or pa.types.is_boolean(column.cells.type):
@@ -399,7 +399,7 @@ def _decoded(cells: Any) -> Any:
 
 
 def _stamps(cells: Any) -> Any:
-    """Convert dates and times to UTC; those outside Python's calendar become empty.
+    """Convert dates and times to UTC; dates outside Python's calendar become empty.
 
     A time of day or a duration becomes the date that long after 1970 began.
     """

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Part = Literal["day", "month", "weekday", "hour", "second"]
-Micros = NDArray[np.int64]  # since 1970 in UTC
+Micros = NDArray[np.int64]  # microseconds since 1970 in UTC
 
 DateOrder = Literal["YMD", "MDY", "DMY"]
 
@@ -113,7 +113,7 @@ def read_date(text: str, order: DateOrder = "YMD") -> datetime:
         return found
     try:
         return found.astimezone(UTC).replace(tzinfo=None)
-    except OverflowError as error:  # the first or last day of all
+    except OverflowError as error:  # at an end of the calendar
         raise ValueError(str(error)) from error
 
 
@@ -172,7 +172,7 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Read words as dates, in microseconds from 1970, by each order that reads all.
+    """Return the microseconds from 1970 of all words, by each order that reads all.
 
     The result is empty without words, or if no order reads all words.
     """

@@ -21,10 +21,10 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 # Among very many fractions, some round to the same float32 by chance, which does no
 # harm: fewer than CHANCE numbers, and less than CHANCE_SHARE of all.
 CHANCE, CHANCE_SHARE = 8, 0.02
-# A shift takes time, so it must reduce the numbers that are lost to this share.
+# A shift takes time, so it must reduce the count of lost numbers to this share.
 MOST_LEFT = 1 / 8
 SMALL = 2.0**-10  # a column that varies by less than this is scaled up
-# Powers of two of the spreads of columns that need no scale.
+# Columns need no scale if their spread lies between these powers of two.
 SMALLEST, LARGEST = -10, 120
 
 Numbers = NDArray[np.float64]
@@ -33,7 +33,7 @@ _PLAIN = frozenset({float, int, bool})
 
 
 class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How a column's numbers are stored: `(number - offset) * scale`, in float64."""
+    """Stored form of a column's numbers: `(number - offset) * scale`, in float64."""
 
     offset: float  # Number that becomes 0, between -FLOAT32_MAX and FLOAT32_MAX
     scale: float = 1.0  # Power of two, above 0: multiplying by it rounds nothing
@@ -56,7 +56,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     def get(self, value: Any, default: float) -> Any:
         """Move a number; return the default for an empty cell.
 
-        A number beyond float32, and any other value, is returned as it came.
+        A number beyond float32, and any other value, is returned unchanged.
         """
         if value is None or value in self.empty:
             return default
@@ -72,7 +72,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return self.get(value, math.nan)
 
     def moved(self, values: Numbers) -> Numbers:
-        """Move numbers (N,) of at most FLOAT32_MAX; those in `empty` become NaN."""
+        """Move numbers (N,) of at most FLOAT32_MAX; numbers in `empty` become NaN."""
         with np.errstate(over="ignore"):
             moved = (values - self.offset) * self.scale
         if self.empty:
@@ -84,11 +84,11 @@ NO_SHIFT = Shift(0.0)
 
 
 class Learned(NamedTuple):
-    """How a column is stored, and how many numbers are lost by it."""
+    """The form in which a column is stored, and the numbers that this form loses."""
 
     shift: Shift | None  # Offset and scale; None for a column that is stored as it is
-    # Numbers that become the same float32 as another number of the column; 0 if they
-    # are so few that it is chance
+    # Count of numbers that become the same float32 as another number of the column; 0
+    # if so few of them are chance
     lost: int = 0
     different: int = 0  # Number of different numbers in the column
 
@@ -105,7 +105,7 @@ def learn_shift(values: NDArray[Any]) -> Learned:
     with np.errstate(over="ignore", invalid="ignore"):
         is_exact = bool((numbers.astype(np.float32) == numbers).all())
         spread = float(np.fmax.reduce(numbers) - np.fmin.reduce(numbers))
-    if is_exact and not 0 < spread < SMALL:  # quicker than what follows
+    if is_exact and not 0 < spread < SMALL:  # a short cut
         return Learned(None)
     numbers = np.unique(numbers[np.abs(numbers) <= FLOAT32_MAX])
     if not len(numbers):
@@ -126,7 +126,7 @@ def _loss(found: tuple[int, Shift]) -> int:
 
 
 def _is_chance(numbers: Numbers, lost: int) -> bool:
-    """Return True if it is chance that `lost` fractions become another number."""
+    """Return True if so few lost fractions are explained by chance."""
     is_few = lost < CHANCE and lost < CHANCE_SHARE * len(numbers)
     return is_few and not (np.trunc(numbers) == numbers).all()
 

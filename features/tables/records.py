@@ -19,7 +19,7 @@ ColumnKind = Literal["number", "word", "date", "text"]
 Decimal = Literal[".", ","]
 Rows = NDArray[np.int64]
 MISSING = -1  # code of an empty cell
-# Characters that nobody sees: white space, and those of no width, as byte order marks.
+# Invisible characters: white space, and characters of no width, as byte order marks.
 BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001))))
 BLANKS += "\0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
@@ -57,7 +57,7 @@ class Column:
     date_order: DateOrder | None = None
     # Decimal mark of numbers as people write them; None otherwise
     decimal: Decimal | None = None
-    # Sentence on another way to read the cells, where a guess was made; else ""
+    # Sentence on another way to read the cells if a guess was made; else ""
     unclear: str = ""
     # Numbers that stand for an empty cell; the cells hold none of them
     empty_numbers: tuple[float, ...] = ()
@@ -97,7 +97,7 @@ class Column:
         return missing
 
     def told_apart(self) -> tuple[Rows, Sequence[Value]]:
-        """Give each cell the code of its value (N,), and each code its value.
+        """Return the code of each cell's value (N,), and the value of each code.
 
         The code of an empty cell is `MISSING`.
         """
@@ -175,12 +175,12 @@ class Records(Sequence[Item]):
             yield Item("record", dict(zip(self.columns, values, strict=True)), 1.0)
 
     def take(self, places: Rows) -> "Records":
-        """Keep rows, in the order of `places`; the table is shared."""
+        """Return some rows, in the order of `places`; the table is shared."""
         return Records(self.columns, self.rows[places])
 
     @property
     def digest(self) -> str:
-        """Hash of the names and cells of these rows."""
+        """Hash the names and cells of these rows."""
         digest = hashlib.sha256()
         for name, column in self.columns.items():
             digest.update(repr(name).encode())

@@ -91,7 +91,7 @@ def feature_on(
 def _step_on(
     text: TextOf, step: Step, made: dict[Step | None, StepOfColumn]
 ) -> StepOfColumn:
-    """Make a step on a column of a step of texts, or find it in `made`."""
+    """Put a step of texts on a column; reuse the step that `made` has for it."""
     if step not in made:
         needs = tuple(_step_on(text, need, made) for need in step.needs)
         made[step] = StepOfColumn(

@@ -81,7 +81,7 @@ def _read_number(cell: str, decimal: Decimal) -> tuple[float, str]:
 
 
 def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
-    """Return True if a cell of a column of numbers or dates is empty, or says so."""
+    """Return True if a cell of numbers or dates is empty, or holds a word for empty."""
     text = trim(cell)
     return not text or text in missing or text in EMPTY
 

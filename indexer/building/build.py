@@ -109,7 +109,7 @@ def make_index(
     """
     choice = choose_learner(data, own, watch)
     trainer = make_trainer(data, choice.setting, own)
-    # Poly-Dom needs no costs: another machine may have yet to measure them
+    # Poly-Dom needs no costs: perhaps another machine has yet to measure them
     first = data.project.search.method != "poly-dom"
     costs = measure_costs(data, own) if first else None
     searched = search_sets(

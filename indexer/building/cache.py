@@ -41,11 +41,11 @@ _MISFITS = (
 # folder, wherever the command is called from.
 FOLDER = ".polydom-cache"
 MOST_CARRIED = 16 << 20  # bytes that may be sent along with each call
-MAPPED = 64  # files that a process has mapped at a time
+MAPPED = 64  # most files that a process maps at a time
 
 
 def digest(*parts: Any) -> str:
-    """Short name for plain data: equal parts give equal names, in every process."""
+    """Return a short name for plain data: equal parts give equal names everywhere."""
     content = msgspec.msgpack.encode(parts, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:24]
 
@@ -128,7 +128,7 @@ class ReadOnlyCache(Cache):
         raise self.lacks
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
-        """Keep the arrays in this process, which calls no other one."""
+        """Keep the arrays in this process: it calls no other process."""
         return SharedArrays(None, arrays)
 
 

@@ -65,12 +65,12 @@ class Keys:
         return f"races/{digest(self._split, strategy, settings, limit_s, *scoring)}"
 
     def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
-        """Identify all that the model of a feature set and its quality depend on."""
+        """Digest everything that a trained set's model and quality depend on."""
         return digest(self._split, [learner], *scoring)
 
     @property
     def _split(self) -> str:
-        """Identify items, features and division: the inputs of any training."""
+        """Digest items, features and division: the inputs of any training."""
         search = self.project.search
         terms = [self.project.seed, search.parts, search.folds]
         return digest(self.data, self.features, terms)

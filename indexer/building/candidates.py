@@ -69,7 +69,10 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Masks of the features that an item may lack, by equal columns together."""
+    """Return masks of features that an item may lack; equal columns share a mask.
+
+    Only features of a table's columns can be lacking.
+    """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
         if stored.reads is not None:
@@ -144,7 +147,7 @@ def expected_of(
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
-    """Bounds (C, 2) of labels minus answers, if labels are numbers; else none."""
+    """Return bounds (C, 2) of labels minus answers for numbers; none for classes."""
     if data.task != "regression":
         return np.empty((0, 2))
     share = data.project.quality.coverage

@@ -114,7 +114,7 @@ def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
 
 
 def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
-    """Say why no items can be set aside, where exits need some; else empty."""
+    """Return why no items can be set aside for exits that need some; else ""."""
     goal = terms.project.exit_goal
     if goal is None or goal.confidence is None:
         return ""

@@ -107,7 +107,7 @@ def race_learners(
 
         def keep(race: Race) -> None:
             lines = [line.to_dict() for line in race.log]
-            if len(lines) > len(log):  # else they are repeated from there
+            if len(lines) > len(log):  # else all lines are from the log
                 cache.store(name, {"log": lines}, {})
             on_progress(len(lines))
             if watch is not None:
@@ -135,7 +135,7 @@ def race_learners(
 def _read_log(
     learners: Container[str], meta: Mapping[str, Any], _: object
 ) -> list[dict[str, Any]]:
-    """Read the log of a race; a BadInput if a learner is not in this race."""
+    """Read the log of a race; raise BadInput if a learner is not in this race."""
     lines = [Allocation.from_dict(line) for line in meta["log"]]
     for line in lines:
         if line.learner not in learners:
@@ -144,14 +144,14 @@ def _read_log(
 
 
 def _score_of(metric: Metric) -> str | Score:
-    """Give the validation score that decides a race."""
+    """Return the validation score that decides a race."""
     if metric.name != "cost":
         return metric.name
     return Score(partial(_saved, metric), 1.0)
 
 
 def _saved(metric: Metric, model: Any, X: Any, y: Any) -> float:
-    """1 - mean cost / largest cost of a fitted learner's answers."""
+    """Return 1 - mean cost / largest cost of a fitted learner's answers."""
     return metric.evaluate(Answers(model.predict(X)), y, np.ones(len(y))).quality
 
 

@@ -32,7 +32,7 @@ from .training.search_sets import SearchedSets
 from .training.train_sets import Trainer
 
 SAMPLES = 6
-SAMPLES_BYTES = 1 << 20  # of all samples, unless the first alone has more
+SAMPLES_BYTES = 1 << 20  # bytes of all samples, unless the first alone has more
 LARGEST_SAMPLE = MAX_HEADER_BYTES // 2
 
 
@@ -93,7 +93,7 @@ def _report(
     costs: MeasuredCosts,
     searched: SearchedSets,
 ) -> dict[str, Any]:
-    """Plain data for `polydom inspect`, and samples to warm a server up with."""
+    """Return plain data for `polydom inspect`, and samples to warm a server up with."""
     project, dataset = data.project, data.table.dataset
     weights = {unit: w for unit, w in project.costs.weights.items() if w}
     return {
@@ -153,7 +153,7 @@ def _facts_of_kept(
 def _facts_of_numbers(
     masks: Sequence[int], data: Prepared, trainer: Trainer
 ) -> dict[str, Any]:
-    """Plain data of labels that are numbers, and of the mean errors of answers."""
+    """Return plain data of labels that are numbers, and mean errors of answers."""
     numbers = data.table.dataset.numbers
     assert numbers is not None
     weights = trainer.task.weights_of(trainer.tested)
@@ -167,7 +167,7 @@ def _facts_of_numbers(
 
 
 def _samples(dataset: Dataset) -> list[Any]:
-    """Take items of different sizes, the small ones first, as far as they fit."""
+    """Choose items of different sizes, small ones first, up to `SAMPLES_BYTES`."""
     samples: list[Any] = []
     left = SAMPLES_BYTES
     for item in measuring_items(dataset, SAMPLES):
@@ -182,7 +182,7 @@ def _samples(dataset: Dataset) -> list[Any]:
 
 
 def count_gaps(table: FeatureTable) -> BuiltGaps:
-    """Measure how often a column of records is empty, and all columns of a feature."""
+    """Measure how often a column is empty, and how often a feature has no column."""
     extractor, shares = table.features.extractor, BuiltGaps({}, {})
     for stored in table.features.stored:
         if stored.text is not UNSET:

@@ -37,8 +37,8 @@ class Prepared:
 
     terms: Terms  # The project, resolved for these items
     facts: DataFacts  # Columns of a table, and warnings about the data
-    # Items to train and test on. Features that are learned are learned from the items
-    # that quality is not measured on.
+    # Items to train and test on. Features are learned from the items that quality is
+    # not measured on.
     table: FeatureTable
     # The same items for the models that an index keeps, with features learned from all
     # of them; `table` itself where that changes nothing
@@ -103,7 +103,7 @@ def prepare_data(
 def _compute_features(
     divided: DividedItems, terms: Terms, facts: DataFacts, own: Resources
 ) -> Prepared:
-    """Compute, and learn, the features of all items."""
+    """Compute the features of all items, and learn those that are learned."""
     project, parts = terms.project, divided.parts
 
     def values(dataset: Dataset, features: ProjectFeatures) -> FeatureTable:

@@ -40,9 +40,9 @@ Measure = Literal[
 OF_SCORES = ("auc", "log_loss")  # measures of scores, not of the chosen class alone
 # Early exits by default: share of answers that may change, and the confidence in it.
 ALPHA, CONFIDENCE = 0.005, 0.95
-HELD_OUT = 0.25  # share of the items, where the project names none
-FOLDS = 5  # instead, where items are few
-AUTO = "auto"  # the learner's name that stands for a race
+HELD_OUT = 0.25  # default share of the items
+FOLDS = 5  # default number of folds if items are few
+AUTO = "auto"  # name of a learner that stands for a race
 # Progressive search: seconds at most, seconds at least, trainings on all features.
 SEARCH_S, LEAST_SEARCH_S, SEARCH_TRAININGS = 120.0, 30.0, 3.0
 
@@ -140,12 +140,12 @@ class Data(Part, frozen=True):
 
     @property
     def divided(self) -> bool:
-        """Return True if the build chooses at random what is tested on."""
+        """True if the build draws the test items at random."""
         return self.test is None and self.split == "random"
 
     @property
     def sources(self) -> list[str]:
-        """What the items are read from: the first of all, and `test`, if there is."""
+        """Sources of the items: one for all items, and `test` if it is set."""
         named = self.images, self.table, self.texts, self.items
         (first,) = [name for name in named if name is not None]
         return [self.labels or first, *([self.test] if self.test else [])]
@@ -237,7 +237,7 @@ class Quality(Part, frozen=True):
     coverage: Share = 0.9
 
     def measure_of(self, task: Task) -> str:
-        """Name the measure, where labels are classes or numbers."""
+        """Return the name of the measure for classes or for numbers."""
         if self.measure is None:
             return "accuracy" if task == "classes" else "r2"
         if (self.measure in OF_NUMBERS) != (task == "regression"):
@@ -324,14 +324,14 @@ class Search(Part, frozen=True):
         return self.folds or parts_of(self.held_out or HELD_OUT)
 
     def limit_s(self, whole_s: float) -> float:
-        """Seconds of a progressive search, where all features take that many."""
+        """Return the seconds for a search; `whole_s` is a training on all features."""
         if self.budget_s is not None:
             return self.budget_s
         return min(SEARCH_S, max(LEAST_SEARCH_S, SEARCH_TRAININGS * whole_s))
 
     @property
     def bounds(self) -> tuple[Size, Size] | None:
-        """The smallest and the largest size, where the project names them."""
+        """Smallest and the largest size; None if the project names none."""
         if self.sizes is None:
             return None
         low, high = map(read_size, self.sizes)
@@ -339,7 +339,7 @@ class Search(Part, frozen=True):
 
     @property
     def budget_range(self) -> tuple[float, float] | None:
-        """The smallest and the largest budget, where the project names them."""
+        """Smallest and the largest budget; None if the project names none."""
         if self.budgets is UNSET:
             return None
         low, high = self.budgets
@@ -379,11 +379,11 @@ class Costs(Part, frozen=True):
 
     @property
     def pair(self) -> bool:
-        """Return True if sizes are of two numbers."""
+        """True if sizes are of two numbers."""
         return isinstance(self.size, list)
 
     def check_size(self, kind: Kind | None = None) -> None:
-        """Refuse a size that items of a kind, or of any, do not have."""
+        """Refuse the wrong form of sizes for items of a kind."""
         kinds = SIZE_NAMES if kind is None else [kind]
         known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
@@ -422,7 +422,7 @@ class ExitGoal(NamedTuple):
 
     @property
     def half(self) -> "ExitGoal":
-        """What each of two kinds of exits may change, for both to keep to this."""
+        """Half of this goal: two kinds of exits together then keep the whole goal."""
         sure = self.confidence
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
@@ -562,12 +562,12 @@ class Project(Part, frozen=True):
         return project
 
     def path(self, name: str) -> Path:
-        """Where a path written in the project file leads."""
+        """Resolve a path that is written in the project file."""
         return Path(self.folder, name)
 
     @property
     def wanted(self) -> Task | None:
-        """The task, where the project names it or a key that is for one of them."""
+        """Task that the project names, or that one of its keys implies."""
         quality, data = self.quality, self.data
         if self.task is not None:
             return self.task
@@ -580,7 +580,7 @@ class Project(Part, frozen=True):
 
     @property
     def feature_files(self) -> list[Path]:
-        """Where the user's own features are defined."""
+        """Files that define the user's own features."""
         return [self.path(name) for name in self.features.files]
 
     @property
@@ -594,7 +594,7 @@ class Project(Part, frozen=True):
 
     @property
     def training_limit_s(self) -> float | None:
-        """Seconds that one training of a race may take; None for any number."""
+        """Most seconds that one training of a race may take; None for no limit."""
         limited = self.learner["name"] == AUTO and "limit_s" in self.learner
         return float(self.learner["limit_s"]) if limited else None
 
@@ -664,7 +664,7 @@ class Project(Part, frozen=True):
         return msgspec.structs.replace(self, search=search)
 
     def _check(self) -> None:
-        """Refuse values that the keys' types allow, in a BadProject."""
+        """Raise BadProject for wrong values that the types of the keys allow."""
         self._check_data()
         self._check_learner()
         self.costs.check_size()
@@ -692,7 +692,7 @@ class Project(Part, frozen=True):
         return sum(source is not None for source in sources)
 
     def check_source(self, *, given: bool = False) -> None:
-        """Refuse a project that does not say where its items are, if not `given`."""
+        """Refuse a project that does not say where its items are, unless `given`."""
         if given and self._sources():
             raise BadProject("[data] says where items are, and a data set came, too")
         if not given and self._sources() != 1:
@@ -807,11 +807,11 @@ class Project(Part, frozen=True):
 
 
 def parts_of(held_out: float) -> int:
-    """Count the equal parts of items, one of which is about the share `held_out`."""
+    """Return the number of equal parts, for parts of about the share `held_out`."""
     return max(2, round(1 / held_out))
 
 
-# Keys that projects had, and what holds instead.
+# Keys of older projects, and what to write now.
 REMOVED = {
     "cluster.retries": "a call whose worker is lost is tried again twice",
     "cluster.in_flight": "each core has one call under way and one that waits",
@@ -823,7 +823,7 @@ POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "budg
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
-    """Name a key that would have no effect, rather than ignore it."""
+    """Raise BadProject for a key that would have no effect."""
     if method == "progressive" and "trainings" in search:
         raise BadProject(
             "search.trainings is for method = 'poly-dom'; 'progressive' has a budget_s"
@@ -838,7 +838,7 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
-    """Name the nearest known key for the first unknown one; types come later."""
+    """Refuse the first unknown key, and name the nearest known key."""
     if not isinstance(content, Mapping):
         return
     fields = {field.name: field.type for field in msgspec.structs.fields(part)}

@@ -21,8 +21,8 @@ class Resources:
 
     workers: Workers  # Processes that calls are spread over
     cache: Cache  # Folder of finished work
-    # Folder of measured times, and of schedules, which are fitted where times say that
-    # they may pay. The same as `cache` unless another machine measures.
+    # Folder of measured times, and of schedules, whose fits depend on times. The same
+    # as `cache` unless another machine measures.
     times: Cache
     progress: Progress  # Receives the stages
 

@@ -14,7 +14,7 @@ from .data.split import draw_groups, rare_classes
 from .project import ALPHA, AUTO, CONFIDENCE, FOLDS, ExitGoal, Project
 from .training.train_sets import weighing
 
-STRATEGY = "gain-per-second"  # of the race that `learner = "auto"` stands for
+STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> T
 
 
 def _few_items(project: Project, dataset: Dataset) -> str:
-    """Say why items are few enough to cross-validate, if the project lets them be.
+    """Return why items are so few that the build cross-validates; "" if it does not.
 
-    Items are few where they could promise no early exits, which folds go without.
+    Few items could promise no early exits, and cross-validation has none.
     """
     rare, most = rare_classes(dataset, FOLDS), 0
     if project.trains_rare:

@@ -42,7 +42,7 @@ class WorkerCheck(NamedTuple):
     """Facts that all workers must have in common with this process."""
 
     files: tuple[Path, ...]  # Files that workers read under the same path
-    # Files and folders of items; workers must see them, and files of this length
+    # Files and folders of items; workers must see them, with files of equal length
     data: tuple[Path, ...]
     wanted: str  # Digest of the facts of this process, without its host
 

@@ -24,7 +24,7 @@ class DaskExecutor(Executor):
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
         """Start a call; it raises `KilledWorker` if every worker that had it died."""
-        # impure: Dask must not answer a call that comes twice from memory
+        # impure: Dask must run a repeated call again, and not answer from memory
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
     def cores(self) -> int:

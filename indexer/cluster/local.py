@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-IDLE_S = 300  # after which idle processes end
+IDLE_S = 300  # seconds after which idle processes end
 # Threads of a learner would compete with the other processes, one for each core.
 ALONE = {
     "OMP_NUM_THREADS": "1",

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-HEAD_S = 5.0  # after which a head node that has not answered counts as gone
+HEAD_S = 5.0  # seconds for an answer of the head node, which else counts as gone
 
 
 class RayExecutor(Executor):

@@ -19,15 +19,15 @@ IN_FLIGHT = 2  # calls per process: one running, one waiting
 # Retries of a call whose worker was lost. During the last one no other call runs: so no
 # call is blamed for another call's death, and the call has all the memory.
 RETRIES = 2
-LOOK_S = 1.0  # between two counts of the workers
-WAIT_S = 10.0  # for workers, where a cluster has none
+LOOK_S = 1.0  # seconds between two counts of the workers
+WAIT_S = 10.0  # seconds to wait for workers if a cluster has none
 CALL_S = 1.0  # duration of a call that can be as long or as short as its caller likes
 CURE = (
     "use fewer workers (`--on local:2`) or smaller items, and run it again: what is "
     "done is kept in the cache"
 )
 CURE_OF_NONE = "start some, and run it again: what is done is kept"
-# Errors of engines that mean a lost worker, by name, to import no engine for them.
+# Errors of engines that mean a lost worker; names, so that no engine is imported.
 LOST = frozenset(
     {
         "distributed.client.FutureCancelledError",

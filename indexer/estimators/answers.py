@@ -28,7 +28,7 @@ def choose_rows(
 ) -> NDArray[np.int64]:
     """Find the row (N,) of the best candidate for each item within an amount.
 
-    Items that no candidate fits for get the candidate without features.
+    If no candidate fits an item, it gets the candidate without features.
     """
     withheld = _withheld(items, package).tolist()
     sizes: list[Size] = [1.0] * len(items)
@@ -50,7 +50,7 @@ def _best(
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Masks (N,) of the features that lack columns of each item."""
+    """Return masks (N,) of the features that lack columns of each item."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)

@@ -268,7 +268,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _extractor(self) -> Extractor:
-        """Code of the features; its check, slower than an answer, is done once."""
+        """Extractor of the features; their code is checked once, as this is slow."""
         if "_loaded" not in vars(self):
             self._loaded = self._package.extractor(self._files())
         return self._loaded

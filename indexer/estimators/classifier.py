@@ -212,7 +212,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         }
 
     def _held_out(self, dataset: Dataset) -> float | None:
-        """Hold out the share of the project, or more where a class is small."""
+        """Return the share of items to hold out; it is larger if a class is small."""
         share = super()._held_out(dataset)
         parts = parts_of(HELD_OUT if share is None else share)
         counts = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -288,7 +288,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> NDArray[np.float64]:
-        """Scores (N, K); a class that the model never saw gets the lowest score."""
+        """Return scores (N, K); a class unknown to the model gets the lowest score."""
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, len(self.classes_)))
         for row, own, values in parts:

@@ -205,7 +205,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Make numbers (count,) of objects by row; NaN in all other rows."""
+    """Return an array (count,) of the known numbers by row, and NaN in other rows."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

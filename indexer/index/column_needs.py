@@ -11,8 +11,8 @@ from .built_facts import BuiltGaps, gaps_of
 from .package import Package
 from .stored_features import StoredFeature
 
-# Least share of the build's items that lacked all columns of a feature, from which on
-# models have learned what that means.
+# Models have learned what a missing feature means if at least this share of the build's
+# items lacked all of its columns.
 USUAL = 0.05
 # Patterns of empty columns whose withheld features are cached.
 REMEMBERED = 1024
@@ -26,7 +26,7 @@ class Needs(NamedTuple):
     spared: bool  # True if all columns of the feature may be empty
 
     def is_met(self, empty: int) -> bool:
-        """Tell whether models know the feature's value where these are empty."""
+        """Return True if models know the feature's value without `empty` columns."""
         lost = empty & self.columns
         return not lost & self.always and (self.spared or lost != self.columns)
 
@@ -113,7 +113,7 @@ class ColumnNeeds:
 
 
 def coming_together(features: Iterable[StoredFeature]) -> tuple[int, ...]:
-    """Return for each feature the mask of features that its columns suffice for."""
+    """Return for each feature the mask of features that need no further columns."""
     reads = [None if one.reads is None else frozenset(one.reads) for one in features]
     return tuple(
         sum(

@@ -114,7 +114,7 @@ def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_of(index: Index) -> str:
-    """Return the measure that the index's qualities are by."""
+    """Return the name of the measure of quality that an index has."""
     return index.package.measure if index.package else "accuracy"
 
 
@@ -129,7 +129,7 @@ def skylines_of(index: Index, count: int) -> list[SkylineFacts]:
 
 
 def mean_coefficients(index: Index) -> NDArray[np.float64]:
-    """Return cost curves (C, T) of candidates on average, early exits counted."""
+    """Return mean cost curves (C, T) of candidates, reduced by early exits."""
     if index.package is None:
         return index.coefficients
     return mean_costs(index.package, index.coefficients)

@@ -142,7 +142,7 @@ class Index:
 
     @property
     def pairs(self) -> bool:
-        """True where a size is two numbers."""
+        """True if a size is two numbers."""
         return self.lookup.variables == 2
 
     def best(self, size: Size, budget_s: float) -> Candidate:
@@ -190,7 +190,7 @@ class Index:
         return None if package.numeric else float(package.accuracies[row])
 
     def skyline(self, size: Size) -> NDArray[np.int64]:
-        """Rows of the candidates on the skyline of a size, by ascending cost."""
+        """Return the candidates on the skyline of a size, by ascending cost."""
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:

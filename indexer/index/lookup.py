@@ -94,7 +94,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def _needs(self) -> dict[str, Callable[[], Any]]:
-        """Conditions under which no search is led astray, in order, by their faults."""
+        """Return checks of the arrays, in order, by the fault that each one finds."""
 
     @abstractmethod
     def check_source(
@@ -107,7 +107,7 @@ class Lookup(ABC, Generic[OneSize]):
         """
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
-        """Refuse `rows` that are no candidates, or not in ascending quality."""
+        """Refuse `rows` that are not candidates, or not in ascending quality."""
         rows = self.rows
         if (
             rows.max() >= len(qualities)

@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 ROUNDS = 9
 LEAST_ROUNDS = 2
-TRIES = 2  # of a call that was interrupted, as long calls on a busy machine always are
-PIECE_S = 1e-3  # of timing between two pauses
+TRIES = 2  # tries of an interrupted call; long calls on a busy machine always are
+PIECE_S = 1e-3  # seconds of timing between two pauses
 MODELS = 16  # most models that are timed, in place of all
 BUSY = busy_clock()
 CONFIDENCE = 0.95
@@ -134,7 +134,7 @@ def time_models(
     now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
-    """Time models on the samples' rows; see `time_features`. Seconds (R, S, M)."""
+    """Time models on the samples' rows, as `time_features` does: seconds (R, S, M)."""
 
     def calls() -> Iterator[TimedCall]:
         for place, model in enumerate(models):

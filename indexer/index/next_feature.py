@@ -37,7 +37,8 @@ class AnytimeRule:
     """The rule of one index for the next feature; immutable."""
 
     costs: CostTable  # High cost curves of features and steps
-    # (m,), typical_steps : (s,): Median time as a share of the high cost curve
+    # `typical_features` (m,) and `typical_steps` (s,): Median time as a share of the
+    # high cost curve
     typical_features: Floats
     typical_steps: Floats
     masks: NDArray[np.int64]  # (C,) int64: Feature set of each candidate

@@ -21,7 +21,7 @@ from .stored_features import StoredFeature, load_extractor
 
 Orders = tuple[tuple[int, ...], ...]
 
-MOST_COLUMNS = 2**24  # of a full row, which a server allocates for every request
+MOST_COLUMNS = 2**24  # columns of a full row, which each request allocates
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 
 
@@ -97,7 +97,10 @@ class Package:
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """Costs (K, K) of answers, by right class and answer; None without costs."""
+        """Cost (K, K) of answers, by the right class, then by the answer.
+
+        None if the measure is no cost.
+        """
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None

@@ -24,7 +24,7 @@ from .stored_features import StoredFeature
 
 Array = NDArray[Any]
 
-NEVER = float(np.finfo(np.float64).max)  # a file holds it for an infinite margin
+NEVER = float(np.finfo(np.float64).max)  # stands for an infinite margin in a file
 
 
 class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,7 +162,7 @@ def _early_exits(
 def _learned(
     features: Sequence[StoredFeature], arrays: Mapping[str, Array]
 ) -> dict[str, TermWeights]:
-    """Term weights of the learned features, by feature name, all checked."""
+    """Return the term weights of the learned features, by name, all checked."""
     own = _by_position("features", arrays, len(features), "feature")
     learned: dict[str, TermWeights] = {}
     for position, feature in enumerate(features):
@@ -211,7 +211,7 @@ def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Arra
 def _take_if_there(
     arrays: Mapping[str, Array], name: str, empty: tuple[int, ...]
 ) -> Array:
-    """Take an array of float64; an empty one of that shape where it is missing."""
+    """Take an array of float64; return an empty one of that shape if it is missing."""
     return _take(arrays, name, "<f8", len(empty)) if name in arrays else np.empty(empty)
 
 
@@ -256,7 +256,7 @@ def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], .
 
 
 def _by_checkpoint(arrays: Mapping[str, Array], name: str, count: int) -> Array:
-    """Numbers (C, m + 1) of checkpoints, padded, none below zero."""
+    """Return numbers (C, m + 1) of checkpoints, padded, none below zero."""
     padded = _take(arrays, name, "<f8", 2)
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")

@@ -19,7 +19,7 @@ from .quality import OF_CLASSES, OF_NUMBERS
 
 Array = NDArray[Any]
 
-ROUNDING = 1e-9  # of sums, whose terms may be added in another order
+ROUNDING = 1e-9  # tolerance of sums: their terms may be added in another order
 
 
 def check_package(package: Package) -> None:
@@ -150,7 +150,7 @@ def _check_meta(package: Package) -> None:
 
 
 def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
-    """Check that a schedule promises at least as much as `meta` does of all."""
+    """Check that a schedule promises at least as much as `meta` does for all exits."""
     if promise is None:
         if exits.confidence is not None:
             raise BadIndexFile("damaged: a schedule lacks the promise that is told of")
@@ -165,7 +165,7 @@ def _check_promise(promise: Promise | None, exits: BuiltExits) -> None:
 
 
 def _check_plan(package: Package, plan: BuiltPlan) -> None:
-    """Check that a candidate has the exits that `meta` tells of."""
+    """Check that a candidate has the exits that `meta` states."""
     row = plan.row
     exits = package.early_exits[row] if package.early_exits else None
     size = exits.size if exits else 0

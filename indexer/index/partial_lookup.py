@@ -84,7 +84,7 @@ class PartialLookup:
 
 
 def _skylines(index: Index, rows: Sequence[int]) -> Callable[[Size], SizeSkyline]:
-    """Return a function from a size to the skyline of some candidates, remembered."""
+    """Return a cached function from a size to the skyline of some candidates."""
 
     @lru_cache(KEPT_SIZES)
     def at(size: Size) -> SizeSkyline:

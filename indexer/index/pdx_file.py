@@ -339,7 +339,7 @@ def _view_sections(
 
 
 def _is_usable(section: _Section) -> bool:
-    """Return True for the form of an array that NumPy can make, also an empty one."""
+    """Return True if NumPy can make an array of this form, also an empty array."""
     if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
         return False
     spanned = math.prod(n or 1 for n in section.shape)

@@ -21,9 +21,9 @@ from .lookup import Lookup
 
 Ints = NDArray[np.int32]
 
-LONGEST_RUN = 4  # neighbouring entries of a cell that are no steps
+LONGEST_RUN = 4  # most neighbouring entries of a cell without a step
 MOST_CELLS = 4096
-NARROWEST = 1.01  # ratio of a cell's sides' ends, up to which it is not split
+NARROWEST = 1.01  # a cell's side is split only if its ends have a larger ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +179,7 @@ class SizePairLookup(Lookup[Pair]):
 
 
 class _Cell(NamedTuple):
-    """A rectangle with the positions of its candidates, and true for each step."""
+    """A rectangle of sizes: positions of its candidates, and flags for steps."""
 
     low: Pair
     high: Pair

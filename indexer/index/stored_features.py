@@ -60,7 +60,7 @@ class StoredText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def begin(self) -> TextOf:
-        """The step that takes the text out of a record."""
+        """Step that takes the text out of a record."""
         return TextOf(self.column, self.most)
 
     def put(self, feature: Feature) -> Feature:
@@ -85,14 +85,17 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reads(self) -> list[str] | None:
-        """Columns of a record that the feature reads; None for a function: any."""
+        """Columns that the feature reads; None for a function, which may read any.
+
+        Only records have columns.
+        """
         if self.text is not UNSET:
             return [self.text.column]
         return None if self.columns is None else self.columns.columns
 
     @property
     def function(self) -> str:
-        """Name of the feature's function, without the column that it is on."""
+        """Name of the feature's function, without its column."""
         if self.text is UNSET:
             return self.name
         return self.name.removeprefix(name_on(self.text.column, ""))

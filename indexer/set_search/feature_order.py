@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Orders = tuple[tuple[int, ...], ...]  # of features, or of sets, by set
+Orders = tuple[tuple[int, ...], ...]  # for each set, an order of features or of sets
 
 
 def order_features(

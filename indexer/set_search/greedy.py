@@ -193,7 +193,7 @@ def order_by_gain(
     gains = dict.fromkeys(range(m), 1.0 - known[0])
 
     def worth(feature: int) -> tuple[float, float, int]:
-        """Sort key of a feature: its gain; of equals the cheaper, then the first."""
+        """Return a feature's sort key: gain; of equals the cheaper, then the first."""
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
         gain = gains[feature] / (added + FREE) if per_cost else gains[feature]
         return gain, -added, -feature

@@ -41,9 +41,10 @@ from .measured_items import measuring_items
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
-Answering = Callable[[NDArray[np.float32]], object]  # a full row
+Answering = Callable[[NDArray[np.float32]], object]  # answers a full row
 
-# Enough for a 0.99 quantile; rows differ so that the branch predictor learns none.
+# Calls per model, enough for a 0.99 quantile. Rows differ, so that the processor's
+# branch predictor learns none.
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 LIMIT_S = 10.0  # seconds for timing samples, and as many for models
@@ -61,7 +62,7 @@ class MeasuredCosts:
     weight: float  # Units of the budget that a second costs
 
     def of_set(self, mask: int) -> float:
-        """Cost of a set's features at the median size."""
+        """Return the cost of a set's features at the median size."""
         return cost_at(self.table.of(mask).tolist(), self.middle)
 
     def of_models(
@@ -110,7 +111,7 @@ class Measurer:
     """Times features, steps and models, or recalls the times of an earlier run."""
 
     extractor: Extractor
-    # Share of the measured times, in (0, 1), that a cost must not be below
+    # Quantile of the measured times that a cost has to cover, in (0, 1)
     quantile: float
     cache: Cache | None  # Cache of measured times; None to measure again each time
     progress: Progress
@@ -123,7 +124,10 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Recall the times of a name; measure them if there are none, and keep them."""
+        """Recall the times kept under a name; measure and keep them if there are none.
+
+        Times without a name are not kept.
+        """
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
@@ -211,7 +215,10 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Seconds of one answer of each model, by the name of its cache entry."""
+        """Return the seconds of an answer of each model, by the name of its entry.
+
+        Models are made one at a time, since all of them may not fit into memory.
+        """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
         total = 0 if all(found) else len(models)
@@ -284,7 +291,7 @@ class Measurer:
 
 
 def conditions(watch: Stopwatch) -> dict[str, Any]:
-    """Plain data of this machine, and of how busy it was during the measurement."""
+    """Return plain data of this machine and of its load during the measurement."""
     return {"load": list(watch.load), "machines": [list(Machine.here())]}
 
 
@@ -313,7 +320,7 @@ def time_answer(
     quantile: float,
     watch: Stopwatch,
 ) -> float:
-    """Time a model's answers to different rows; the quantile of the seconds."""
+    """Time a model's answers to different rows; return the quantile of the seconds."""
 
     def time_one(call: int) -> float:
         return watch.time(model.answer, rows[call % len(rows)])

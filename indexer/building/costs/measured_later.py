@@ -11,14 +11,14 @@ from polydom.features.libraries import differences, versions
 from ..cache import FOLDER, AwaitedCache, Cache, ReadOnlyCache, digest
 from ..project import Project
 
-# A folder of its own, so that no times of the machine that builds are found there.
+# Folder of the measured times; times of the building machine are in another folder.
 TIMES = "measured"
 PLACES = frozenset(("folder", "workers", "cluster"))  # keys that differ by machine
 SHOWN = 5  # differences of libraries that a message lists
 
 
 class BuildNote(NamedTuple):
-    """A note of the build for the machine that measures, which needs the same names."""
+    """A note by the build, so that the measuring machine uses the same cache names."""
 
     versions: dict[str, str]  # Versions of the build's libraries, by name
     # Number of calls that the build carries out at a time. The time that a search has

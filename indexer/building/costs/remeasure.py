@@ -22,7 +22,7 @@ from .cost_curves import cost_curves
 from .measure_costs import Measurer
 from .measured_items import measuring_items
 
-TIMES = 240  # measurements of each feature at least, enough for a high quantile
+TIMES = 240  # least measurements of each feature: enough for a high quantile
 LEAST_REPEATS = 5
 SEED = 0
 
@@ -124,7 +124,7 @@ def remeasure(
 def _shares(
     part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Ratios (C,) of costs to those of whole models; 1 where these are 0."""
+    """Divide costs (C,) by the costs of whole models; the ratio to a cost of 0 is 1."""
     ones = np.ones(len(whole_s))
     if not len(part_s):
         return ones

@@ -89,7 +89,7 @@ class Dataset:
         return digest.hexdigest()
 
     def only(self, rows: Rows) -> "Dataset":
-        """Keep items by position, in this order; classes and groups keep numbers."""
+        """Keep items by position, in this order; numbers of classes and groups stay."""
         return replace(
             self,
             items=take(self.items, rows),
@@ -169,7 +169,7 @@ class NumberedFile(NamedTuple):
     left_out: tuple[int, ...] = ()  # Numbers of the rows left out, ascending
 
     def number(self, row: int) -> int:
-        """Give the number of a row, by its position among the rows not left out."""
+        """Return the number of a row in the file, by its position among kept rows."""
         # left_out[k] - first - k rows that are not left out precede left_out[k]
         before = bisect_right(
             range(len(self.left_out)),

@@ -27,7 +27,7 @@ from .read_table import label_of
 
 log = logging.getLogger("polydom.data")
 
-NEARLY = 0.5  # share of numbers among words, from which others may mean "empty"
+NEARLY = 0.5  # share of numbers from which the other words may mean "empty"
 SAMPLED = 500  # words looked at to find that share
 MANY_WORDS = 100  # different words from which a column may hold names
 ROWS_OF_CLASS = 8  # rows per class needed to look for columns that tell labels
@@ -224,7 +224,7 @@ def _tells_labels(column: Column, dataset: Dataset) -> bool:
 
 
 def _copies(dataset: Dataset) -> Iterator[str]:
-    """Warn of items that are copies of others, or of texts that nearly are."""
+    """Warn of items that are copies of other items, and of nearly equal texts."""
     if dataset.kind == "image" or len(dataset.items) < LEAST:
         return  # copies of files are kept together
     if isinstance(dataset.items, Records):
@@ -249,7 +249,7 @@ def _copies(dataset: Dataset) -> Iterator[str]:
 
 
 def _differ_by_chance(records: Records) -> bool:
-    """Return True if possible rows are so many that equal rows are hardly by chance."""
+    """Return True if equal rows are hardly chance, as so many rows are possible."""
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()

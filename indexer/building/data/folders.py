@@ -72,7 +72,7 @@ def folder_source(path: Path, data: Data) -> Source:
 
 
 def nothing_in(path: Path, data: Data) -> str:
-    """Write the error of a folder without items."""
+    """Return the message about a folder without items."""
     kind = kind_of(data)
     left_out = "".join(f"; {remark}" for remark in _find(path, data).remarks())
     return (

@@ -76,7 +76,7 @@ def load_data(
         with StoredItemsWriter() as items:
             dataset = _load_items(project, on_progress, _Read(items, folder))
     if dataset.numbers is None:
-        dataset = dataset.relabelled(dataset.labels)  # of which there must be two
+        dataset = dataset.relabelled(dataset.labels)  # refuses a single class
     if project.data.labels is None:
         refuse_lost_classes(dataset)
     dataset = keep_copies_together(dataset)
@@ -209,7 +209,7 @@ def _weight(value: Any) -> float:
 
 
 def _nothing(project: Project, name: str, skipped: Sequence[tuple[str, str]]) -> str:
-    """Write the error of a source without items."""
+    """Return the message about a source without items."""
     data, path = project.data, project.path(name)
     if skipped:
         first, why = skipped[0]

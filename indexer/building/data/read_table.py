@@ -217,7 +217,7 @@ def _terms(project: Project, name: str, table: Table) -> ColumnTerms:
         typed=table.typed,
     )
     option = _special(data).get(name)
-    if option in ("label", "group"):  # as they are written
+    if option in ("label", "group"):  # labels and groups are kept as written
         return replace(terms, kind="word")
     for group in project.features.columns:
         if name in group.columns:
@@ -276,7 +276,7 @@ def _label_numbers(
 
 
 def classes_of(column: Column) -> tuple[tuple[str, ...], Rows]:
-    """Find the classes of a column, sorted, and the positions of the rows in them."""
+    """Return the sorted classes of a column, and the class position of each row."""
     codes, words = column.told_apart()
     texts = [label_of(word) for word in words]
     used = np.unique(codes).tolist()

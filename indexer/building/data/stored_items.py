@@ -116,7 +116,7 @@ class StoredItems(Sequence[Item]):
         self._stop = len(order["rows"]) if stop is None else stop
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the places of the items; the items where others see no places."""
+        """Pickle the places of items; pickle the items if others cannot see places."""
         if not self.is_shared:
             return tuple, ([*self],)
         return StoredItems, (self.table, self._order, self._start, self._stop)
@@ -149,7 +149,7 @@ class StoredItems(Sequence[Item]):
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Sizes of the items, (n,) or (n, 2)."""
+        """Sizes of the items, (n,), or (n, 2) for sizes of two numbers."""
         sizes: NDArray[np.float64] = self.table["sizes"][self.rows]
         return sizes
 
@@ -259,7 +259,7 @@ class StoredNames(Sequence[str]):
         self._items = items
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the places of the items; if other processes cannot see them, names."""
+        """Pickle the places of items; pickle the names if others cannot see places."""
         if not self._items.is_shared:
             return tuple, ([*self],)
         return StoredNames, (self._items,)

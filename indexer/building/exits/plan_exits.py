@@ -45,8 +45,8 @@ class PlanExits:
     margins: Margins
     # Evaluators of models with a schedule, else None; empty if no model has one
     evaluators: tuple[Evaluator | None, ...]
-    # (C,) float64: High quantiles of the costs of the plans' models, which stop early
-    # if they have a schedule, in units of the budget
+    # (C,) float64: High quantiles of the costs of the plans' models, in units of the
+    # budget; a model with a schedule stops early
     model_costs: Floats
     mean_costs: Floats  # (C,) float64: Mean costs of the plans' models
     ends: Margins  # `ends[r][k]`: share of items that plan r answers after k features
@@ -107,7 +107,7 @@ class PlanCosts:
         return float(self.steps.sum() + self.checks[-1])
 
     def paid(self, margins: Floats, at: Rows) -> Floats:
-        """Costs (N,) of items that end `at` these checkpoints, models included."""
+        """Return the costs (N,) of items that end at checkpoints `at`, with models."""
         asked = np.where(np.isfinite(margins), self.checks, 0.0)
         asked[-1] = self.checks[-1]
         paid: Floats = np.cumsum(self.steps + asked)[at]
@@ -209,7 +209,7 @@ class PlanExitFitter:
         return best if best.saved > least else trials[0]
 
     def _can_halve(self) -> bool:
-        """Return True if items are enough to promise half of the goal twice."""
+        """Return True if there are enough items to promise half of the goal twice."""
         alpha, confidence = self.goal.half
         if confidence is None or self.schedules is None:
             return True
@@ -249,7 +249,7 @@ class PlanExitFitter:
         exits: CheckpointExits,
         times: AnswerTimes | None = None,
     ) -> float:
-        """Mean cost that exits save, less the costs of models at checkpoints."""
+        """Return the mean cost that exits save, less costs of models at checkpoints."""
         _, at = exits.evaluate(self._answers(costs.candidates))
         saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
         if times is not None:
@@ -258,7 +258,7 @@ class PlanExitFitter:
         return saved
 
     def _answers(self, candidates: Rows) -> Answers:
-        """Answers of candidates for all items that kept models were not trained on."""
+        """Return answers of candidates for all items that kept models never saw."""
         parts = [part.of(candidates) for part in self._known]
         return Answers(
             np.vstack([part.margins for part in parts]),
@@ -266,7 +266,7 @@ class PlanExitFitter:
         )
 
     def _facts(self, costs: PlanCosts, best: Trial, model: Model) -> dict[str, Any]:
-        """Plain data: shares of early answers, of cost saved, of answers changed."""
+        """Return plain data: shares of early answers, saved cost, changed answers."""
         answers = self._answers(costs.candidates)
         choices, at = best.checkpoints.evaluate(answers)
         last = len(costs.steps) - 1
@@ -286,7 +286,7 @@ class PlanExitFitter:
         }
 
     def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
-        """Answer all items by a schedule: classes (N,), and base models used (N,)."""
+        """Answer all items by a schedule; return classes (N,), and base models used."""
         found = [evaluator.choices(part.values) for part in self._known]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
         return evaluator.classifier.classes[places], used
@@ -304,7 +304,7 @@ class PlanExitFitter:
 def _schedule_facts(
     evaluator: Evaluator, used: Rows, times: AnswerTimes
 ) -> dict[str, Any]:
-    """Plain data of a schedule: shares of base models used, and seconds of answers."""
+    """Return plain data of a schedule: shares of base models, seconds of answers."""
     return {
         "base_models": evaluator.size,
         "mean": float(used.mean()) / evaluator.size,

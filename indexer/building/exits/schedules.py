@@ -27,7 +27,7 @@ from ..project import ExitGoal
 
 Evaluator = EarlyExit | MarginExit
 
-FEWEST_FITTED = 100  # rows at least to learn an order of base models from
+FEWEST_FITTED = 100  # least rows to learn an order of base models from
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -41,13 +41,13 @@ from .text_features import Chosen, ChosenRecipe, Found, TextColumns
 log = logging.getLogger("polydom")
 
 MAX_FEATURES = 62
-MANY_COLUMNS = 16  # features that neighbouring columns are joined to, if too many
+MANY_COLUMNS = 16  # features, if columns are too many and have to be joined
 FEW = 2  # features reserved for each column of free text
 CHECKED = 5  # items on which features are computed twice and compared
 
 
-# The extractor that was loaded last, by its stored features, whose fingerprints include
-# learned weights.
+# The extractor that was loaded last. Its key is the stored features: their fingerprints
+# include learned weights.
 _LOADED: dict[tuple[bytes, tuple[Path, ...]], Extractor] = {}
 
 
@@ -76,7 +76,7 @@ class ProjectFeatures:
         self._arrays: SharedArrays | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send everything but the recipes, which only the build's process learns."""
+        """Pickle everything but the recipes: only the build's process uses recipes."""
         if self._arrays is not None:
             return _read_features, (self._arrays, self.files)
         return type(self), (self.stored, self.files, None, (), self.learned)
@@ -254,7 +254,7 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
 def _functions(
     project: Project, own: Mapping[str, Feature], on_texts: Chosen
 ) -> Iterator[Found]:
-    """Yield the named functions; if none is the user's own, all of the user's own."""
+    """Yield the named functions; yield all of the user's own if none is named."""
     others = {*recipes_by_name(), *on_texts.names}
     named = [name for name in project.features.use if name not in others]
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}

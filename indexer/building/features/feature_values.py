@@ -26,7 +26,7 @@ from .choose_features import ProjectFeatures
 ROWS = 2**18  # rows of a table that are read at once
 STAGE = "computing features"
 
-# Items of the first calls, and of the largest.
+# Number of items in the first calls, and in the largest call.
 FIRST, MOST = 16, 4096
 # Computed values are written to the cache after a share KEEP_SHARE of the elapsed time
 # and KEEP_S seconds, so a process that is killed loses no more than these.

@@ -1,7 +1,7 @@
 """Weights of terms, fitted to the labels of texts by scikit-learn or by Bayes' rule.
 
-For two classes there is one score, which is greater where the second is likelier; for
-more, one for each class; for numbers one, which grows with them.
+Two classes have one score, which grows with the probability of the second class. More
+classes have one score each. Numbers have one score, which grows with the number.
 """
 
 import warnings
@@ -24,7 +24,7 @@ Scores = NDArray[np.float64]
 # Passes of coordinate descent over the texts: on all data tried, more passes change the
 # weights but not the held-out accuracy.
 PASSES = 12
-SMOOTHING = 0.03  # of Bayes' rule, in texts
+SMOOTHING = 0.03  # added texts per term in Bayes' rule
 
 
 class Fitting(NamedTuple):
@@ -48,7 +48,7 @@ class TrainingTexts(NamedTuple):
     parts: Codes
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays, by name."""
+        """Return all arrays, by name."""
         own = {"labels": self.labels, "parts": self.parts}
         return {**self.table._asdict(), **own}
 
@@ -65,7 +65,7 @@ class TrainingTexts(NamedTuple):
 
 
 def scores_of(classes: int) -> int:
-    """Count the scores for so many classes; 0 classes stand for numbers."""
+    """Return the number of scores for so many classes; 0 classes stand for numbers."""
     return classes if classes > 2 else 1
 
 
@@ -189,7 +189,7 @@ def _linear(
 
     if not rows.shape[1]:
         return np.zeros((0, 1)), np.array([numbers.mean()])
-    model = LinearSVR(  # which without a margin of free errors is that
+    model = LinearSVR(  # ridge regression, if no error is free
         C=fitting.strength,
         epsilon=0.0,
         loss="squared_epsilon_insensitive",

@@ -63,8 +63,8 @@ CHUNK_ITEMS = 2048
 MOST_TERMS = 20_000_000
 MOST_PRODUCTS = 60_000_000  # terms times scores in one regression
 CHOSEN_ON = 4_000_000  # terms times scores when C is chosen
-# Texts with this multiple of the terms that a regression may take are better learned by
-# Bayes' rule on all terms than by a regression on some.
+# If texts have this many times the terms that a regression may take, Bayes' rule on all
+# terms is better than a regression on some of them.
 BAYES_FROM = 3
 MOST_WEIGHTS = 1 << 21  # weights of one feature
 SAMPLED = 200  # texts whose terms are counted to estimate the terms of all
@@ -132,7 +132,7 @@ def learn_features(
 
 
 def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
-    """Give the lesson of each recipe; those on one column of records share one."""
+    """Return the lesson of each recipe; recipes on the same column share a lesson."""
     of_columns: dict[str, Lesson] = {}
     lessons = []
     for one in recipes:
@@ -255,7 +255,7 @@ class FeatureLearner:
         fitting: Fitting,
         strengths: Sequence[float | None],
     ) -> Iterator[list[NDArray[np.float64]]]:
-        """Yield the scores of each fold, by weights of the other folds, by strength."""
+        """Yield the scores of each fold, for each strength, by the other folds."""
         # the name is unique, since another build may learn the same in this folder
         name = f"{entry}/.{len(texts.parts)}.{token_hex(8)}.tmp"
         shared = self.cache.share(name, texts.arrays())
@@ -301,7 +301,7 @@ class Extent(NamedTuple):
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:
-        """Mark items (N,) of the first groups within `limit` terms, of two at least."""
+        """Return a mask (N,) of the first groups within `limit` terms, at least two."""
         return (self.total <= limit) | (self.ranks < 2)
 
 

@@ -78,7 +78,7 @@ def make_table(parts: Sequence[CountedTexts]) -> TermTable:
 
 
 def choose_vocabulary(table: TermTable, most: int) -> Vocabulary:
-    """Keep the terms that occur in most texts, at least 2; of equals the lower hash."""
+    """Keep the terms in the most texts, at least 2; of equal terms the lower hash."""
     found = np.bincount(table.terms, minlength=len(table.hashes))
     often = np.flatnonzero(found >= FEWEST_TEXTS)
     first = np.argsort(-found[often], kind="stable")[:most]

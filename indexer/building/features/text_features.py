@@ -33,7 +33,7 @@ from ..data.dataset import Dataset
 from ..project import Project
 from ..template import default_features
 
-# Default features of a column, the best first, if 62 features cannot be all of them.
+# Default features of a column, best first, for tables that exceed 62 features.
 BEST_FIRST = (
     "learned_words",
     "text_length",
@@ -226,7 +226,7 @@ def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
 def _texts_in(
     items: Sequence[Item], project: Project
 ) -> Iterator[tuple[str, StoredText]]:
-    """Yield the columns of free text, with length of the longest text, and cost."""
+    """Yield the columns of free text, with the longest text's length, and the cost."""
     groups = project.features.columns
     costs = {group.columns[0]: dict(group.cost) for group in groups if group.cost}
     if isinstance(items, Records):
@@ -238,7 +238,7 @@ def _texts_in(
     said = {name: group.kind for group in groups for name in group.columns}
     for name, cells in _strings(items).items():
         lengths = np.array([len(cell or "") for cell in cells])
-        # Arrow has no lone surrogates
+        # Arrow refuses lone surrogates
         plain = [c and c.encode(errors="replace").decode() for c in cells]
         terms = ColumnTerms(said.get(name), typed=True)
         if read_column(name, pa.array(plain, pa.string()), terms).kind == "text":

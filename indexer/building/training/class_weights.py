@@ -78,7 +78,7 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
         by_class = 1 / np.bincount(codes, weights, len(labels))
     else:
         return None
-    # learners refuse weights of 0, which a class has whose mistakes cost nothing
+    # learners refuse the weight 0 of a class whose mistakes cost nothing
     by_class = np.maximum(by_class, 1e-6 * by_class.max())
     shares: Floats = by_class / np.average(by_class[codes], weights=weights)
     return shares

@@ -42,7 +42,7 @@ class SetTrainer(Protocol):
         """Yield the quality of each set; train the sets that have none yet."""
 
     def seconds(self, mask: int) -> float:
-        """Seconds of a set's training, which `qualities` has yielded."""
+        """Return the seconds of training a set that `qualities` has yielded."""
 
     def on_sample(self, count: int) -> Self:
         """Make a trainer on so many of the rows."""
@@ -113,7 +113,7 @@ def search_progressively(
 
 
 def _violation(m: int, known: Mapping[int, float]) -> float:
-    """Loss of quality that a share `COVERED` of all violations do not exceed."""
+    """Return the loss of quality that a share `COVERED` of violations do not exceed."""
     masks = np.array(sorted(known), np.uint64)
     qualities = np.array([known[mask] for mask in masks.tolist()])
     return measure_violations(m, masks, qualities).quantile(COVERED)

@@ -32,7 +32,7 @@ class Answers(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """The quality of some answers, and the parts (N,) whose mean it is."""
+    """The quality of some answers, and its parts (N,), of which it is the mean."""
 
     quality: float
     parts: Floats
@@ -188,7 +188,10 @@ def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
 
 
 def _explained(errors: Floats, spread: Floats, weights: Floats) -> Evaluation:
-    """1 - mean error / mean spread; 0 for answers worse than a constant."""
+    """Return 1 - mean error / mean spread, at least 0.
+
+    Negative values become 0: answers worse than a constant are equally useless.
+    """
     error, around = (
         float(np.average(one, weights=weights)) for one in (errors, spread)
     )

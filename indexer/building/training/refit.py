@@ -75,7 +75,7 @@ def train_ahead(
 ) -> None:
     """Train on all items, before models are timed, every set that may be kept.
 
-    Where another machine takes the times, that saves turns between the two.
+    If another machine measures, this saves turns between the two machines.
     """
     if data.project.refits:
         full = make_full_trainer(data, trainer, own)
@@ -85,7 +85,7 @@ def train_ahead(
 
 
 def _limit_s(data: Prepared, trainer: Trainer) -> float:
-    """Seconds that training on all items may take."""
+    """Return the seconds that training on all items may take."""
     search = data.project.search
     # an index has one form of each learned feature, which all its models read
     if search.method != "progressive" or data.final is not data.table:

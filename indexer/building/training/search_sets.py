@@ -98,7 +98,7 @@ class SearchedSets:
 
 
 def no_costs(_: int) -> float:
-    """Refuse to tell a cost: an argument for Poly-Dom, which needs none."""
+    """Raise an error: the cost function for Poly-Dom, which uses no costs."""
     raise NotImplementedError
 
 
@@ -143,7 +143,7 @@ def _search_all(
     tolerance: float | None,
     on_progress: OnProgress,
 ) -> poly_dom.PolyDomSearch:
-    """Search; repeat with the measured tolerance while that needs more sets."""
+    """Search; repeat with the measured tolerance as long as it needs more sets."""
     begun_s, known, tried = trainer.spent.seconds, dict[int, float](), tolerance or 0.0
     while True:
         left, left_s = search.trainings, search.budget_s

@@ -50,7 +50,7 @@ def expected_qualities(
     corrected = parts if corrected is None else corrected
     observed = np.average(corrected, axis=1, weights=weights)
     order = np.argsort(costs, kind="stable")
-    # of sets of one cost, each competes with all of them
+    # sets of equal cost all compete with each other
     last = np.searchsorted(costs[order], costs[chosen], side="right") - 1
     ordered = parts[order]
     also = ordered if corrected is parts else corrected[order]
@@ -72,7 +72,7 @@ def _luck(
     weights: Floats,
     seed: int,
 ) -> Floats:
-    """Mean luck (E,), in corrected quality, of the best of the first 1 ... E sets."""
+    """Return the mean luck (E,) of the best of the first 1 ... E sets."""
     rng = np.random.default_rng([seed, 2])
     names, own = np.unique(groups, return_inverse=True)
     whole = _drawn_luck(parts, corrected, own, weights, len(names), rng)

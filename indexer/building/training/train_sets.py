@@ -70,7 +70,10 @@ class TrainingTask:
 
     @property
     def splits(self) -> list[tuple[Rows, Rows]]:
-        """Training rows and testing rows, by fold; no pair to train on all rows."""
+        """Pairs of training rows and testing rows: one pair, or one per fold.
+
+        Without any pair, training is on all rows and nothing is tested.
+        """
         count = len(self.division) // 2
         names = [(f"train_{part}", f"test_{part}") for part in range(count)]
         return [(self.division[train], self.division[test]) for train, test in names]
@@ -87,7 +90,7 @@ class TrainingTask:
 
     @property
     def tested(self) -> Rows:
-        """Positions of the items that quality is measured on, fold after fold."""
+        """Positions of the items that quality is measured on, fold by fold."""
         return np.concatenate([test for _, test in self.splits])
 
     def estimator(self) -> Any:
@@ -95,7 +98,7 @@ class TrainingTask:
         return make_learner(self.learner, self.seed, self.kind)
 
     def fitting_weights(self, rows: Rows) -> Floats | None:
-        """Weights of items and classes for fitting; None if all are equal."""
+        """Return weights of items and classes for fitting; None if all are equal."""
         by_class = self.items.get("class_weights")
         if by_class is None and "weights" not in self.items:
             return None
@@ -106,7 +109,7 @@ class TrainingTask:
         return weights
 
     def weights_of(self, rows: Rows) -> Floats:
-        """Weights of items for measuring quality."""
+        """Return the weights of items for measuring quality."""
         weights: Floats | None = self.items.get("weights")
         return np.ones(len(rows)) if weights is None else weights[rows]
 
@@ -168,7 +171,7 @@ class Trainer:
         return len(self.task.splits[0][0])
 
     def seconds(self, mask: int) -> float:
-        """Seconds of a set's training, which `qualities` has yielded."""
+        """Return the seconds of training a set that `qualities` has yielded."""
         return self._seconds[mask]
 
     def qualities(self, masks: Sequence[int]) -> Generator[float]:
@@ -207,7 +210,7 @@ class Trainer:
         return float(meta["quality"]), float(meta["seconds"])
 
     def _shapes(self) -> dict[str, tuple[int]]:
-        """Names and shapes of the arrays of an entry, beside the model's."""
+        """Return the names and shapes of an entry's arrays, without the model's."""
         if not self.task.splits:
             return {}
         count = len(self.tested)
@@ -255,11 +258,11 @@ class Trainer:
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
 
     def residuals(self, mask: int) -> Floats:
-        """Labels minus answers of a trained set, (N,), if labels are numbers."""
+        """Return labels minus answers (N,) of a trained set, if labels are numbers."""
         return self._entry(mask)[1]["residuals"].astype(np.float64)
 
     def parts(self, masks: Sequence[int]) -> NDArray[Any]:
-        """Parts (E, N) of the sets' qualities, one per tested item; see `Metric`."""
+        """Return parts (E, N) of the sets' qualities, per tested item; see `Metric`."""
         metric, tested = self.task.metric, self.tested
         if metric.name == "accuracy":
             return self.right(masks)
@@ -418,7 +421,7 @@ def _warm(learner: bytes, kind: Task) -> None:
 
 
 def _answer_by_fold(task: TrainingTask, mask: int) -> TrainedSet:
-    """Answer the items of each fold by a set's model of the other folds."""
+    """Answer the items of each fold by a model that was trained on the other folds."""
     columns = columns_of(task.starts, mask)
     parts = [
         answers_of(_fit(task, train, columns, []), task.values[test])

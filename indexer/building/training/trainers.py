@@ -17,7 +17,7 @@ from .train_sets import Trainer, TrainingTask, division_of, takes_weights
 def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
     """Make the trainer that measures the quality of feature sets."""
     project, table, weights = data.project, data.table, data.class_weights
-    if project.quality.class_weights is None:  # they are not asked for
+    if project.quality.class_weights is None:  # the project wants none
         estimator = make_learner(learner, project.seed, data.task)
         weights = weights if takes_weights(estimator) else None
     weighed = None if weights is None else weights.tolist()
@@ -43,7 +43,7 @@ def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
 
 
 def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Trainer:
-    """Make a trainer of the same sets on all items, which has spent no time yet."""
+    """Make a trainer on all items, for the same sets; its spent time starts at 0."""
     key = digest(trainer.task.key, "refit")
     undivided = own.cache.share(f"sets/{key}/division", {})
     task = replace(trainer.task, division=undivided, key=key)

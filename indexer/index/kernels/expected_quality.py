@@ -18,9 +18,9 @@ Ints = NDArray[np.int64]
 
 ORDER, ORDERS = frozen(int32), frozen(int32, 2)
 
-LEAST_GAIN = 1e-3  # of quality; held-out items cannot tell smaller differences
-HOPELESS = 1e-3  # chance of a later answer, below which it adds nothing
-LIKELY = 0.5  # chance of the next better answer, below which no work starts for it
+LEAST_GAIN = 1e-3  # least gain of quality: held-out items tell no smaller one
+HOPELESS = 1e-3  # a later answer with a smaller chance adds nothing
+LIKELY = 0.5  # work starts only for an answer with at least this chance
 
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
@@ -59,7 +59,7 @@ def chance_of(
 def times_of(
     feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
-    """Return typical seconds of a feature and some steps, and their squared excess."""
+    """Return typical seconds of a feature and steps, and their squared excess."""
     typical_s = feature_s[0, feature]
     excess = (feature_s[1, feature] - typical_s) ** 2
     for step in range(step_s.shape[1]):

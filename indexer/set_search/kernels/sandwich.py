@@ -41,7 +41,7 @@ def count_features(mask: int) -> int:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def raise_supersets(below: Floats, start: int, stop: int) -> None:
-    """Raise values to the largest of subsets, along features start to stop - 1."""
+    """Raise each value to the largest of its subsets, for features start to stop-1."""
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, below.shape[0], 2 * step):
@@ -54,7 +54,7 @@ def raise_supersets(below: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def lower_subsets(above: Floats, start: int, stop: int) -> None:
-    """Lower values to the least of supersets, along features start to stop - 1."""
+    """Lower each value to the least of its supersets, for features start to stop-1."""
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, above.shape[0], 2 * step):
