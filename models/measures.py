@@ -1,4 +1,4 @@
-"""Measures of quality, from labels and the choices, scores or values of a model.
+"""Measures of a model's quality: labels are compared with choices, scores or values.
 
 BadInput if there is no row, if shapes differ, or if a number is out of range.
 
@@ -6,7 +6,7 @@ labels, choices : (N,)
     Classes as whole numbers from 0 on, N > 0; labels of `r2`, `mae` and `d2_absolute`
     are finite numbers.
 scores : (N, K)
-    Score of each class. A label of K or more is a class without scores.
+    Score of each class, higher for likelier. Classes from K on have no scores.
 weights : (N,), optional
     Weight of each row, finite, >= 0 and not all 0; 1 by default.
 """
@@ -39,7 +39,7 @@ def confusion(
     classes: int,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Sum up the weights of rows for each label (row) and choice (column)."""
+    """Compute the confusion matrix: the weight of rows by label (row) and choice."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     largest = int(max(own.max(), chosen.max()))
@@ -51,7 +51,7 @@ def confusion(
 def balanced_accuracy(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute scikit-learn's: the mean, over classes with rows, of the share right."""
+    """Compute the mean recall of the classes that have rows, as scikit-learn does."""
     right, own, _ = _hits(labels, choices, weights)
     there = own > 0
     return float(np.mean(right[there] / own[there]))
@@ -60,9 +60,9 @@ def balanced_accuracy(
 def macro_f1(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None = None
 ) -> float:
-    """Compute the mean, over classes, of F1: the harmonic mean of precision and recall.
+    """Compute the mean of the classes' F1, the harmonic mean of precision and recall.
 
-    Classes without rows do not count, but choosing one is an error.
+    The mean leaves out classes without rows, but choosing such a class is an error.
     """
     right, own, chosen = _hits(labels, choices, weights)
     there = own > 0
@@ -197,7 +197,7 @@ def _area(is_own: NDArray[np.bool_], scores: Floats, weights: Floats) -> float |
 def _hits(
     labels: ArrayLike, choices: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Sum up, for each class, the weights of right rows, all rows and choices."""
+    """Sum up the weights of each class's right rows, all rows, and choices."""
     own, chosen = _codes("labels", labels), _codes("choices", choices)
     each = _weights(own, chosen, weights)
     count = int(max(own.max(), chosen.max())) + 1

@@ -14,7 +14,7 @@ LINE = 64  # bytes of a cache line, and of the widest vector
 
 
 class NotCopied:
-    """Base of objects that hold addresses of arrays; a copy might outlive them."""
+    """Base of objects with addresses of arrays: a copy might outlive the arrays."""
 
     __slots__ = ()
 

@@ -25,11 +25,11 @@ Library = Literal["LightGBM", "XGBoost", "scikit-learn"]
 class FittedColumns:
     """The columns that a model was fitted on; frames are read as its library does.
 
-    Trees know categories by codes. LightGBM reads the category columns of a frame in
-    their order, whatever their names, and takes an unseen category for a gap. XGBoost
-    knows which columns have categories, and refuses an unseen one. Both take the
-    numbers of an array for codes. scikit-learn reads categories by their values; texts
-    have codes here, and can come in a frame only.
+    Trees know categories by codes. LightGBM reads a frame's categorical columns in
+    their order, whatever their names, and treats an unseen category as missing. XGBoost
+    knows which columns are categorical, and refuses an unseen category. Both read the
+    numbers of an array as codes. scikit-learn reads categories by their values; texts
+    have codes here, and are accepted only in frames.
     """
 
     rules: Library  # Library whose rules for reading frames apply
@@ -64,7 +64,7 @@ class FittedColumns:
         return np.column_stack(columns)
 
     def row_of(self, row: Any) -> Rows:
-        """Make one row (width,) of numbers; BadInput for a frame with categories."""
+        """Convert a row to numbers (width,); BadInput for a frame with categories."""
         if self.categories and hasattr(row, "iloc"):
             raise BadInput(
                 "a row of a data frame came, for a model that was fitted on "

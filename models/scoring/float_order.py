@@ -9,7 +9,7 @@ from .model import Floats
 
 
 def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Turn bits of float32 into whole numbers in the order of the values, and back."""
+    """Map bits of float32 to whole numbers in the order of the values, and back."""
     made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(2**31 - 1))
     return made
 
@@ -21,9 +21,9 @@ LEAST, MOST = turned(np.array([-np.inf, np.inf], np.float32).view(np.int32)).tol
 def find_last(
     prepare: Callable[[NDArray[np.float32]], Floats], limits: Floats
 ) -> Floats:
-    """Find the largest float32 value that `prepare` turns into at most the limit: (d,).
+    """Find the largest float32 values (d,) that `prepare` maps to at most the limits.
 
-    NaN where even -inf exceeds the limit. `prepare` maps values (d,) to inputs (d,); a
+    NaN if even -inf exceeds the limit. `prepare` maps values (d,) to inputs (d,); a
     larger value must not give a smaller input.
     """
     low, high = np.full(len(limits), LEAST - 1), np.full(len(limits), MOST)

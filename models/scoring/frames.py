@@ -33,7 +33,7 @@ class Frame:
         )
 
     def distinct(self, j: int) -> tuple[list[Any], NDArray[np.intp]]:
-        """Find the different values of column j, and each cell's position (-1: gap)."""
+        """Return column j's distinct values, and each cell's position (-1: missing)."""
         column = self.column(j)
         if hasattr(column, "cat") and hasattr(column.cat, "codes"):
             return list(column.cat.categories), column.cat.codes.to_numpy(np.intp)

@@ -32,7 +32,7 @@ UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preparation:
-    """Some columns of the full row, put through simple scikit-learn transformers.
+    """The step from full rows to a model's inputs: columns, then transformers.
 
     Prepared values have scikit-learn's bits; only norms may round differently.
     """
@@ -101,7 +101,7 @@ class Preparation:
         return np.nan_to_num(Z, nan=0.0, posinf=1e30, neginf=-1e30)
 
     def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
-        """Raise BadRow for the first row with an input or raw score that is no number.
+        """Raise BadRow for the first row with a missing input or a NaN raw score.
 
         `apply` made Z (N, d) from X. Infinite scores of finite inputs raise nothing.
         """

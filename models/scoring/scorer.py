@@ -72,7 +72,7 @@ class Scorer(ABC):
         """Load a scorer from stored arrays; BadModel if they are unsafe for kernels."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy through `load`, so that kernels get their own addresses."""
+        """Make pickles and copies go through `load`, so that they are packed anew."""
         packed = getattr(self, "packed", self) is not None
         return _remake, (type(self), self.arrays(), self.width, packed)
 
@@ -104,7 +104,7 @@ class BaseModels(Protocol):
         """Return the raw scores before the first base model: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return the least and the most (T, R) that each adds; BadInput without any."""
+        """Return each base model's least and largest score (T, R); BadInput if none."""
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Return a mask (T, width): True for the columns that each base model reads."""

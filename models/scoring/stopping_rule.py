@@ -1,8 +1,8 @@
 """Rules that end the evaluation of a row: never, beyond limits, or by a margin.
 
 Kernels are packed with a rule. `follow` is the same rule in NumPy, from running sums
-(N, T, R). Both find a total (R,) for each row, and a code: 4 * (number of base models
-used) + answer.
+(N, T, R). Both give each row a total (R,), and a code: 4 * (number of base models used)
++ answer.
 """
 
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """The rule for K > 2 classes: a large margin of the best over the second sum."""
+    """The rule for K > 2 classes: stop if the largest sum leads by a large margin."""
 
     margin: Floats  # (T,) float64: Margin that a row must exceed after each base model
     group: int = 1  # Number of consecutive trees that are one base model

@@ -12,7 +12,7 @@ from .model import Floats
 
 
 class Stored:
-    """The arrays of one model file. Every look-up checks type and shape."""
+    """The arrays of one model file; each read checks type and shape."""
 
     def __init__(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.kind = kind

@@ -1,8 +1,8 @@
 """Sums of trees, evaluated a row or a batch at a time.
 
-The same trees are laid out in up to four ways, and `choose_layout.pack` chooses among
-them when a model is loaded. The best layout that a model, a row and a processor allow
-answers; all of them give the same bits.
+Trees are stored as nodes. When a model is loaded, `choose_layout.pack` also packs the
+trees in the fastest layouts that the model and the processor allow. Each call uses the
+best layout for its rows; all layouts give the same bits.
 
 ============================  =======================  =================================
 layout                        evaluates                is chosen for

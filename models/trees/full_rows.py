@@ -33,7 +33,7 @@ def nodes_of_full_rows(
     def prepare(values: NDArray[np.float32]) -> Floats:
         inputs: Floats = of_nodes.apply(values[None])[0]
         if single:
-            with np.errstate(over="ignore"):  # beyond float32 is infinite
+            with np.errstate(over="ignore"):  # values beyond float32 become infinite
                 inputs = inputs.astype(np.float32).astype(np.float64)
         return inputs
 
@@ -42,8 +42,8 @@ def nodes_of_full_rows(
     filled = prepare(np.full(len(at), np.nan, np.float32))
     filled[np.isnan(filled) & ((flags & NAN_IS_ZERO) != 0)] = 0.0
     known = np.where(np.isnan(filled), (flags & MISSING_LEFT) != 0, filled <= limits)
-    # If even -inf goes right, no threshold can say so. Then the children change places
-    # and every known value goes left.
+    # If even -inf goes right, no threshold can express that. Then the children change
+    # places and every known value goes left.
     right = np.isnan(last)
     nodes["column"][at] = preparation.columns[column]
     nodes["threshold"][at] = np.where(right, np.inf, last)

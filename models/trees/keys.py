@@ -1,9 +1,9 @@
-"""Keys: whole numbers in the order of float32, by which packed trees compare.
+"""Keys: whole numbers in the order of float32 values, which packed trees compare.
 
 The key of a threshold is the key of the largest float32 that goes left. So one
 comparison of whole numbers decides where a row goes. A missing value gets a key that
-sends it to the side that the node chose for it: the lowest key, the highest one, or a
-key between them that serves all nodes of a column.
+sends it to the node's side for missing values: the lowest key, the highest key, or a
+key between them that suits all nodes of a column.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from ..scoring.model import Floats
 from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-NO_ZERO = 1  # in `Slots.zeros`: 0 is a value like any other
+NO_ZERO = 1  # in `Slots.zeros`: 0 is not a missing value in this slot
 TINY = int(np.float32(1e-35).view(np.int32))  # bits of LightGBM's kZeroThreshold
-INFINITE = 0x7F800000  # bits of infinity; NaN has more, apart from the sign
+INFINITE = 0x7F800000  # bits of infinity; the bits of NaN are larger, without the sign
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,16 +27,16 @@ class Slots:
 
     columns: NDArray[np.int32]  # (S,) int32: Column of the row that a slot reads
     lacking: NDArray[np.int32]  # (S,) int32: Key of a missing value
-    zeros: NDArray[np.int32]  # (S,) int32: Key of values of at most TINY, or NO_ZERO
+    zeros: NDArray[np.int32]  # (S,) int32: Key of 0 if 0 counts as missing, or NO_ZERO
     # (M,) int64: Slot of each node of the trees; negative in leaves
     of: NDArray[np.int64]
-    # (M,) int32: Key of each node's threshold; rows with a larger key go right. HIGHEST
-    # in leaves.
+    # (M,) int32: Key of each node's threshold; rows with a larger key go right. Leaves
+    # have HIGHEST.
     keys: NDArray[np.int32]
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Mark of each node (M,): True if it is not a leaf."""
+        """Mask (M,) of the nodes that are not leaves."""
         return self.of >= 0
 
     @property
@@ -73,7 +73,7 @@ def find_slots(trees: TreeArrays) -> Slots:
 def _missing_keys(
     column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Find the key of a missing value for each node; one for a column if possible."""
+    """Find the key of a missing value for each node: one per column if possible."""
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
     np.maximum.at(highest, column[right], keys[right])
@@ -85,7 +85,7 @@ def _missing_keys(
 def find_cuts(
     slots: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Find the different keys of each slot, in ascending order.
+    """Find the distinct keys of each slot, in ascending order.
 
     Returns the position of each slot's first key (S + 1,), the keys of all slots (C,),
     and the position of each node's key among those of its slot (M,); 0 in leaves.
@@ -102,7 +102,7 @@ def find_cuts(
 
 
 def keys_of(thresholds: Floats) -> NDArray[np.int32]:
-    """Make the keys of the largest float32 values that do not exceed the thresholds."""
+    """Compute keys of thresholds: of the largest float32 values not exceeding them."""
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)
     below = np.nextafter(near, np.float32(-np.inf))

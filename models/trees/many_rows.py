@@ -47,8 +47,8 @@ from .nodes import TreeArrays, sums_before
 # The kernel evaluates every test of a tree for every row. In a larger tree, a walk from
 # the root to a leaf takes less time.
 MOST_LEAVES = 256
-MOST_CODES = 8192  # of a row; the codes of a block then take 4 MB
-# Fewer rows are faster one by one: a block takes as long for 1 row as for 64.
+MOST_CODES = 8192  # codes of a row; the codes of a block then take at most 4 MB
+# Fewer rows are faster one by one, as a block takes as long for 1 row as for 64.
 FEWEST_ROWS = 24
 FEWEST_BESIDE_VECTORS = 96
 
@@ -66,7 +66,7 @@ class BatchTrees(NotCopied):
     vector: bool = False  # True if the kernels use AVX-512
 
     def work_arrays(self) -> WorkArrays:
-        """Make the memory that one call writes on; its size does not depend on X."""
+        """Allocate the scratch memory of one call; its size does not depend on X."""
         answers = aligned_empty((self.leaves + self.tests, BLOCK), np.uint8)
         answers[: self.leaves] = np.arange(self.leaves, dtype=np.uint8)[:, None]
         return WorkArrays(
@@ -77,7 +77,10 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Return totals (N, R) of checked rows, from `start` (R,) on, and codes 0."""
+        """Return the totals (N, R) of checked rows X, and codes 0 (N,).
+
+        Sums begin with `start` (R,).
+        """
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
         add_batch(X, self.forest, self.work_arrays(), self.terms, self.vector, totals)
@@ -87,7 +90,7 @@ class BatchTrees(NotCopied):
 def pack_many_rows(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
-    """Pack trees in the given order; None if walking through them takes less time."""
+    """Pack trees in the given order; None if walks through the trees are faster."""
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (
         np.bincount(tree_of[kind], minlength=trees.size) for kind in (inner, ~inner)
@@ -102,7 +105,7 @@ def pack_many_rows(
     heads[:, ROOT] = np.where(tests, most, 0)
     heads[:, VALUE], heads[:, LEAVES] = terms * sums_before(leaves), leaves
     heads[:, TARGET] = trees.targets
-    # Rank of each leaf among its tree's leaves, of each test among its tree's tests.
+    # Rank of a leaf among its tree's leaves, or of a test among its tree's tests.
     rank = np.where(inner, np.cumsum(inner), np.cumsum(~inner)) - 1
     rank -= np.where(inner, sums_before(tests)[tree_of], sums_before(leaves)[tree_of])
     answers, left = rank + np.where(inner, most, 0), trees.nodes["child"][inner]
@@ -126,7 +129,7 @@ def pack_many_rows(
 def _values(
     trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> Floats:
-    """Lay out leaf values, then zeros: kernels read past the leaves of a small tree."""
+    """Lay out leaf values, then zeros, as kernels read past a small tree's leaves."""
     leaf = ~trees.inner
     tree, row = trees.tree_of[leaf], trees.nodes["child"][leaf]
     at = heads[tree, VALUE] + rank[leaf]

@@ -1,4 +1,4 @@
-"""Trees as arrays of nodes: laid out, checked and drawn from.
+"""Trees as arrays of nodes: lay trees out, check them, draw rows at their thresholds.
 
 The nodes of a tree lie breadth first, tree after tree. The two children of a node are
 neighbours and come after the node, so a walk only moves forward.
@@ -28,13 +28,13 @@ NODE = np.dtype(
     ]
 )
 MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
-NOT_BELOW_ZERO = 32  # values in (-1, 0) are in no set, instead of category 0
+NOT_BELOW_ZERO = 32  # values in (-1, 0) belong to no set, not to category 0
 ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One binary tree with its library's numbering; node 0 is the root."""
+    """One binary tree, its nodes numbered as in its library; node 0 is the root."""
 
     column: NDArray[Any]  # (n,) int: Input that a node tests; negative in a leaf
     threshold: NDArray[Any]  # (n,) float64: Largest value of a row that goes left
@@ -44,7 +44,7 @@ class Tree:
     # (n, V) float64: Summands of the raw scores; only the rows of leaves count
     values: Floats
     flags: NDArray[Any]  # (n,) int: Sum of flags: MISSING_LEFT, NAN_IS_ZERO and so on
-    # Categories of each node that tests membership instead of a threshold
+    # Categories, by node, of the nodes that test membership instead of a threshold
     sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
@@ -54,9 +54,9 @@ class TreeArrays:
 
     nodes: NDArray[np.void]  # (M,) of `NODE`:
     roots: NDArray[np.int64]  # (T + 1,) int64: First node of each tree, then M
-    # (T,) int32: First raw score that a tree's values are added to
+    # (T,) int32: Position of the first raw score to which a tree adds its V values
     targets: NDArray[np.int32]
-    # (L, V) float64: Values of each leaf: V is K in a forest, 1 in boosting
+    # (L, V) float64: Values of each leaf; V is K in a forest, 1 in boosting
     leaves: Floats
     # `set_starts` and `set_bits`: (B + 1,) int64, (W,) uint32: Category sets, 32
     # categories to a word
@@ -76,7 +76,7 @@ class TreeArrays:
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Mark of each node (M,): True if it is not a leaf."""
+        """Mask (M,) of the nodes that are not leaves."""
         inner: NDArray[np.bool_] = self.nodes["column"] >= 0
         return inner
 
@@ -197,7 +197,7 @@ def draw_at_thresholds(
     column, category = nodes["column"][inner], nodes["category"][inner]
     cuts = nodes["threshold"][inner]
     words = np.append(np.diff(trees.set_starts), 1)
-    codes = rng.integers(0, 32 * words[category] + 1)  # unused for category -1, no set
+    codes = rng.integers(0, 32 * words[category] + 1)  # unused if category is -1
     cuts = np.where(category >= 0, codes, np.clip(cuts, -1e30, 1e30))
     out = rng.normal(size=shape)
     by_column = np.argsort(column, kind="stable")

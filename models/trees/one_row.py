@@ -26,7 +26,7 @@ from .keys import Slots
 from .many_rows import FEWEST_BESIDE_VECTORS, FEWEST_ROWS, BatchTrees
 from .nodes import TreeArrays, inner_by_level
 
-# A node has 16 bits for its slot and 16 for its child; keys of slots are on the stack.
+# A node has 16 bits each for slot and child. The keys of all slots are on the stack.
 MOST_SLOTS = 4096
 MOST_NODES = 65536
 
@@ -36,11 +36,11 @@ class PackedTrees(PackedTerms):
     """Trees packed for float32 rows and one stopping rule."""
 
     vector: bool  # True if the kernels of single rows use AVX-512
-    # The same trees packed for many rows at once; None if that would be slower
+    # The same trees packed for many rows at once; None if that layout would be slower
     batch: BatchTrees | None = None
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Evaluate checked rows: totals (N, R) and codes (N,) of the stopping rule."""
+        """Return totals (N, R) and the stopping rule's codes (N,) of checked rows X."""
         fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
         if self.batch is None or len(X) < fewest:
             return PackedTerms.follow(self, X)
@@ -56,7 +56,7 @@ KERNELS = {
 
 
 def kernels_for(stops: Stops, outputs: int) -> str:
-    """Name the kernels for a rule and R raw scores: a key of `KERNELS`."""
+    """Return the key of `KERNELS` for a stopping rule and a number of raw scores."""
     if stops.rule != "never":
         return stops.rule
     return "margin" if outputs == 1 else "scores"
@@ -78,7 +78,7 @@ def pack_one_row(
     packed = slots.keys.view(np.uint32).astype(np.uint64) << np.uint64(32)
     packed |= np.where(inner, slots.of, 0).astype(np.uint64) << np.uint64(16)
     packed |= child.astype(np.uint64)
-    # One more node fills up the last six trees: a leaf of -0, which changes no sum.
+    # An added node, a leaf of -0, fills up the last six trees and changes no sum.
     leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
     if trees.outputs == 1:
         values = np.append(np.where(inner, 0.0, trees.leaves[leaves, 0]), -0.0)
@@ -122,9 +122,10 @@ def pack_one_row(
 def find_floors(
     lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
 ) -> dict[str, Floats]:
-    """Find a floor and a ceiling for each `abreast` trees from the limits of each.
+    """Compute a floor and a ceiling for each group of `abreast` consecutive trees.
 
-    A sum between them stays between the limits, whatever leaves the row reaches.
+    A sum between floor and ceiling before the group stays between the limits of all its
+    trees, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]
@@ -140,13 +141,14 @@ def find_floors(
         limit[np.isnan(limit)] = -np.inf  # a limit of NaN is never passed
         near = limit.reshape(-1, abreast)
         finite = np.where(np.isfinite(near), np.abs(near), 0.0)
-        # Far more than the rounding error of so few additions.
+        # The slack is far more than the rounding error of so few additions.
         slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
         made[name] = sign * (near - after + slack).max(axis=1)
     return made
 
 
-HIGHEST_LEAF = (2**31 - 1) << 32  # no key exceeds it, and its child is its own root
+# A node that is its own child and that no key exceeds: a leaf.
+HIGHEST_LEAF = (2**31 - 1) << 32
 
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:

@@ -44,10 +44,10 @@ from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, inner_by_level, sums_before
 from .one_row import PackedTrees, find_floors, kernels_for
 
-# Values of all complete trees together, 16 MB.
+# Limit on the leaf values of all complete trees together: 16 MB.
 MOST_VALUES = 2**21
-# The kernel makes every test of 64 complete trees. One test of all 64 takes about as
-# long as three steps of walks through single trees.
+# The kernel evaluates every test of 64 complete trees. One test in all 64 takes about
+# as long as three steps of walks through single trees.
 STEPS_PER_TEST = 3
 
 KERNELS = {
@@ -83,7 +83,7 @@ def pack_one_row_vectors(
         or len(own_slots) > LANES
     ):
         return None
-    # The kernel reads sixteen slots at once, so the last slot is repeated to fill up.
+    # The kernel reads sixteen slots at once, so the last slot is repeated as filling.
     spare = 0, -len(own_slots) % STEP
     read = np.pad(own_slots, spare, "edge") if own_slots.size else own_slots
     cuts = np.pad(cuts, (spare, (0, 0)), constant_values=HIGHEST)
@@ -147,7 +147,7 @@ def _embed(
     slot: NDArray[np.int64],
     limit: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Embed trees in complete trees: tests, values, and the start of each group."""
+    """Embed trees in complete trees; return tests, values and each group's start."""
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)
     lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
@@ -157,15 +157,15 @@ def _embed(
     depth_of[order] = deepest[group]
     heap_index, level = _heap_indices(trees)
     tree, inner, leaf = trees.tree_of, trees.inner, ~trees.inner
-    # The slot of a node lies at `test`, its limit `LANES` bytes further.
+    # The slot of a node is stored at `test`, the limit `LANES` bytes further.
     test = (test_of[tree] + (heap_index - 1) * 2 * LANES)[inner]
     laid_tests = np.zeros(tests.sum(), np.uint8)
     laid_tests[test], laid_tests[test + LANES] = slot[inner], limit[inner]
-    # For each leaf: its first leaf in the complete tree, and the number of its leaves.
+    # For each leaf: its first copy in the complete tree, and the number of its copies.
     width = (1 << (depth_of[tree] - level))[leaf]
     value = value_of[tree][leaf] + (heap_index - (1 << level))[leaf] * width
     place = np.repeat(value - sums_before(width), width) + np.arange(width.sum())
-    # Lanes without a tree keep -0, which changes no sum.
+    # Lanes without a tree keep the value -0, which changes no sum.
     laid_values = np.full((values.sum(), trees.leaves.shape[1]), -0.0)
     laid_values[place] = trees.leaves[np.repeat(trees.nodes["child"][leaf], width)]
     return {
@@ -177,7 +177,7 @@ def _embed(
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the heap index of each node in its tree, and its level; a root has 0."""
+    """Find each node's heap index in its tree, and its level (a root's level is 0)."""
     child = trees.nodes["child"].astype(np.int64)
     index, level = np.zeros((2, len(child)), np.int64)
     index[trees.roots[:-1]] = 1

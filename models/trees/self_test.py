@@ -1,4 +1,4 @@
-"""The self-test of vector kernels, each time that a model's trees are packed.
+"""The self-test of vector kernels, run each time that a model's trees are packed.
 
 The drawn values are those at which a wrong kernel shows. After one difference this
 process uses no vector kernels any more.
@@ -31,7 +31,7 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """The decision of this process whether to use vector kernels."""
+    """A process's decision to use vector kernels, or not after a failed self-test."""
 
     held: bool = VECTORS
 
@@ -41,7 +41,7 @@ class Trust:
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:
-        """Stop using vector kernels; the first call logs an error."""
+        """Stop using vector kernels in this process; the first call logs an error."""
         if self.held:
             self.held = False
             log.error(
@@ -61,7 +61,7 @@ def agree(
     order: NDArray[np.int64],
     stops: Stops,
 ) -> bool:
-    """Say whether vector kernels answer drawn rows as the portable ones, to the bit.
+    """Return True if vector and portable kernels give drawn rows the same bits.
 
     If an answer differs, `TRUST` is lost. BadModel if the portable kernels differ from
     a plain walk through the trees: then the packing is wrong, not the processor.
@@ -82,7 +82,7 @@ def agree(
 
 
 def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
-    """Give the bytes of each row's totals and code, in which 0 and -0 differ."""
+    """Return each row's totals and code as bytes, so that 0 and -0 differ."""
     pairs = zip(*answers, strict=True)
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 
@@ -90,7 +90,7 @@ def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
 def walk_nodes(
     trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
 ) -> tuple[Floats, Codes]:
-    """Evaluate rows X (N, width) node by node: totals (N, R) and codes (N,)."""
+    """Evaluate rows X (N, width) node by node; return totals (N, R) and codes (N,)."""
     found = np.empty((len(X), trees.size), np.int32)
     sets = trees.set_starts, trees.set_bits
     find_leaves(X, trees.nodes, trees.roots, *sets, found)
@@ -104,7 +104,7 @@ def walk_nodes(
 
 
 def edge_rows(slots: Slots, width: int) -> NDArray[np.float32]:
-    """Draw rows (ROWS, width) at and next to thresholds, some values NaN or extreme."""
+    """Draw rows (ROWS, width) at and near thresholds, some values NaN or extreme."""
     draw = np.random.default_rng(0)
     X = np.zeros((ROWS, width), np.float32)
     inner = slots.inner

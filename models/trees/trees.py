@@ -30,7 +30,7 @@ from .nodes import (
 )
 from .one_row import PackedTrees
 
-EPSILON = 2.0**-53  # largest rounding error of an addition, as a share of the sum
+EPSILON = 2.0**-53  # largest relative rounding error of an addition
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,14 +41,14 @@ class Trees(TreeArrays, SumOfTerms):
     by `divisor`, as in scikit-learn and LightGBM: raw scores equal theirs to the bit.
     """
 
-    # Makes the inputs from a full row. Without operations the trees read the full row
-    # itself.
+    # Step from full rows to inputs. If the preparation has no operations, the trees
+    # read the full row itself.
     preparation: Preparation
     divisor: float
-    # True if inputs are rounded to float32 before they are compared, as in scikit-
-    # learn's trees, forests and GradientBoosting
+    # True if inputs are rounded to float32 before comparisons, as in scikit-learn's
+    # trees, forests and GradientBoosting
     single: bool
-    # The trees packed for sums of all trees; None if only plain nodes represent them
+    # The trees packed for sums of all trees; None if only plain nodes are possible
     packed: PackedTrees | None = None
     kind: ClassVar[str] = "trees"
 
@@ -65,7 +65,7 @@ class Trees(TreeArrays, SumOfTerms):
         return len(self.preparation.operations) > 0
 
     def rows(self, X: Rows) -> Rows:
-        """Make the rows that the trees read: prepared, rounded, contiguous."""
+        """Return the rows that the trees read: prepared, rounded and contiguous."""
         self.preparation.check(X)
         if self.prepared:
             X = self.preparation.apply(X)
@@ -87,7 +87,7 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return the raw score of a full row; None if R > 1 or no kernel takes it."""
+        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
@@ -102,7 +102,7 @@ class Trees(TreeArrays, SumOfTerms):
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
-        """Return trees without divisor and with one raw score, perhaps a difference."""
+        """Return trees with one raw score or a difference of two, and no divisor."""
         values = self.leaves
         if self.leaves.shape[1] == 2:
             values = self.leaves[:, 1:] - self.leaves[:, :1]
@@ -119,7 +119,7 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def rounds(self) -> "tuple[Trees, int]":
-        """Return trees without divisor, and how many make up a round of boosting."""
+        """Return trees without divisor, and the number of trees of a base model."""
         trees = self
         if self.divisor != 1.0:
             leaves, bias = self.leaves / self.divisor, self.bias / self.divisor
@@ -151,8 +151,11 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Find the smallest and largest leaf (T, R); 0 for other trees' raw scores."""
-        # Nodes lie tree by tree, and so do leaves.
+        """Return each tree's smallest and largest leaf by raw score (T, R).
+
+        For raw scores to which a tree adds nothing, both are 0.
+        """
+        # Nodes are stored tree by tree, and so are leaves.
         leaf = ~self.inner
         values = self.leaves[self.nodes["child"][leaf]] / self.divisor
         starts = sums_before(np.add.reduceat(leaf, self.roots[:-1]))
@@ -163,7 +166,7 @@ class Trees(TreeArrays, SumOfTerms):
         return least, most
 
     def gives_shares(self) -> bool:
-        """Say whether raw scores are class shares, as in scikit-learn's forests."""
+        """Return True if raw scores are class shares, as in scikit-learn's forests."""
         leaves, rounding = self.leaves, 4 * self.outputs * EPSILON
         return bool(
             leaves.shape[1] == self.outputs > 1
@@ -174,10 +177,11 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark the columns of full rows that each tree reads: (T, width)."""
+        """Return a mask (T, width): True for the columns that each tree reads."""
         used = np.zeros((self.size, width), np.bool_)
         inner, read = self.inner, self.nodes["column"][self.inner]
-        # Behind a preparation a node's column counts inputs, else columns of the row.
+        # With a preparation, a node's column is the position of an input, not of a
+        # column in the full row.
         used[self.tree_of[inner], self.columns[read] if self.prepared else read] = True
         return used
 
@@ -206,14 +210,14 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """Sign of each leaf (L, 1): -1 in trees that add to the first of two scores."""
+        """Return each leaf's sign (L, 1): -1 in trees of the first of two scores."""
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
         signs[self.nodes["child"][~self.inner & first]] = -1.0
         return signs
 
     def base_scores(self, X: Rows) -> Floats:
-        """Evaluate each tree by itself: summands of the raw scores, (N, T, R)."""
+        """Return what each tree adds to the raw scores: (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
         sets = self.set_starts, self.set_bits
         find_leaves(self.rows(X), self.nodes, self.roots, *sets, found)
@@ -230,12 +234,12 @@ class Trees(TreeArrays, SumOfTerms):
         return self.bias / self.divisor
 
     def reach(self) -> float:
-        """Return a bound of the absolute raw scores."""
+        """Return an upper bound on absolute raw scores."""
         most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
         return float(most / self.divisor)
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at and between thresholds."""
+        """Draw prepared inputs (count, d), at thresholds and between thresholds."""
         least = max(len(self.columns), int(self.nodes["column"].max()) + 1)
         drawn = draw_at_thresholds(self, rng, (count, least))
         if self.prepared:

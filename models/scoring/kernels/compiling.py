@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 
 class Compiling:
-    """A listener: `tell` gets a kernel's name when its own compilation begins."""
+    """A listener: `tell` is called with a kernel's name when compilation begins."""
 
     def __init__(self) -> None:
         self.tell: Callable[[str], None] | None = None
@@ -13,7 +13,10 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Tell that a kernel is being compiled; the caller holds the compiler lock."""
+        """Call `tell` unless inside another kernel's compilation.
+
+        The caller holds this process's compiler lock.
+        """
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)
         self._depth += 1

@@ -6,9 +6,9 @@ also contains the constants and the kernels that it imports, and the bounds chec
 so compiled files stay valid when the package is installed again.
 
 No file is unpickled or linked before its checksum is verified: a changed byte only
-costs another compilation. The checksum finds accidents, not forgery. A user who may
-write to the folder can run code as the user who reads it. So `NUMBA_CACHE_DIR` must not
-be a folder that others may write to.
+costs another compilation. The checksum finds accidents, not forgery. Whoever may write
+to the folder can run code as the user who reads it. So `NUMBA_CACHE_DIR` must not be a
+folder that others may write to.
 """
 
 import functools
@@ -78,9 +78,9 @@ class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Files:
-    """The compiled code of one kernel: a file for each signature and processor.
+    """The files of one kernel's compiled code, one for each signature and processor.
 
-    The checksum covers the name, so a file under another name is refused.
+    A file's checksum covers its name, so a renamed file is refused.
     """
 
     def __init__(self, folder: Path, base: str) -> None:
@@ -163,7 +163,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder's lock, if it has one, so that one process compiles."""
+        """Hold the folder's lock, if possible, so that only one process compiles."""
         lock = _lock_of(self._cache_path, os.getpid())
         try:
             lock.acquire()
@@ -186,7 +186,7 @@ def _folders(file: Path) -> list[Path]:
 
 @functools.cache
 def _lock_of(folder: str, process: int) -> FileLock:
-    """Return the lock of a folder; a forked process needs one of its own."""
+    """Return the lock of a folder; each `process` needs a lock object of its own."""
     return FileLock(Path(folder, "kernels.lock"))
 
 

@@ -45,7 +45,7 @@ def probability(margin: float, link: int) -> float:
 
 @njit(void(FLOATS, float64, float64[::1]), **OPTIONS)
 def softmax(raw: Floats, gain: float, out: Floats) -> None:
-    """Write exp(gain * raw) / sum(exp(gain * raw)); equal shares of infinite scores."""
+    """Write the softmax of `gain * raw`; infinite scores share the whole equally."""
     largest = raw[0]
     for k in range(1, raw.shape[0]):
         largest = max(largest, raw[k])
@@ -134,7 +134,7 @@ def answer_one(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> i
 
 @njit(int64(FLOATS, int64, int64, float64, float64[::1]), **ONE_ROW)
 def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) -> int:
-    """Write class scores of whole sums, `out` (K,); return the class, -1 near a tie."""
+    """Write whole sums' class scores to `out` (K,); return the class (-1: near tie)."""
     largest = 1.0
     for k in range(raw.shape[0]):
         if not math.isfinite(raw[k]):
@@ -148,7 +148,7 @@ def choose_whole(raw: Floats, link: int, rule: int, gain: float, out: Floats) ->
 
 @njit(inline="always")
 def bound_shares(low: Floats, high: Floats, out: Floats) -> None:
-    """Write the least and the most share of each class, from bounds of the numbers.
+    """Write the least and largest share of each class, from bounds of the summands.
 
     If sums are too small to be accurate, the shares are 0 and 1.
     """

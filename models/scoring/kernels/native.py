@@ -91,7 +91,7 @@ def on_stack(builder: Any, count: Any) -> Any:
 
 
 def entry(kernel: Any) -> Any:
-    """Return the compiled function of a kernel, which does not check types."""
+    """Return a kernel's compiled function; a call of it does not check types."""
     if not isinstance(kernel, Kernel):
         return kernel
     kernel.compile_declared()

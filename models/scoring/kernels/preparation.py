@@ -110,9 +110,9 @@ def prepare(
     table: Floats,
     out: Floats,
 ) -> None:
-    """Take the inputs of rows from `columns` (d,), and apply S operations: (N, d).
+    """Write inputs (N, d): take `columns` (d,) of rows X, and apply S operations.
 
-    `table` (S, 7, d) holds their numbers, thresholds to binarise at in row CENTER.
+    `table` (S, 7, d) has their numbers; BINARISE has its threshold in row CENTER.
     """
     for i in range(X.shape[0]):
         prepare_row(X[i], columns, operations, table, out[i])

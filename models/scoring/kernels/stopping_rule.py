@@ -29,7 +29,10 @@ def side(total: float, threshold: float) -> int:
 
 @njit(inline="always")
 def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
-    """Return code and sum of a row by kernel `early`; a whole sum's side answers."""
+    """Return code and sum of a row; without an early exit `side` answers.
+
+    `early` is a kernel (row, table address, array for the sum) that returns the code.
+    """
     total = carray(on_stack(2), (1,), np.float64)
     code = early(row, address, total)
     if code & 3 == UNDECIDED:

@@ -1,4 +1,4 @@
-"""Instructions of AVX-512 with VBMI, as steps of the kernels that use vectors.
+"""Steps of vector kernels, written in instructions of AVX-512 with VBMI.
 
 If the processor lacks them, or numba may not use them, `VECTORS` is false and nothing
 here may be compiled. Addresses are multiples of 64 unless a docstring says otherwise.
@@ -28,7 +28,7 @@ IN_REGISTERS = 64  # leaf values that fit into registers
 
 
 def has_instructions() -> bool:
-    """Say whether numba compiles for a processor with AVX-512 VBMI."""
+    """Return True if numba compiles for a processor with AVX-512 VBMI."""
     if not COMPILED or config.CPU_FEATURES is not None or not config.ENABLE_AVX:
         return False
     try:
@@ -48,7 +48,7 @@ _EIGHT = ir.VectorType(_I8, 8)
 
 @in_llvm(types.uint64(types.int64))
 def reserve(builder: Any, count: Any) -> Any:
-    """Reserve `count` vectors on the stack of the calling kernel: their address."""
+    """Reserve `count` vectors on the calling kernel's stack; return the address."""
     vectors = builder.alloca(_BYTES, size=count)
     vectors.align = 64
     return builder.ptrtoint(vectors, _I64)
@@ -82,7 +82,7 @@ def write_keys(
 
 @in_llvm(types.int64(types.int32, ADDRESS))
 def count_below(builder: Any, key: Any, address: Any) -> Any:
-    """Count those of the 16 int32 at an address that are less than a key."""
+    """Count how many of the 16 int32 at an address are less than a key."""
     cuts = load(builder, address, _WORDS, LANES)
     below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
     count = builder.ctpop(builder.bitcast(below, _I16))
@@ -91,7 +91,7 @@ def count_below(builder: Any, key: Any, address: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, types.uint64, types.uint64))
 def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
-    """Write 16 bytes, and 48 zeros beyond them, as a read must not wait for parts."""
+    """Write 16 bytes and 48 zeros as one vector: the next read then need not wait."""
     vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
     store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
 
@@ -150,12 +150,12 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
 
 
 def _adder(size: int) -> Any:
-    """Make a function that looks up `size` values in registers."""
+    """Make a function that adds values looked up in registers holding `size` values."""
 
     @in_llvm(types.void(*[ADDRESS] * 3))
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
         """Add to each of 64 totals the value (float64) at its place, a byte."""
-        if not VECTORS:  # nothing calls it then
+        if not VECTORS:  # without vectors nothing calls `add`
             return
         name = "llvm.x86.avx512.vpermi2var.pd.512"
         kinds = _DOUBLES, _LONGS, _DOUBLES

@@ -25,12 +25,12 @@ from .avx512 import IN_REGISTERS, LANES, add_of_all, add_of_half
 from .one_row import key_of
 
 BLOCK = 512  # rows whose codes and answers fit into the first-level cache
-MOST_CUTS = 255  # thresholds that a code, a byte, can count
+MOST_CUTS = 255  # thresholds counted by one code, which is a byte
 PIVOTS = 32  # thresholds of a slot that every row is compared with
 
 
 class Forest(NamedTuple):
-    """Trees as the kernels of this module read them."""
+    """The arrays of the trees, in the layout of this module's kernels."""
 
     # `columns`, `lacking`, `zeros`: (S,) int32: Slots as in `keys.py`.
     columns: NDArray[np.int32]
@@ -45,18 +45,18 @@ class Forest(NamedTuple):
     heads: NDArray[np.int64]  # (T, HEAD_SIZE) int64:
     # (M, 4) uint16: Inner nodes, tree after tree, parents before their children
     tests: NDArray[np.uint16]
-    # (L,) float64: Leaf values, tree after tree: V times those of all leaves.
-    # `IN_REGISTERS` zeros at the end let the kernel read past the last tree.
+    # (L,) float64: Leaf values, tree after tree: V times the values of all its leaves.
+    # `IN_REGISTERS` zeros follow, as the kernel reads past the last tree.
     values: Floats
 
 
 class WorkArrays(NamedTuple):
-    """Memory that the kernels write on."""
+    """Scratch memory of the kernels."""
 
     keys: NDArray[np.int32]  # (2, BLOCK) int32:
     codes: NDArray[np.uint8]  # (number of codes, BLOCK) uint8:
-    # (most leaves and tests of a tree, BLOCK) uint8: Answers of leaves, which are their
-    # numbers, then answers of a tree's tests
+    # (most leaves and tests of a tree, BLOCK) uint8: The numbers of the leaves, each as
+    # the leaf's own answer, then the answers of a tree's tests
     answers: NDArray[np.uint8]
     totals: Floats  # (R, BLOCK) float64:
 
@@ -69,8 +69,8 @@ WORK = types.NamedTuple([int32[:, ::1], BYTES, BYTES, TOTALS], WorkArrays)
 # Columns of a tree's head: first test and number of tests; answers of the root; first
 # leaf value and number of leaves; first raw score.
 FIRST, TESTS, ROOT, VALUE, LEAVES, TARGET, HEAD_SIZE = range(7)
-# Columns of a test: the code that it compares, the limit above which a row goes right,
-# and the answers of both children.
+# Columns of a test: the code to compare, the limit above which a row goes right, and
+# the places of both children's answers.
 CODE, LIMIT, LEFT, RIGHT = range(4)
 
 _ROWS = ir.VectorType(ir.IntType(8), LANES)
@@ -80,7 +80,7 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write `LANES` bytes: `right` where a code exceeds the limit, else `left`."""
+    """Write `LANES` bytes: `right` if a code exceeds the limit, else `left`."""
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
     beyond = builder.icmp_unsigned(">", codes, limits)
@@ -122,7 +122,7 @@ def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
 def code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, work: WorkArrays
 ) -> None:
-    """Write the codes of `count` rows from `first` on."""
+    """Write the codes of the `count` rows that begin at row `first`."""
     keys, bits = work.keys[0], X.view(np.int32)
     for s in range(forest.columns.shape[0]):
         column = uint64(forest.columns[s])
@@ -156,7 +156,7 @@ def add_leaves(
     totals: Floats,
     vector: bool,
 ) -> None:
-    """Add the leaf value of each row, out of a tree's `values`, to its total."""
+    """Add a tree's value to each row's total: `values` at the leaf in `ends`."""
     if vector and leaves <= IN_REGISTERS:
         at, own, to = (
             uint64(ends.ctypes.data),
@@ -182,7 +182,7 @@ def add_batch(
     vector: bool,
     out: Floats,
 ) -> None:
-    """Add leaf values of all trees, `terms` a leaf, to the raw scores `out` (N, R)."""
+    """Add leaf values of all trees, `terms` per leaf, to raw scores `out` (N, R)."""
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)
         code_rows(X, first, count, forest, work)

@@ -21,8 +21,8 @@ from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6
 
-# The record at the address of packed trees, first the fields of both layouts for one
-# row: S slots, R raw scores, V values of a leaf.
+# Fields of the record at the address of packed trees, in both layouts for one row: S
+# slots, R raw scores, V values of a leaf.
 COMMON = [
     ("columns", "<u8"),  # (S,) int32, as are `lacking` and `zeros`: see `Slots`
     ("lacking", "<u8"),
@@ -32,17 +32,17 @@ COMMON = [
     ("bias", "<u8"),  # (R,) float64
     ("lower", "<u8"),  # (T,) float64
     ("upper", "<u8"),  # (T,) float64, or margins
-    ("floors", "<u8"),  # float64, one for each group of trees that walk together
+    ("floors", "<u8"),  # float64, one for each group of trees evaluated together
     ("ceilings", "<u8"),
     ("threshold", "<f8"),
     ("slots", "<i8"),  # S
     ("value_count", "<i8"),
     ("terms", "<i8"),  # V
     ("models", "<i8"),  # number of base models
-    ("group", "<i8"),  # trees of a base model
+    ("group", "<i8"),  # number of trees of a base model
 ]
-# In this layout `values` has one value for each node, (M,), or with several raw scores
-# (L, V); T is a multiple of six.
+# The record of this layout. `values` has one value for each node, (M,), or (L, V) if
+# there are several raw scores. T is a multiple of six.
 TABLE = np.dtype(
     [
         *COMMON,
@@ -57,7 +57,7 @@ TABLE = np.dtype(
 
 
 class Walks(NamedTuple):
-    """The arrays of a table that every walk reads."""
+    """The arrays of a table that a walk through a tree reads."""
 
     nodes: NDArray[np.uint64]
     roots: NDArray[np.int64]
@@ -69,7 +69,7 @@ class Walks(NamedTuple):
 
 @njit(inline="always")
 def walks_of(table: Any) -> Walks:
-    """Find the arrays of a table."""
+    """Return the arrays of a table."""
     return Walks(
         carray(pointer(table.nodes), (table.node_count,), np.uint64),
         carray(pointer(table.roots), (table.padded,), np.int64),
@@ -82,7 +82,7 @@ def walks_of(table: Any) -> Walks:
 
 @njit(inline="always")
 def key_of(bits: int, lacking: int, zero: int) -> int:
-    """Make the key of an input from its bits: see `keys.py`."""
+    """Compute the key of an input from its bits (see `keys.py`)."""
     magnitude = bits & int32(HIGHEST)
     key = bits ^ ((bits >> int32(31)) & int32(HIGHEST))
     if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
@@ -106,7 +106,7 @@ def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -
 
 @njit(inline="always")
 def step(node: int, keys: NDArray[np.int32]) -> int:
-    """Find the child, counted from the root, to which a row with these keys goes."""
+    """Return the child to which a row with these keys goes, counted from the root."""
     slot = (node >> uint64(16)) & uint64(0xFFFF)
     right = keys[slot] > int32(node >> uint64(32))
     child: int = (node & uint64(0xFFFF)) + uint64(right)
@@ -117,7 +117,7 @@ def step(node: int, keys: NDArray[np.int32]) -> int:
 def walk_abreast(
     trees: Walks, t: int, keys: NDArray[np.int32]
 ) -> tuple[int, int, int, int, int, int]:
-    """Find the nodes in which a row ends in six trees, from tree t on."""
+    """Return the nodes at which a row ends in the six trees from tree t on."""
     nodes, roots = trees.nodes, trees.roots
     ra, rb, rc = uint64(roots[t]), uint64(roots[t + 1]), uint64(roots[t + 2])
     rd, re, rf = uint64(roots[t + 3]), uint64(roots[t + 4]), uint64(roots[t + 5])
@@ -142,7 +142,7 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the raw score of one row, if R = 1; trees are added in their order."""
+    """Return the raw score of one row, for R = 1; add the trees in their order."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
@@ -193,13 +193,13 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
+    """Return the answer for one row, from `early` or from the side of the whole sum."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return code and sum of one row; the answer is that of `decide`."""
+    """Return the code and the sum of one row; the code has the answer of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
@@ -221,21 +221,21 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     return int(4 * table.models + UNDECIDED)
 
 
-# Kernels of many rows take totals (N, R), which hold the starts of the sums, and write
-# codes (N,).
+# Kernels of many rows take totals (N, R), which begin as the starts of the sums, and
+# write codes (N,).
 MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 
 @njit(MANY, **OPTIONS)
 def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the raw score of each row, if R = 1."""
+    """Write the raw score of each row, for R = 1."""
     for i in range(X.shape[0]):
         totals[i, 0] = margin(X[i], address)
 
 
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the leaf values of all trees, V a leaf, to the totals of each row."""
+    """Add the leaf values of all trees, V per leaf, to the totals of each row."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)

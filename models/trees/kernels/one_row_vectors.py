@@ -1,8 +1,8 @@
 """Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
 Each tree of a group of 64 has a lane, a byte of each vector. The values of a row are
-bytes, too: the number of thresholds of their slot that are below them, counted in two
-steps of 16. So one vector register holds 64 slots. Level by level, the answers of a
+bytes, too: each is the number of its slot's thresholds that are below it, counted in
+two steps of 16. So one vector register holds 64 slots. Level by level, the answers of a
 tree so far select its next test. The test picks the code of its slot out of the
 register (`vpermb`) and compares it with its limit. Only the sum, which is added in the
 order of the trees, makes the processor wait.
@@ -35,22 +35,22 @@ from .avx512 import (
 )
 from .one_row import COMMON, MANY
 
-MOST_CUTS = 256  # thresholds of a slot; the last one exceeds every value
-ABREAST = 8  # trees that one floor and one ceiling serve
+MOST_CUTS = 256  # thresholds of a slot; the last threshold exceeds every value
+ABREAST = 8  # consecutive trees that share one floor and one ceiling
 SPAN = 16  # groups whose leaves are found before their values are added
 
-# L slots, G groups. `values` has the values of all leaves; `lower` and `upper` are
-# (64 G,).
+# The record of this layout: L slots, G groups. `values` has the values of all leaves;
+# `lower` and `upper` are (64 G,).
 TABLE = np.dtype(
     [
         *COMMON,
         ("pivots", "<u8"),  # (L, STEP) int32, every 16th of the cuts
         ("cuts", "<u8"),  # (L, MOST_CUTS) int32
         ("depths", "<u8"),  # (G,) int64
-        ("sizes", "<u8"),  # (G,) int64, trees rounded up to eights
-        ("tests", "<u8"),  # uint8, vectors of slots and limits in turn
-        ("first_tests", "<u8"),  # (G,) uint64, bytes
-        ("first_values", "<u8"),  # (G,) uint64, leaves
+        ("sizes", "<u8"),  # (G,) int64, trees rounded up to a multiple of eight
+        ("tests", "<u8"),  # uint8, alternating vectors of slots and of limits
+        ("first_tests", "<u8"),  # (G,) uint64, offsets of groups in bytes
+        ("first_values", "<u8"),  # (G,) uint64, offsets of groups in leaves
         ("groups", "<i8"),  # G
         ("trees", "<i8"),
     ]
@@ -58,7 +58,7 @@ TABLE = np.dtype(
 
 
 class Groups(NamedTuple):
-    """The arrays of a table that lead to leaves and their values."""
+    """The arrays of a table by which leaves and their values are found."""
 
     depths: NDArray[np.int64]
     first_tests: NDArray[np.uint64]
@@ -70,7 +70,7 @@ class Groups(NamedTuple):
 
 @njit(inline="always")
 def groups_of(table: Any) -> Groups:
-    """Find the arrays of a table."""
+    """Return the arrays of a table."""
     return Groups(
         carray(pointer(table.depths), (table.groups,), np.int64),
         carray(pointer(table.first_tests), (table.groups,), np.uint64),
@@ -88,7 +88,7 @@ def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
 
 @kernel(uint64(uint64, uint64, int64))
 def count_cuts(address: int, keys_at: int, first: int) -> int:
-    """Count the thresholds of 8 slots that are below their keys: a byte each."""
+    """Count the thresholds below the key of each of 8 slots; return 8 bytes."""
     table = table_at(address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
     codes = uint64(0)
@@ -103,7 +103,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 
 @kernel(void(uint64, uint64, uint64))
 def read_codes(row: int, address: int, out: int) -> None:
-    """Write the code of each slot for the row at an address: 64 bytes."""
+    """Write 64 bytes: the code of each slot, for the row at an address."""
     table = table_at(address, TABLE)
     keys = reserve(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
@@ -130,7 +130,7 @@ def fill_places(address: int, first: int, end: int, codes: int, out: int) -> Non
 
 @njit(inline="always")
 def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
-    """Find the leaf at a place of the tree in lane k of a group."""
+    """Return the leaf at a place of the tree in lane k of group g."""
     first = groups.first_values[g] + (uint64(k) << uint64(groups.depths[g]))
     leaf: int = first + uint64(place)
     return leaf
@@ -220,14 +220,14 @@ def simd_decide(row: NDArray[np.float32], address: int) -> int:
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return code and sum of one row, as `early_one` does."""
+    """Return the code and the sum of one row, as `early_one` does."""
     code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
     return int(code), float(total)
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models until the best leads; return the code, as `early_by_margin`."""
+    """Add base models until one class leads, as `early_by_margin`; return the code."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -274,13 +274,13 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write sum and code of each row, as `early_many` does."""
+    """Write the sum and the code of each row, as `early_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
 def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write totals and code of each row, as `early_by_margin_many` does."""
+    """Write the totals and the code of each row, as `early_by_margin_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early_by_margin(X[i], address, totals[i])

@@ -29,7 +29,7 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """Return 1 if the value, cut to a whole number, is in category set s, else 0."""
+    """Return 1 if the value, truncated, is in the category set, else 0."""
     if not (value > -1.0 and value < 2147483648.0):
         return 0
     code = int(value)
@@ -76,7 +76,7 @@ def leaf_of(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """Walk from `root` to a leaf: its row of `leaves`."""
+    """Walk from `root` to a leaf; return the leaf's row in `leaves`."""
     n = root
     column = nodes[n]["column"]
     while column >= 0:
@@ -133,7 +133,7 @@ def find_leaves(
     bits: NDArray[np.uint32],
     out: NDArray[np.int32],
 ) -> None:
-    """Write the row of `leaves` that each row of X reaches in each tree: (N, T)."""
+    """Write to `out` (N, T) the leaf that each row of X reaches in each tree."""
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
             out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
