@@ -119,10 +119,8 @@ def create_app(
     app.state.repository, app.state.access = repository, access
     app.state.worker, app.state.others = None, None  # set in workers
     app.state.when_stopping = []
-    app.state.inference, app.state.grpc_at = (
-        InferenceService(repository, access),
-        grpc_at,
-    )
+    app.state.inference = InferenceService(repository, access)
+    app.state.grpc_at = grpc_at
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)

@@ -30,8 +30,8 @@ from polydom.server.batch.batch_budget import (
 from polydom.server.batch.knapsack import Hulls, Shape, solve
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Outcome
 from polydom.server.errors import Overloaded
 from polydom.server.schema.wire import Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index

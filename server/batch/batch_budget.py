@@ -11,9 +11,8 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.execution import PlanExecution
-from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Caller, Request
+from ..engine.request import Caller, Outcome, Request
 from ..schema.wire import Totals
 from .knapsack import Hull, Hulls, Shape, plan_costs, solve
 from .stream_budget import StreamBudget

@@ -37,27 +37,7 @@ class CostDrift:
     most `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` while
     `bound_hits` is 0. All features share one factor, as a slow machine slows all of
     them. Threads may share it. `quantile` is q; BadInput is raised outside (0, 1).
-
-    Attributes
-    ----------
-    factor
-        Factor after the last plan, from 1 to `largest`; `at` gives the factor now.
-    plans
-        Number of plans that were timed.
-    bound_hits
-        Number of times that the factor would have risen above `largest`.
     """
-
-    __slots__ = (
-        "_fall",
-        "_learned",
-        "_lock",
-        "_log_largest",
-        "_rise",
-        "bound_hits",
-        "factor",
-        "plans",
-    )
 
     def __init__(
         self, quantile: float = 0.99, *, step: float = STEP, largest: float = LARGEST
@@ -71,8 +51,8 @@ class CostDrift:
         self._learned = 0.0, -math.inf
         self._log_largest = math.log(largest)
         self._lock = Lock()
-        self.factor = 1.0
-        self.plans = self.bound_hits = 0
+        self.factor = 1.0  # after the last plan; `at` gives the factor now
+        self.bound_hits = 0  # how often the factor would have risen above `largest`
 
     def at(self, now_s: float) -> float:
         """Return the factor at `now_s`, from 1 to `largest`."""
@@ -85,7 +65,6 @@ class CostDrift:
         `exceeded` is True if the plan took longer than predicted, the factor included.
         """
         with self._lock:
-            self.plans += 1
             log, since_s = self._learned
             if exceeded:
                 log, since_s = log + self._rise, now_s

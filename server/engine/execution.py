@@ -23,10 +23,9 @@ from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, Margin
 from ..errors import Abandoned
 from ..schema.wire import Reason
 from .cost_drift import LEAST_S
-from .outcome import Outcome
 from .plan import Plan
 from .planner import Choice, Planner
-from .request import Request
+from .request import Outcome, Request
 
 
 def execute(planner: Planner, request: Request) -> Outcome:

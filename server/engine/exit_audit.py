@@ -6,7 +6,7 @@ from threading import Lock
 
 from polydom.features.errors import BadInput
 
-from .outcome import Outcome
+from .request import Outcome
 
 # Least mean number of audited answers until a false alarm. A busy server audits
 # thousands an hour, and an alarm is never cleared. A larger number delays true alarms
@@ -33,38 +33,7 @@ class ExitAudit:
     Threads may share it. `alpha` is in [0, 1), or None without a promise and an alarm;
     `share` is in [0, 1]; BadInput is raised otherwise. `draw` returns random numbers in
     [0, 1).
-
-    Attributes
-    ----------
-    exits
-        Number of answers by an early exit: before the plan's last feature, or before
-        its model's last base model.
-    audited, changed
-        Number of exits whose whole plan was computed; number of these that it changed.
-    passed
-        Number of drawn answers without an early exit.
-    used, left
-        Number of base models evaluated by schedules, and of those left out.
-    alarm
-        True once an alarm was raised.
     """
-
-    __slots__ = (
-        "_draw",
-        "_lock",
-        "_quiet",
-        "_ratios",
-        "_sums",
-        "alarm",
-        "alpha",
-        "audited",
-        "changed",
-        "exits",
-        "left",
-        "passed",
-        "share",
-        "used",
-    )
 
     def __init__(
         self,
@@ -82,8 +51,11 @@ class ExitAudit:
         self._quiet, self._draw, self._lock = quiet, draw, Lock()
         self._ratios = [] if alpha is None else ratios(alpha)
         self._sums = [0.0] * len(self._ratios)
-        self.exits = self.audited = self.changed = self.passed = 0
-        self.used = self.left = 0
+        # Answers before the plan's last feature, or before its model's last base model;
+        # of these, exits whose whole plan was computed, and exits that it changed.
+        self.exits = self.audited = self.changed = 0
+        self.passed = 0  # drawn answers without an early exit
+        self.used = self.left = 0  # base models that schedules evaluated and left out
         self.alarm = False
 
     def due(self) -> bool:

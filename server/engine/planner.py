@@ -63,38 +63,10 @@ class Choice(msgspec.Struct, frozen=True):
 class Planner:
     """Chooses plans with one index, which has a package; threads may share the planner.
 
-    Parameters
-    ----------
-    busy
-        Clock of the processor seconds of the calling thread; by default `now`, if
-        another `now` is given.
-    corrects
-        True to correct predicted times by the measured times of plans.
-    audit
-        Share in [0, 1] of the answers in which early exits are audited.
-
-    Attributes
-    ----------
-    unit
-        Unit of the costs: "s" or a currency.
-    top
-        Function from a size to the most accurate row and its predicted cost.
-    given
-        Function from a mask of withheld features to the look-up without them.
-    labels
-        Class names of each row's model; empty if answers are numbers.
-    intervals
-        Bounds of the residuals expected of each row; empty if answers are classes.
-    qualities, accuracies : (C,)
-        Expected quality and accuracy of each row; no accuracies if answers are numbers.
-    mean_costs : (C, T)
-        Cost polynomials of averages, in which early exits make plans cheaper.
-    early_exits
-        Evaluator by the early-exit schedule of each row's model; None without one.
-    anytime
-        Rule to choose the next feature while time is left; None to follow plans.
-    suspects
-        True after a plan too short to be timed took long; then the next one is timed.
+    `busy` is the clock of the calling thread's processor seconds; by default `now`, if
+    another `now` is given. With `corrects`, the measured times of plans correct
+    predicted times. `audit` is the share in [0, 1] of the answers in which early exits
+    are audited.
     """
 
     def __init__(
@@ -114,6 +86,7 @@ class Planner:
         self.drift = CostDrift(float(index.package.meta.get("quantile", 0.99)))
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
+        # True after a plan too short to be timed took long; then the next one is timed.
         self.suspects = False
         self.audit = ExitAudit(promised_alpha(index), audit)
         self.adopt(index, index.package)
@@ -124,25 +97,32 @@ class Planner:
         self.package = package
         self.plans = make_plans(index)
         count = len(self.plans)
+        # Evaluator by the schedule of each row's model; None without a schedule.
         self.early_exits = package.early_exits or (None,) * count
         more = package.checked_s - package.model_s
         self._most_more_s = float(more.max(initial=0.0))
-        self.feature_names = tuple(map(package.names, range(len(self.plans))))
+        self.feature_names = tuple(map(package.names, range(count)))
+        # (C, T): cost polynomials of averages, in which early exits make plans cheaper.
         self.mean_costs = mean_costs(package, index.coefficients)
+        # Rule to choose the next feature while time is left; None to follow plans.
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
+        # (C,): quality and accuracy expected of each row; no accuracies of numbers.
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
+        # From a size to the most accurate row and its cost.
         self.top = remember_tops(index)
-        given = partial(
-            PartialLookup, index, together=coming_together(package.features)
-        )
+        together = coming_together(package.features)
+        given = partial(PartialLookup, index, together=together)
+        # From a mask of withheld features to the look-up without them.
         self.given = lru_cache(PATTERNS)(given)
+        # Class names of each row's model; empty if answers are numbers.
         self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
             if not package.numeric
         )
+        # Bounds of the residuals expected of each row; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:

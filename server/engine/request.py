@@ -1,4 +1,4 @@
-"""A request: an item, its budget and other terms, and the caller who waits."""
+"""A request with its budget, other terms and caller; and the outcome: the answer."""
 
 import math
 
@@ -6,33 +6,24 @@ import msgspec
 
 from polydom.features.items import Item
 
-from ..schema.wire import OnInfeasible
+from ..schema.wire import OnInfeasible, Reason
 from .budget import Budget
 from .send_time import SendTime
 
 
 class Caller:
-    """The caller who waits for an answer.
-
-    Attributes
-    ----------
-    gone
-        True once the connection is lost.
-    ended
-        True once the caller has announced to send no more. The caller may still read;
-        only writing an answer tells.
-    read_s
-        Time on the monotonic clock at which the first byte of the last request was
-        read; later than its arrival if other requests were read before.
-    prompt
-        True if all bytes sent so far were read from the transport at once.
-    """
+    """The caller who waits for an answer."""
 
     __slots__ = ("ended", "gone", "prompt", "read_s")
 
     def __init__(self, *, prompt: bool = False) -> None:
-        self.ended = self.gone = False
+        self.gone = False  # True once the connection is lost
+        # True once the caller announced to send no more: the caller may still read
+        self.ended = False
+        # True if all bytes sent so far were read from the transport at once
         self.prompt = prompt
+        # Monotonic time at which the first byte of the last request was read; later
+        # than its arrival if other requests were read before
         self.read_s = 0.0
 
 
@@ -62,3 +53,44 @@ class Request(msgspec.Struct, frozen=True):
         """Return when an answer finished at `finished_s` is usually sent."""
         usual_s = 0.0 if self.send_time is None else self.send_time.usual
         return finished_s + usual_s
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The answer to a request, and its cost."""
+
+    label: str | None  # The class; None if answers are numbers
+    # Score of each class; None if the model stopped before its last base model, or if
+    # answers are numbers
+    scores: dict[str, float] | None
+    row: int  # Row of the index whose model answered
+    predicted: float  # Predicted cost of the plan, in the unit of the index's costs
+    # `started_s` and `finished_s`: start and end of the work on the item, on the
+    # planner's clock
+    started_s: float
+    finished_s: float
+    # As in `Choice`. Also "overrun" if time ran out before the end of the plan, and
+    # "sure" if an early exit answered.
+    reason: Reason | None
+    # Expected quality and accuracy of the row, in [0, 1]; after an early exit, those of
+    # the whole plan. No accuracy if answers are numbers.
+    quality: float
+    accuracy: float | None
+    # Cost of all computed features and models by the cost curves, in the index's unit
+    charged: float
+    drift: float = 1.0  # Correction factor that `predicted` and `charged` include
+    # If an early exit was audited, this answer is the whole plan's; True if it differs
+    # from the early answer. None for other answers.
+    audit: bool | None = None
+    # True if the audit drew this answer, and the plan took no early exit
+    passed: bool = False
+    # If the ensemble stopped early: lower and upper bound of each class's score. None
+    # otherwise, or if base models have no bounds.
+    score_bounds: dict[str, tuple[float, float]] | None = None
+    # Number of base models that answered, and of all base models; None without an
+    # early-exit schedule
+    base_models_used: int | None = None
+    base_models: int | None = None
+    # Number answered, and interval that should contain the label; None if answers are
+    # classes
+    value: float | None = None
+    interval: tuple[float, float] | None = None

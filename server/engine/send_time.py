@@ -30,16 +30,9 @@ class SendTime:
     """The `QUANTILE` of recent times from the end of a plan to its answer written.
 
     The times of the last `LASTING_S` count, at most `WINDOW` of them. If there are
-    fewer than `LEAST`, times of a machine at rest fill them up.
-
-    Parameters
-    ----------
-    measured_s, now_s
-        Seconds measured before the first answer, for a first estimate, and the time of
-        these measurements on the clock of all later calls.
-    usual
-        Estimate of the long-run median, in seconds, until the first time is added; as
-        an attribute, the estimate now.
+    fewer than `LEAST`, times of a machine at rest fill them up. The seconds
+    `measured_s`, measured at `now_s` before the first answer, give a first estimate.
+    `usual` is an estimate of the long-run median, in seconds.
     """
 
     __slots__ = ("_known", "_latest", "_seconds", "_until_s", "usual")

@@ -42,16 +42,9 @@ async def read_body(
 
     The body may have `limit` bytes as it comes, and as it is decompressed. `held`
     counts the bytes that this request holds; `hint` ends the error message for a body
-    over the limit.
-
-    Raises
-    ------
-    UnsupportedEncoding, BadInput, TooLarge
-        As `coding_of` and `unpack`; TooLarge also for more than `limit` bytes.
-    Abandoned
-        If the caller leaves before the body is whole.
-    Overloaded
-        If all requests together hold too many bytes.
+    over the limit. Abandoned is raised if the caller leaves before the body is whole,
+    Overloaded if all requests together hold too many bytes; UnsupportedEncoding,
+    BadInput and TooLarge as by `coding_of` and `unpack`.
     """
     coding = coding_of(headers)
     if _expects(headers) and _declared(headers) > limit:

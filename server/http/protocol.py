@@ -95,31 +95,22 @@ class HttpProtocol(HttpToolsProtocol):
       ASGI cycle.
     * One request of a connection at a time is parsed and answered. The requests behind
       it (pipelining) wait as bytes: those of one read in `Flow`, others in the kernel.
-
-    Attributes
-    ----------
-    receive_s
-        Seconds for a request to come in whole, and for a new connection to begin one.
-    unread_s
-        Seconds after which a caller who reads nothing of the answers is cut off.
-    head_limit, header_limit
-        Bytes of the longest request line and headers; number of headers of a request.
-    connection_limit
-        Number of open connections; one more is answered with 503 and closed.
-    read_s
-        Time at which the latest bytes were read: the beginning of that turn.
     """
 
+    # Seconds for a request to come in whole, and for a new connection to begin one.
     receive_s: ClassVar[float] = 10.0
+    # Seconds after which a caller who reads nothing of the answers is cut off.
     unread_s: ClassVar[float] = 60.0
+    # Bytes of the longest request line and headers; number of headers of a request.
     head_limit: ClassVar[int] = 64 << 10
     header_limit: ClassVar[int] = 256
+    # Number of open connections; one more is answered with 503 and closed.
     connection_limit: ClassVar[int] = 4096
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.caller = Caller(prompt=True)
-        self.read_s = 0.0
+        self.read_s = 0.0  # beginning of the turn that read the latest bytes
         self._turn = turn_of(self.loop)
         # an application mounted in another must not answer requests of the other one
         ours = self.app_state.get("application") is self.config.app
@@ -419,11 +410,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin an ASGI cycle, or wait for the body if `direct` may answer."""
         request = self._request
-        if (
-            self._head_bytes > self.head_limit
-            or len(request.section) > self.header_limit
-        ):
-            raise _Refused(self._too_long())
+        if why := self._too_long():
+            raise _Refused(why)
         request.section = []
         parser = self.parser
         offers = parser.should_upgrade()

@@ -47,26 +47,7 @@ Direct = Callable[[RawRequest], object]
 
 
 class IncomingRequest:
-    """A request while the parser reads it.
-
-    Attributes
-    ----------
-    target
-        Path and query as they came.
-    section
-        The list that the next header belongs to: `headers`, and after the head a list
-        of the headers behind the body, which are dropped.
-    expects_continue
-        Whether the caller waits for "100 Continue" before sending the body.
-    names_connection
-        Whether there is a header `connection`.
-    answerer
-        The function that may answer without an ASGI cycle, until a cycle begins.
-    pieces
-        Pieces of the body that no cycle got yet.
-    passed_bytes
-        Bytes of the body that the cycle got.
-    """
+    """A request while the parser reads it."""
 
     __slots__ = (
         "answerer",
@@ -83,13 +64,16 @@ class IncomingRequest:
 
     def __init__(self, arrived_s: float) -> None:
         self.arrived_s = arrived_s
-        self.target = self.query = b""
+        self.target = self.query = b""  # `target` is path and query as they came
         self.headers: list[tuple[bytes, bytes]] = []
+        # the list of the next header; headers behind the body are dropped
         self.section = self.headers
+        # whether the caller waits for "100 Continue", and sent a header `connection`
         self.expects_continue = self.names_connection = False
+        # may answer without an ASGI cycle, until a cycle begins
         self.answerer: Direct | None = None
-        self.pieces: list[bytes] = []
-        self.passed_bytes = 0
+        self.pieces: list[bytes] = []  # of the body; no cycle got them yet
+        self.passed_bytes = 0  # of the body, to the cycle
 
 
 def is_probe(data: bytes) -> bool:

@@ -20,9 +20,8 @@ from polydom.features.errors import without_frames
 
 from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
-from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Request
+from ..engine.request import Outcome, Request
 from ..engine.send_time import SendTime
 from ..errors import UNEXPECTED, Failure, describe
 from ..schema.wire import Reason
@@ -170,18 +169,6 @@ class Metrics:
     """Counts of one model's requests; for the event loop alone.
 
     A model keeps its counts when its index is reloaded, so no count ever falls.
-
-    Attributes
-    ----------
-    answers, errors, reloads
-        Number of answers by (features, reason, budget met), of errors by code, and of
-        reloads by result, "ok" or "failed".
-    failed_s
-        Sum of seconds, from first byte to error, of the requests that got an error.
-    answered_s
-        Monotonic time at which the last answer was written; 0 before the first.
-    planners
-        Sums of the counts that the planners of all versions keep.
     """
 
     def __init__(self) -> None:
@@ -192,9 +179,10 @@ class Metrics:
         self._bytes = self._latest.data.cast("B")
         self._end = 0
         self.answers: Counter[AnswerKind] = Counter()
-        self.errors: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()  # by code
+        # Seconds, from first byte to error, of the requests that got an error
         self.failed_s = 0.0
-        self.answered_s = 0.0
+        self.answered_s = 0.0  # Monotonic time of the last answer; 0 before the first
         self.reloads = Counter({"ok": 0, "failed": 0})
         self.planners = PlannerCounts()
 

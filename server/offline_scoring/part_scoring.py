@@ -15,7 +15,7 @@ from polydom.indexer.index.safe_write import naming
 
 from ..batch.batch_budget import Assignment
 from ..batch.batch_plan import BatchPlan, answer_by_plan
-from ..engine.outcome import Outcome
+from ..engine.request import Outcome
 from .output_row import OF_PLAN, arrow_batch, as_item, columns_of, row_of
 from .parts import ROWS, Part, Rows
 from .worker_index import IndexFile, WorkerIndex

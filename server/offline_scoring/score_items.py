@@ -23,7 +23,7 @@ from ..batch.batch_budget import (
 )
 from ..batch.batch_plan import amount_in
 from ..batch.top_k import TopK, make_top_k
-from ..engine.outcome import Outcome
+from ..engine.request import Outcome
 from ..runtime.warm_up import open_translator
 from .output_row import ScorableItem, Scored, as_item, row_of
 from .worker_index import IndexFile

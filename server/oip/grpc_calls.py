@@ -142,27 +142,16 @@ class Places:
 class Intake:
     """Reads messages, a few at a time; only the event loop may use it.
 
-    Parameters
-    ----------
-    most
-        Number of requests whose messages may be on their way in, and number of streams.
-    longest
-        Largest size of a message, in bytes.
-
-    Attributes
-    ----------
-    streams
-        Places for streams; a stream holds one until it ends.
-    size
-        Upper bound of the bytes received since the start.
+    Up to `most` requests may have messages on their way in, and there may be so many
+    streams. `longest` is the largest size of a message, in bytes.
     """
 
     def __init__(self, most: int, longest: int) -> None:
         quick = max(1, most // 2)
         self._quick = asyncio.Semaphore(quick)
         self._slow = Places(max(1, most - quick), "requests")
-        self.streams = Places(most, "streams")
-        self.size = 0
+        self.streams = Places(most, "streams")  # a stream holds one until it ends
+        self.size = 0  # upper bound of the bytes received since the start
         self._longest = longest
         self._next_s = 0.0  # time at which the next long message may be copied
 

@@ -12,8 +12,7 @@ import msgspec
 
 from polydom.features.errors import BadInput
 
-from ..engine.outcome import Outcome
-from ..engine.request import Caller, Request
+from ..engine.request import Caller, Outcome, Request
 from ..errors import Failure, NotAllowed, NotReady
 from ..http.bearer_tokens import Access
 from ..http.headers import Headers

@@ -39,21 +39,8 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 class Admission:
     """Decides for each request whether it begins; for the event loop alone.
 
-    Parameters
-    ----------
-    budget_s
-        Budget of a usual request, in seconds.
-    call_soon
-        The event loop's method, which calls a function in the loop's next turn.
-
-    Attributes
-    ----------
-    cost_s
-        Estimate of the loop's seconds per request, without refusing others.
-    pace_s
-        Estimate of the seconds between two requests that begin, with refusing others.
-    unseen
-        Returns the number of connections that wait in the kernel to be accepted.
+    `budget_s` is the budget of a usual request; `call_soon` the event loop's method,
+    which calls a function in the loop's next turn.
     """
 
     def __init__(
@@ -70,6 +57,7 @@ class Admission:
         self._knows = False
         self._learned_s = self._began_s = self._refusing_s = 0.0
         self._begun = self._accepted = 0
+        # Returns the number of connections that wait in the kernel to be accepted
         self.unseen: Callable[[], int] = int
         self._take_s = FIRST_COST_S
         self._taken_s = self._unseen_s = 0.0
@@ -222,6 +210,8 @@ class Admission:
         self._learned_s, self._knows = now_s, True
 
     def _set_estimates(self, cost_s: float, pace_s: float) -> None:
+        # Seconds of the loop per request, and between two requests that begin, which
+        # include refusing others
         self.cost_s, self.pace_s = cost_s, pace_s
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 

@@ -124,17 +124,14 @@ def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
     """
     exits = exits_of(package.meta)
     return {
-        plan.row: _with_times(_read_schedule(plan.schedule), package, plan.row)
+        plan.row: _with_times(plan.schedule, package, plan.row)
         for plan in (exits.plans if exits else ())
         if plan.schedule is not None
     }
 
 
-def _read_schedule(told: BuiltSchedule) -> ScheduleFacts:
-    return ScheduleFacts(*msgspec.structs.astuple(told))
-
-
-def _with_times(facts: ScheduleFacts, package: Package, row: int) -> ScheduleFacts:
+def _with_times(told: BuiltSchedule, package: Package, row: int) -> ScheduleFacts:
+    facts = ScheduleFacts(*msgspec.structs.astuple(told))
     counts_time = package.meta.get("unit", "s") == "s"
     if not (counts_time and package.early_exits):
         return facts

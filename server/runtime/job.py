@@ -7,9 +7,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ..engine.execution import Execution, begin
-from ..engine.outcome import Outcome
 from ..engine.planner import Choice, Planner
-from ..engine.request import Request
+from ..engine.request import Outcome, Request
 from .work_queue import WorkQueue
 
 # uvloop counts whole milliseconds, and fires a timer of less than half of one at once.

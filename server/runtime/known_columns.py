@@ -18,13 +18,8 @@ class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
     If a feature is a function, it may read any column, so every record passes.
-
-    Attributes
-    ----------
-    names
-        The columns in the order of the features; empty if a feature is a function.
-    texts
-        The columns that hold words, dates or free text, even if `names` is empty.
+    Then `names` is empty; else it has the columns in the order of the features. `texts`
+    are the columns that hold words, dates or free text.
     """
 
     def __init__(

@@ -34,27 +34,6 @@ class RecordAnswerer:
     call `answer`.
     """
 
-    __slots__ = (
-        "_all_sent",
-        "_answer",
-        "_ask",
-        "_audit",
-        "_base_models",
-        "_cost",
-        "_fill",
-        "_interval",
-        "_labels",
-        "_missing",
-        "_most_s",
-        "_now",
-        "_planner",
-        "_row",
-        "_send_time",
-        "_unsent",
-        "_usual_s",
-        "applies",
-    )
-
     def __init__(
         self,
         translator: Translator,

@@ -115,9 +115,7 @@ class RecordDecoder:
             self._pack(row.data, 0, *numbers)
             is_full = math.isfinite(sum(numbers))
         except (struct.error, OverflowError, KeyError):
-            is_full = (
-                False  # `_pack_with_gaps` finds the columns that are missing or wrong
-            )
+            is_full = False  # `_pack_with_gaps` finds missing and wrong columns
         empty = 0
         for name, bit in self._others.items():
             value = record.get(name)

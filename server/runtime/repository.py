@@ -59,28 +59,8 @@ class Repository:
     """The served index of each model name; for the event loop alone.
 
     All indexes share one computing thread and one count of what waits, so that each
-    feels the pressure of all.
-
-    Parameters
-    ----------
-    paths
-        Index files, named as the file without `.pdx`; or files by model name. The first
-        is the default model.
-    features
-        Python files with the operator's own features; an index names no files.
-
-    Raises
-    ------
-    BadInput, BadIndexFile, BadFeature
-        As `name_paths` and `load_planner`.
-
-    Attributes
-    ----------
-    leaving
-        Whether the process was told to stop. Then no model is ready, but requests are
-        still answered.
-    no_model
-        Counts of the errors of requests that reached no model.
+    feels the pressure of all. The first of `paths` is the default model. Errors are
+    raised as by `name_paths` and `load_planner`.
     """
 
     def __init__(
@@ -92,8 +72,10 @@ class Repository:
     ) -> None:
         self.queue = WorkQueue()
         self.settings = settings or Settings()
+        # True once the process was told to stop. Then no model is ready, but requests
+        # are still answered.
         self.leaving = False
-        self.no_model = Metrics()
+        self.no_model = Metrics()  # of requests that reached no model
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self._features = tuple(features)
         self._places = {

@@ -12,9 +12,8 @@ from polydom.features.items import Item
 
 from ..engine.budget import MoneyBudget
 from ..engine.execution import begin
-from ..engine.outcome import Outcome
 from ..engine.planner import Choice
-from ..engine.request import Caller, Request
+from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes
 from ..errors import Overloaded, not_ready
 from ..metrics.counts import Metrics, Timed, timed

@@ -10,9 +10,8 @@ from polydom.features.items import Gaps, Item, make_item
 
 from ..engine.budget import Budget, Deadline, MoneyBudget, read_amount
 from ..engine.execution import execute
-from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Caller, Request
+from ..engine.request import Caller, Outcome, Request
 from ..engine.send_time import HEAVY, SendTime, weigh
 from ..schema.wire import Answer, BestNext, PredictRequest, Terms
 from ..settings import Settings
@@ -24,18 +23,7 @@ AFTER_S = 1e-5
 
 
 class Translator:
-    """Makes a `Request` of the terms and item sent, and an `Answer` of its outcome.
-
-    Attributes
-    ----------
-    columns
-        Number of columns that the index knows; 0 if its features may read any column.
-    columns_of
-        For each row of the index, the columns that it reads, as bits.
-    record_decoder
-        The faster decoder of usual requests about records; None if items are no
-        records, or features read more than columns.
-    """
+    """Makes a `Request` of the terms and item sent, and an `Answer` of its outcome."""
 
     def __init__(self, planner: Planner, settings: Settings) -> None:
         self.planner = planner
@@ -44,10 +32,13 @@ class Translator:
         self.unit = planner.unit
         self._pairs = planner.index.pairs
         self._columns = KnownColumns.of(package)
+        # Number of columns that the index knows; 0 if its features may read any column
         self.columns = len(self._columns.names)
+        # The columns that each row of the index reads, as bits
         self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
         is_record = package.kind == "record"
         self._records = RecordDecoder(planner.extractor, self._columns)
+        # Decodes usual requests faster, if features read nothing but columns
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
         # every record has the same size
@@ -152,9 +143,8 @@ class Translator:
         planner, drift = self.planner, outcome.drift
         quality, chosen_s = planner.qualities[outcome.row], outcome.started_s
         wanted = planner.wanted_for(request, quality, chosen_s, drift)
-        if (
-            wanted < 0 and outcome.reason == "missing"
-        ):  # a batch has no budget of one item
+        # a batch has no budget of one item
+        if wanted < 0 and outcome.reason == "missing":
             wanted = planner.wanted(request.item, math.inf, quality)
         if wanted >= 0:
             features = int(planner.package.masks[wanted]) & gaps.withheld

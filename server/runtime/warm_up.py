@@ -53,9 +53,8 @@ class WarmUp:
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
         for _ in range(1 if rescales else WARM_UP_ROUNDS):
-            for item, row in zip(
-                items, rows, strict=False
-            ):  # without items there is one row
+            # without items there is one row
+            for item, row in zip(items, rows, strict=False):
                 extraction = extractor.begin(item, row)
                 for feature in range(len(extractor.features)):
                     extraction.compute(feature)

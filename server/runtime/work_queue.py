@@ -32,14 +32,6 @@ class WorkQueue:
 
     Other threads post work into a mailbox. The computing thread empties the mailbox
     into its heap before it takes the next piece. Due times are on the clock `now`.
-
-    Attributes
-    ----------
-    waiting
-        Number of jobs that were posted and are not done. Each `Job` counts itself, on
-        the event loop.
-    late
-        Number of pieces of late work that wait behind work that can be in time.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +41,9 @@ class WorkQueue:
         self._closing = False
         self._now = now
         self._late_due_s = -math.inf
-        self.waiting = self.late = 0
+        # Jobs that were posted and are not done; each counts itself, on the event loop
+        self.waiting = 0
+        self.late = 0  # pieces of late work behind work that can be in time
         self.busy = False
         self._thread = threading.Thread(
             target=self._run, name="polydom-compute", daemon=True

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from ..errors import Failure
 from ..http.openapi_parts import (
     ANY_OBJECT,
@@ -76,8 +78,10 @@ def describe_v1() -> dict[str, Any]:
     return {
         "/v1/predict": {"post": _predict()},
         "/v1/batch": {"post": _batch()},
-        "/v1/index": {"get": _show_index()},
-        "/v1/index/curves": {"get": _show_curves()},
+        "/v1/index": {"get": _show("What is being served under a name.", IndexFacts)},
+        "/v1/index/curves": {
+            "get": _show("What features cost, by an item's size.", CurvesFacts)
+        },
         "/v1/index/samples/{number}": {"get": _show_sample()},
         "/v1/models": {"get": call("Which models are served.", models)},
         "/v1/admin/reload": {"post": _reload()},
@@ -165,16 +169,9 @@ def _reload() -> dict[str, Any]:
     )
 
 
-def _show_index() -> dict[str, Any]:
+def _show(summary: str, facts: type[msgspec.Struct]) -> dict[str, Any]:
     errors = {404: _MEANINGS[404], 503: _MEANINGS[503]}
-    return _of_a_model("What is being served under a name.", ref(IndexFacts), errors)
-
-
-def _show_curves() -> dict[str, Any]:
-    errors = {404: _MEANINGS[404], 503: _MEANINGS[503]}
-    return _of_a_model(
-        "What features cost, by an item's size.", ref(CurvesFacts), errors
-    )
+    return _of_a_model(summary, ref(facts), errors)
 
 
 def _show_sample() -> dict[str, Any]:

@@ -14,9 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from ..engine.outcome import Outcome
 from ..engine.planner import Choice
-from ..engine.request import Request
+from ..engine.request import Outcome, Request
 from ..errors import Abandoned, NotReady
 from ..http.body import arrival, read_body
 from ..http.headers import model_in, type_and_budget_in

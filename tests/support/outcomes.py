@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.request import Outcome
 
 BOUNDS = {"ham": (0.0625, 0.25), "spam": (0.75, 0.9375)}
 WHOLE = {"ham": 0.125, "spam": 0.875}

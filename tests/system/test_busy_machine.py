@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator

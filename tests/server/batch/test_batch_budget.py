@@ -15,8 +15,8 @@ from polydom.server.batch.batch_budget import (
     PlanTiming,
     carry_out,
 )
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Outcome
 from tests.support import stopping_records
 from tests.support.clock import Clock
 from tests.support.planners import (

@@ -12,7 +12,7 @@ from polydom.server.batch.batch_budget import (
     carry_out,
 )
 from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
-from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.request import Outcome
 from polydom.server.errors import TooLarge
 from tests.support.planners import money_planner
 

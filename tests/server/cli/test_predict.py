@@ -9,8 +9,7 @@ import pytest
 from polydom.features.items import text_item
 from polydom.server.cli.predict import IN_WORDS, line_of
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import Outcome, Request
 from polydom.server.runtime.translator import Translator
 from polydom.server.schema.wire import Reason
 from polydom.server.settings import Settings

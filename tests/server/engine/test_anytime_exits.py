@@ -8,9 +8,8 @@ import pytest
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import AnytimeExecution, begin
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import Outcome, Request
 from tests.support.clock import Clock
 from tests.support.planners import slow_planner, typical_index
 

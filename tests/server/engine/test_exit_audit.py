@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.exit_audit import TIMES, ExitAudit
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner, promised_alpha
+from polydom.server.engine.request import Outcome
 from tests.support.clock import Clock
 from tests.support.oracles.engine import audit_alarm
 from tests.support.outcomes import outcome_of

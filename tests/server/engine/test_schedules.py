@@ -15,9 +15,8 @@ from polydom.indexer.index.package import mean_costs
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.engine.budget import Deadline, MoneyBudget
 from polydom.server.engine.execution import begin, execute
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import Outcome, Request
 from tests.support.clock import Clock
 from tests.support.stopping_records import (
     ALPHA,

@@ -12,9 +12,8 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
 from polydom.server.metrics.counts import AT_ONCE, BOUNDS, SECONDS, Histogram
 from polydom.server.runtime.served_model import ServedModel

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator

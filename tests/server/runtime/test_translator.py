@@ -11,9 +11,8 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import text_item
 from polydom.server.client.messages import read_answer
 from polydom.server.engine.budget import MoneyBudget
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.runtime.translator import AFTER_S, AtOnce, Translator
 from polydom.server.schema.wire import Answer, Entry, Terms, encode, encode_msgpack
 from polydom.server.settings import Settings

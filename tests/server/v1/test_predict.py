@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.request import Caller, Outcome, Request
 from polydom.server.errors import describe
 from polydom.server.http.headers import type_and_budget_in
 from polydom.server.http.protocol import REQUEST, WAITING, HttpProtocol
