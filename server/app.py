@@ -206,7 +206,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         # below `/v2`, routing has moved that part of the path to the root path
         root = request.scope.get("root_path", "").removesuffix(OIP)
         path = path_in_app({**request.scope, "root_path": root})
-        meant = _path_meant(path)
+        meant = nearest(path, (DOCS, *describe_routes()["paths"]), cutoff=0.6)
         hint = f"did you mean {meant!r}?" if meant else f"{DOCS} has all there are"
         hint = "this server does not offer it" if meant == path else hint
         said = f"nothing is at {path[:80]!r}; {hint}"
@@ -217,11 +217,6 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     reply = error_reply(status, Failure(said, code))
     reply.headers.update(headers)
     return reply
-
-
-def _path_meant(path: str) -> str | None:
-    """Return the route's path that is most like this one, or None."""
-    return nearest(path, (DOCS, *describe_routes()["paths"]), cutoff=0.6)
 
 
 @contextlib.asynccontextmanager
@@ -256,10 +251,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """State handed to every connection: admission, and handlers that bypass ASGI.
-
-    If requests need tokens, only probes bypass ASGI.
-    """
+    """State handed to every connection: admission, and handlers that bypass ASGI."""
     repository: Repository = app.state.repository
     errors = repository.no_model.errors
     call_soon = asyncio.get_running_loop().call_soon

@@ -205,11 +205,7 @@ UNEXPECTED = Failure("the server failed to answer; its log says why", "internal"
 
 
 def describe(error: Exception) -> tuple[int, Failure]:
-    """Return the HTTP status and the body for an error.
-
-    An error that is no `PolydomError` gets `UNEXPECTED`, without details; the caller of
-    this function logs it.
-    """
+    """Return the HTTP status and the body for an error, known or unexpected."""
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # the cause's message comes from the operator's own code and may reveal details
         # of the machine

@@ -23,11 +23,7 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Encode an item as the body of a request; return body and content type.
-
-    BadInput is raised for another type, BadItem for a text or a value in a record that
-    cannot be sent.
-    """
+    """Encode an item as the body of a request; return body and content type."""
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -81,10 +77,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of NumPy or pandas to a plain one, without importing either.
-
-    Raises BadItem if no column can hold such a value.
-    """
+    """Convert a value of NumPy or pandas to a plain one, without importing either."""
     if type(value).__name__ in _NOTHING:
         return None
     if isinstance(value, date):  # pandas' timestamps are dates, too

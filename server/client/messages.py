@@ -173,8 +173,7 @@ class HttpResponse:
 class BatchStream:
     """The request of a batch, chunk by chunk, and the entries of its response.
 
-    Items are gathered until they have `ahead` bytes, and sent as one chunk. `terms` are
-    the arguments of `Client.predict_batch`.
+    Items are gathered until they have `ahead` bytes, and sent as one chunk.
     """
 
     def __init__(

@@ -191,10 +191,7 @@ class _BlockingClient(AsyncClient):
 
 
 class SocketConnection(StreamConnection):
-    """A connection that blocks the thread.
-
-    `send` and `receive` raise TimeoutError at `end_s`, a time on the monotonic clock.
-    """
+    """A connection that blocks the thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection

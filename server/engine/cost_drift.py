@@ -52,6 +52,7 @@ class CostDrift:
         self._log_largest = math.log(largest)
         self._lock = Lock()
         self.factor = 1.0  # after the last plan; `at` gives the factor now
+        self.plans = 0  # that were timed
         self.bound_hits = 0  # how often the factor would have risen above `largest`
 
     def at(self, now_s: float) -> float:
@@ -65,6 +66,7 @@ class CostDrift:
         `exceeded` is True if the plan took longer than predicted, the factor included.
         """
         with self._lock:
+            self.plans += 1
             log, since_s = self._learned
             if exceeded:
                 log, since_s = log + self._rise, now_s

@@ -7,9 +7,10 @@ more than the checkpoint's margin, its answer is taken (`Execution._takes_exit`)
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, BadRow
@@ -18,7 +19,6 @@ from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import MOST_BITS
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
 
 from ..errors import Abandoned
 from ..schema.wire import Reason
@@ -27,13 +27,11 @@ from .plan import Plan
 from .planner import Choice, Planner
 from .request import Outcome, Request
 
+T = TypeVar("T")
+
 
 def execute(planner: Planner, request: Request) -> Outcome:
-    """Choose a plan for the budget that is left now, and carry it out.
-
-    TooLittleLeft is raised if the request prefers an error to a poor or late answer;
-    other errors as in `Execution.run`.
-    """
+    """Choose a plan for the budget that is left now, and carry it out."""
     return begin(planner, request).run()
 
 
@@ -49,7 +47,6 @@ def begin(
     `waiting` requests wait now; with more, the plan is cheaper. During the work,
     `others` returns how many requests wait then; if any do, optional improvements are
     skipped. An earlier `choice` is used if `choose` would choose the same now.
-    TooLittleLeft is raised as by `Planner.choose`.
     """
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
@@ -148,9 +145,7 @@ class Execution(ABC):
         """Compute features while the budget lasts, and answer.
 
         The planner learns here how long that took, even if another thread has concluded
-        meanwhile. BadFeature is raised if a feature fails on this item; BadItem if the
-        item is damaged, or a model cannot take a gap in it; Abandoned if the caller has
-        gone, or the execution was stopped.
+        meanwhile. Abandoned is raised once the caller has gone, or `stopped` is set.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
@@ -203,20 +198,13 @@ class Execution(ABC):
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate the whole model of a row.
+        """Evaluate a row's whole model."""
+        return self._evaluate(self._planner.package.models[row].answer)
 
-        Raises BadItem if a feature has a gap that the model does not accept.
-        """
-        package = self._planner.package
+    def _evaluate(self, model: Callable[[NDArray[np.float32]], T]) -> T:
+        """Call a model, or its schedule; BadItem at a gap that it cannot take."""
         try:
-            return package.models[row].answer(self._row)
-        except BadRow as error:
-            raise BadItem(_gap_of(package.features, error.column)) from error
-
-    def _follow(self, exits: EarlyExit | MarginExit) -> EarlyAnswer:
-        """Evaluate a model by its early-exit schedule; errors as in `_ask`."""
-        try:
-            return exits.answer(self._row)
+            return model(self._row)
         except BadRow as error:
             features = self._planner.package.features
             raise BadItem(_gap_of(features, error.column)) from error
@@ -295,7 +283,7 @@ class Execution(ABC):
         if exits is None:
             code, scores = self._ask(row)
         else:
-            code, used, scores, bounds = self._follow(exits)
+            code, used, scores, bounds = self._evaluate(exits.answer)
             size = exits.size
             if scores is None and drawn:
                 early, drawn = code, False
@@ -363,10 +351,7 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 
 
 class PlanExecution(Execution):
-    """An execution that follows its plan while a better answer fits into the budget.
-
-    `audits` is False while other requests wait, so that no exit is audited.
-    """
+    """An execution that follows its plan while a better answer fits into the budget."""
 
     __slots__ = ()
 

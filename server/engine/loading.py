@@ -43,8 +43,7 @@ def load_planner(
 ) -> Planner:
     """Make the planner of an index, or of its file, with its kernels compiled.
 
-    `features` are Python files with the operator's own features. BadIndexFile is raised
-    as by `load_index`; BadFeature if a feature's code is missing or has changed.
+    `features` are Python files with the operator's own features.
     """
     if isinstance(index, Index):
         package = package_of(index)

@@ -130,8 +130,7 @@ class Planner:
 
         Each of the other requests that are `waiting` adds to the penalty of a second.
         The plan maximises quality minus penalty times cost (drift plus penalty: Neely,
-        Stochastic Network Optimization, 2010). TooLittleLeft is raised if no plan that
-        was asked for fits, and the request prefers an error.
+        Stochastic Network Optimization, 2010).
         """
         item, qualities = request.item, self.qualities
         size = item.size
@@ -339,9 +338,8 @@ class Planner:
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Learn from a plan's measured time whether the cost curves still hold.
 
-        `charged_s` are the predicted seconds of all that was computed, with drift.
-        `busy_s` are processor seconds: elapsed seconds would count waiting for a
-        processor, too.
+        `charged_s` are predicted seconds, with drift; `busy_s` are processor seconds:
+        elapsed seconds would count waiting for a processor, too.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded

@@ -36,10 +36,7 @@ lifecycle = logging.getLogger("polydom.life")
 
 
 def read_machine_times(planner: Planner) -> MachineTimes | None:
-    """Return the times of the samples at the build; None if the index has none.
-
-    Raises BadIndexFile if the times do not fit the index.
-    """
+    """Return the times of the samples at the build; None if the index has none."""
     package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
     if facts is None:

@@ -47,10 +47,7 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read a file with one token per line; skip empty lines and lines with `#`.
-
-        A file that cannot be read raises BadInput, too.
-        """
+        """Read a file with one token per line; skip empty lines and lines with `#`."""
         try:
             lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
             return cls(line for line in lines if line and not line.startswith("#"))
@@ -125,8 +122,7 @@ class TokenGate:
 def path_in_app(scope: Scope) -> str:
     """Return a request's path below the application's root path.
 
-    As in Starlette's routing, a root path counts only if the path begins with it, up to
-    a slash.
+    As in Starlette, a root path counts only if the path begins with it, up to a slash.
     """
     path: str = scope["path"]
     root: str = scope.get("root_path", "")

@@ -15,6 +15,7 @@ from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.admission import HeldBody
 from .headers import Headers
+from .raw_request import length_in
 
 # zlib's window codes. Deflate may have a zlib header (RFC 9110, 8.4.1) or none, as much
 # software sends it.
@@ -42,12 +43,10 @@ async def read_body(
 
     The body may have `limit` bytes as it comes, and as it is decompressed. `held`
     counts the bytes that this request holds; `hint` ends the error message for a body
-    over the limit. Abandoned is raised if the caller leaves before the body is whole,
-    Overloaded if all requests together hold too many bytes; UnsupportedEncoding,
-    BadInput and TooLarge as by `coding_of` and `unpack`.
+    over the limit.
     """
     coding = coding_of(headers)
-    if _expects(headers) and _declared(headers) > limit:
+    if _expects(headers) and (length_in(headers) or 0) > limit:
         raise _too_large(limit, hint)
     chunks: list[bytes] = []
     size = 0
@@ -88,17 +87,8 @@ def _expects(headers: Headers) -> bool:
     )
 
 
-def _declared(headers: Headers) -> int:
-    """Return the length of the body by its header; 0 without a header."""
-    lengths = [value for name, value in headers if name == b"content-length"]
-    return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
-
-
 def coding_of(headers: Headers) -> bytes:
-    """Return a body's compression: "gzip", "deflate", or empty for none.
-
-    Raises UnsupportedEncoding for any other compression, or for several.
-    """
+    """Return a body's compression: "gzip", "deflate", or empty for none."""
     given = [value for name, value in headers if name == b"content-encoding"]
     if not given:
         return b""
@@ -118,9 +108,7 @@ def coding_of(headers: Headers) -> bytes:
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
     """Decompress a body, and stop soon after `limit` bytes.
 
-    A gzip body may have several members, and zeros behind the last member. BadInput is
-    raised for a body that is not compressed by `coding`, is cut off, or has bytes
-    behind its end; TooLarge if more than `limit` bytes come out.
+    A gzip body may have several members, and zeros behind the last member.
     """
     if not body:
         return body

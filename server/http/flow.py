@@ -1,8 +1,4 @@
-"""Flow control of one connection, in both directions.
-
-`Flow` keeps received bytes that are not parsed yet, and pauses reading meanwhile.
-`ReaderWatch` aborts a connection whose caller does not read the answers.
-"""
+"""Flow control of one connection, in both directions."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,8 +11,7 @@ from ..runtime.admission import HeldBody
 class Flow(FlowControl):
     """Uvicorn's flow control, and the bytes of requests that wait to be parsed.
 
-    The bytes that wait are `unparsed`, from position `at` on; `held` counts them, if
-    there is a limit.
+    The bytes that wait are `unparsed`, from position `at` on; `held` counts them.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
@@ -25,10 +20,7 @@ class Flow(FlowControl):
         self.unparsed, self.at = b"", 0
 
     def keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on, after the bytes that wait already; pause reading.
-
-        Raises Overloaded if all connections together keep more bytes than allowed.
-        """
+        """Keep bytes from `start` on, behind bytes that wait, and pause reading."""
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0
         self.unparsed, self.at = data, start

@@ -1,7 +1,4 @@
-"""Values read from a request's headers and query.
-
-Invalid headers and queries raise BadInput.
-"""
+"""Values read from a request's headers and query; invalid ones raise BadInput."""
 
 import re
 from collections.abc import Iterable

@@ -248,8 +248,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _await_rest(self) -> None:
         """Set the timer of a request that is not whole, and check its limits.
 
-        The application reads a body that comes in several pieces, as it counts the
-        bytes that it holds.
+        The application reads a body in several pieces, as it counts the bytes that it
+        holds.
         """
         if self._next is NOTHING:
             return

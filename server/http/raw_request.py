@@ -46,34 +46,23 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
 Direct = Callable[[RawRequest], object]
 
 
-class IncomingRequest:
+class IncomingRequest(msgspec.Struct, eq=False):
     """A request while the parser reads it."""
 
-    __slots__ = (
-        "answerer",
-        "arrived_s",
-        "expects_continue",
-        "headers",
-        "names_connection",
-        "passed_bytes",
-        "pieces",
-        "query",
-        "section",
-        "target",
-    )
+    arrived_s: float
+    target: bytes = b""  # Path and query as they came
+    query: bytes = b""
+    headers: list[tuple[bytes, bytes]] = []
+    # The list of the next header: `headers`, or a list of headers behind the body
+    section: list[tuple[bytes, bytes]] = []
+    expects_continue: bool = False  # Whether the caller waits for "100 Continue"
+    names_connection: bool = False  # Whether there is a header `connection`
+    answerer: Direct | None = None  # May answer without a cycle, until one begins
+    pieces: list[bytes] = []  # Pieces of the body that no cycle got yet
+    passed_bytes: int = 0  # Bytes of the body that the cycle got
 
-    def __init__(self, arrived_s: float) -> None:
-        self.arrived_s = arrived_s
-        self.target = self.query = b""  # `target` is path and query as they came
-        self.headers: list[tuple[bytes, bytes]] = []
-        # the list of the next header; headers behind the body are dropped
+    def __post_init__(self) -> None:
         self.section = self.headers
-        # whether the caller waits for "100 Continue", and sent a header `connection`
-        self.expects_continue = self.names_connection = False
-        # may answer without an ASGI cycle, until a cycle begins
-        self.answerer: Direct | None = None
-        self.pieces: list[bytes] = []  # of the body; no cycle got them yet
-        self.passed_bytes = 0  # of the body, to the cycle
 
 
 def is_probe(data: bytes) -> bool:

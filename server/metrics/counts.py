@@ -187,10 +187,7 @@ class Metrics:
         self.planners = PlannerCounts()
 
     def answered(self, answers: Iterable[Timed], sent_s: float) -> None:
-        """Count answers whose last bytes were written at `sent_s`.
-
-        A budget of time was met if the answer was written by its `due_s`.
-        """
+        """Count answers whose last bytes were written at `sent_s`."""
         counts, pack, buffer, end = self.answers, self._pack, self._bytes, self._end
         for one in answers:
             started_s, finished_s, due_s = one.started_s, one.finished_s, one.due_s
@@ -229,8 +226,8 @@ class Metrics:
     ) -> tuple[int, Failure]:
         """Count an error, and return its HTTP status and body.
 
-        An error that is no `PolydomError` is logged as `what`. The error's frames are
-        removed, as they would keep the request alive for as long as the error.
+        The error's frames are removed: they would keep the request alive with the
+        error.
         """
         status, failure = describe(error)
         self.errors[failure.code] += 1

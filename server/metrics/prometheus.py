@@ -304,8 +304,7 @@ class CpuThrottling(Collector):
     """Collects the time that the kernel kept this process's control group waiting.
 
     The counter covers all workers, as they share a control group. There is no counter
-    without control groups of version 2, or where they do not control processors. `root`
-    is the folder that holds `proc` and `sys`.
+    without control groups of version 2, or where they do not control processors.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

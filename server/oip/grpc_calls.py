@@ -84,9 +84,8 @@ class Places:
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
         """Take a place; yield a list for the task that reads the call's message.
 
-        If no place is free, the call that has waited longest gives way; Overloaded is
-        raised if no call has waited for `LEAST_S`, NotReady if places are closed. The
-        place is free again once that task has ended.
+        If no place is free, the call that has waited longest gives way, if it has
+        waited for `LEAST_S`. The place is free again once that task has ended.
         """
         if self._closed:
             raise _stopping()
@@ -102,11 +101,7 @@ class Places:
     async def wait(
         self, there: "asyncio.Future[None]", within_s: float | None = None
     ) -> None:
-        """Wait in a place for a message, at most `within_s` seconds.
-
-        Overloaded is raised if the call has to give way to others, ReceiveTimeout if
-        the message does not come in time, NotReady if places are closed.
-        """
+        """Wait in a place for a message, until the call has to give way to others."""
         if self._closed:
             raise _stopping()
         ended = asyncio.get_running_loop().create_future()
@@ -156,12 +151,7 @@ class Intake:
         self._next_s = 0.0  # time at which the next long message may be copied
 
     async def request(self, context: Any) -> Received:
-        """Read the one message of a call; BadInput if there is none.
-
-        A message that does not come at once needs a place. Overloaded or ReceiveTimeout
-        is raised if the call gets no place, gives way, or its message does not come in
-        time.
-        """
+        """Read a call's message, which needs a place if it does not come at once."""
         await self._have_turn()
         there, reading = self._begin(context)
         held = [reading]
@@ -202,8 +192,7 @@ class Intake:
     ) -> Received | None:
         """Read the next message of a stream that holds a place; None after the last.
 
-        `readings` is the list of the stream's place. Overloaded or NotReady is raised
-        if the stream has to give way to another, or the server stops.
+        `readings` is the list of the stream's place.
         """
         there, reading = self._begin(context)
         readings[:] = [reading]

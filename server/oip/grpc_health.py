@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 
 import grpc
@@ -34,11 +33,8 @@ class GrpcHealth:
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handlers of all methods, for a gRPC server."""
-        written = {
-            name: partial(MESSAGES[name].SerializeToString)
-            for name in ("HealthCheckResponse", "HealthListResponse")
-        }
-        check, listed = written.values()
+        check = MESSAGES["HealthCheckResponse"].SerializeToString
+        listed = MESSAGES["HealthListResponse"].SerializeToString
         return {
             "Check": grpc.stream_unary_rpc_method_handler(self._check, receive, check),
             "List": grpc.stream_unary_rpc_method_handler(self._list, receive, listed),

@@ -2,7 +2,7 @@
 
 The message classes come from their own descriptor pool, so that a client in the same
 process can have messages with the same names, and no class depends on protobuf's
-version.
+version. Malformed messages raise BadInput.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,10 +112,7 @@ class Asked(NamedTuple):
 
 
 def read_short(name: str, data: bytes) -> Message:
-    """Decode a message of a type other than an inference request.
-
-    TooLarge is raised for more than `SHORT` bytes, BadInput for a malformed message.
-    """
+    """Decode a message of a type other than an inference request."""
     if len(data) > SHORT:
         raise TooLarge(
             f"the message has {len(data):,} bytes; one that is no inference has at "
@@ -127,8 +124,7 @@ def read_short(name: str, data: bytes) -> Message:
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
     """Decode an inference request, but not its data.
 
-    BadInput is raised for a malformed request, and for a long request with more fields
-    than `columns` need.
+    A long request may only have as many fields as `columns` need.
     """
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
@@ -200,10 +196,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Read names, datatypes and shapes of a request's tensors, before their values.
-
-    BadInput is raised for an impossible tensor or too many values.
-    """
+    """Read names, datatypes and shapes of a request's tensors, before their values."""
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
         raise BadInput(
@@ -235,10 +228,7 @@ def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
 
 
 def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
-    """Decode an inference request whose tensors `declared_in` has read.
-
-    BadInput is raised for values that do not match their tensor's datatype and shape.
-    """
+    """Decode an inference request whose tensors `declared_in` has read."""
     message = asked.message
     if asked.raw:
         inputs = list(map(Declared.from_raw, declared, asked.raw))

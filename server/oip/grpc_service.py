@@ -259,8 +259,7 @@ async def serving_grpc(
 
     Several processes may share the port. This appends a function to `when_stopping`,
     which begins to stop the server. On leaving, calls under way may finish, until
-    `DRAIN_S` seconds after that function was called. BadInput is raised if the server
-    cannot listen at the address, or cannot use certificate and key.
+    `DRAIN_S` seconds after that function was called.
     """
     served = GrpcService(service)
     health = GrpcHealth(service.repository, served.probes)
@@ -330,12 +329,11 @@ _trim = _trim_of_c_library()
 
 
 async def give_back_spare(size: Callable[[], int]) -> None:
-    """Give freed memory back to the system after many bytes of requests.
+    """Give freed memory back to the system from time to time, until cancelled.
 
     Freed small pieces lie between pieces in use, and glibc keeps them: hundreds of
     megabytes after many long requests. Giving them back takes a thread about 0.1 ms for
-    each megabyte. `size` returns the bytes of requests since the start. Runs until
-    cancelled.
+    each megabyte. `size` returns the bytes of requests since the start.
     """
     if _trim is None:
         return

@@ -43,9 +43,8 @@ class Parameters:
         """Read and check the parameters of a request.
 
         Clients send many parameters without a meaning here, such as `content_type`;
-        they are ignored. BadInput is raised for an invalid value, a parameter of a
-        sequence, or an unknown name like a known one: a misspelt budget would have no
-        effect.
+        they are ignored. A name similar to a known one is refused: a misspelt budget
+        would have no effect.
         """
         named: dict[str, Any] = {}
         given = {name: v for name, v in parameters.items() if v is not None}
@@ -83,8 +82,7 @@ class Parameters:
         """Return the budget that all items share, which runs from `arrived_s`.
 
         All answers are sent together, so `reserve_s`, the seconds reserved to send
-        them, counts only once. BadInput is raised as by `read_amount`, and if the index
-        counts no time and no budget is given.
+        them, counts only once.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
@@ -96,15 +94,12 @@ class Parameters:
                 )
             return SharedBudget(MoneyBudget(amount))
         if self.caller_timeout_s is not None:
-            useful_s = _useful_s(self.caller_timeout_s)
+            back_s = min(KEPT_SHARE * self.caller_timeout_s, KEPT_MAX_S)
+            useful_s = max(self.caller_timeout_s - back_s, 0.0)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
         allowed_s = min(allowed_s, settings.max_budget_s)
         return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
-
-
-def _useful_s(caller_timeout_s: float) -> float:
-    return max(caller_timeout_s - min(KEPT_SHARE * caller_timeout_s, KEPT_MAX_S), 0.0)
 
 
 def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:

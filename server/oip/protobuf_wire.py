@@ -33,10 +33,7 @@ class Field(NamedTuple):
 
 
 def fields(message: memoryview, most: int) -> Iterator[Field]:
-    """Yield the fields of a message, but not the fields of messages in it.
-
-    BadInput is raised for a malformed message, groups, or more than `most` fields.
-    """
+    """Yield up to `most` fields of a message, but not the fields of messages in it."""
     at = count = 0
     while at < len(message):
         if count == most:
@@ -96,8 +93,7 @@ def pieces(
     """Cut a message into short messages that have the same fields in the same order.
 
     Fields of the message must be repeated, or not be read. `packed` has the bytes of
-    each number by field, 0 for varints; such fields may be cut. BadInput is raised as
-    by `fields`.
+    each number by field, 0 for varints; such fields may be cut.
     """
     start = 0
     for field in fields(message, most):

@@ -27,11 +27,7 @@ JSON_LENGTH = b"inference-header-content-length"
 
 
 class RestCall:
-    """One request, with a method for each route.
-
-    Errors count to the model `blamed`; to no model if it is empty. `when_sent` is
-    called with the time at which the answer was written.
-    """
+    """One request, with a method for each route."""
 
     def __init__(
         self, service: InferenceService, scope: Scope, receive: Receive, held: HeldBody
@@ -43,7 +39,8 @@ class RestCall:
         self._name: str = scope["path_params"].get("name", "")
         self._version: str = scope["path_params"].get("version", "")
         self.arrived_s, self.caller = arrival(scope)
-        self.blamed = ""
+        self.blamed = ""  # model whose errors the request counts to; empty for none
+        # Called with the time at which the answer was written
         self.when_sent: Callable[[float], object] = bool
 
     async def server_metadata(self) -> Reply:

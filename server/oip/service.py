@@ -38,8 +38,7 @@ from .tensors import BYTES, Tensor
 class InferRequest:
     """One inference request, decoded.
 
-    An empty version means any version. The answer repeats `id`. The parameters have the
-    budget, other terms, and further parameters that clients send.
+    An empty version means any version. The answer repeats `id`.
     """
 
     model: str
@@ -52,10 +51,7 @@ class InferRequest:
 
 @dataclass(slots=True)
 class InferResponse:
-    """The answer to an inference request.
-
-    `answered` has the request, the outcome and the time of each item's answer.
-    """
+    """The answer to an inference request, and the time of each item's answer."""
 
     model: str
     version: str
@@ -82,20 +78,14 @@ class InferenceService:
 
     An empty version means any version. Methods with a model raise UnknownModel or
     NotReady, as `Repository.get`. Without tokens in `access` nobody may load or unload.
-
-    Attributes
-    ----------
-    notify_others
-        Called after a model was loaded, so that other workers load it too; None without
-        other workers.
-    admission
-        Admission of requests that do not come over HTTP; None admits all.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
+        # Called after a model was loaded, so that other workers load it too
         self.notify_others: Callable[[], None] | None = None
+        # Of requests that do not come over HTTP; None admits all
         self.admission: Admission | None = None
         self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 
@@ -201,9 +191,7 @@ class InferenceService:
         """Answer all items of a request within one budget.
 
         `caller_timeout_s` are the seconds from the arrival that the caller waits at
-        most. Each `transport`, "http" or "grpc", has its own send times. Errors are
-        raised as by `ServedModel.answer`; also BadInput for unusable inputs, outputs or
-        parameters, and UnknownModel.
+        most. Each `transport`, "http" or "grpc", has its own send times.
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
@@ -252,11 +240,7 @@ class InferenceService:
         return items
 
     def refuse_change(self, headers: Headers) -> None:
-        """Check the right to load or unload, before the request is read.
-
-        NotAllowed is raised if nobody has the right, Unauthorized without an admin's
-        token.
-        """
+        """Check the right to load or unload, before the request is read."""
         if self.access.admin is None:
             raise NotAllowed(
                 "the operator lets nobody load or unload models over the wire"

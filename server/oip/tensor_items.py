@@ -80,11 +80,7 @@ class Items:
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
     def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
-        """Make one request per item, without terms.
-
-        BadInput is raised if an input is unknown, missing, given twice, or of another
-        shape; BadItem if an element is not a valid item, or part of one.
-        """
+        """Make one request per item, without terms."""
         names = [tensor.name for tensor in inputs]
         if len(set(names)) < len(names):
             raise BadInput("an input is given twice")
@@ -126,8 +122,8 @@ class Items:
     ) -> list[Tensor]:
         """Make the requested tensors; by default label and scores, or value, interval.
 
-        Answers need scores if `asks_scores` is true. `met` is true if all answers met
-        the budget together.
+        Answers need scores if `asks_scores` is true; `met` is true for a budget met by
+        all.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]

@@ -47,8 +47,7 @@ def run_workers(
 ) -> None:
     """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
 
-    A single process serves by itself: no parent replaces it when it dies. BadInput is
-    raised if this system cannot fork, or certificate and key cannot be used.
+    A single process serves by itself: no parent replaces it when it dies.
     """
     if count == 1:
         run(app, listener, options)
@@ -65,9 +64,7 @@ class Workers:
 
     Before a reload, a *trial* opens the files and runs everything: a process forked for
     that alone. If the trial dies or does not end, no other process opens the files.
-
-    Only this parent watches the files. The workers' sockets are in `folder`
-    (metrics/across_workers.py).
+    Only this parent watches the files.
     """
 
     def __init__(
@@ -162,7 +159,8 @@ class Workers:
             return
         if code == 0:
             self._signal_workers(signal.SIGHUP)
-            self._reopen()
+            # interrupted by signals to stop, so that stopping need not wait
+            self._signals.run_interruptible(STOPS, self._load)
         else:
             facts = {"event": "reload_failed", "code": code}
             log.error(
@@ -173,14 +171,8 @@ class Workers:
             )
             self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
-    def _reopen(self) -> None:
-        """Load the files in this process too, from which later workers are forked.
-
-        A signal to stop interrupts the loading, so that stopping need not wait for it.
-        """
-        self._signals.run_interruptible(STOPS, self._load)
-
     def _load(self) -> None:
+        """Load the files in this process too, from which later workers are forked."""
         self._server.repository.reopen()
         gc.collect()
         gc.freeze()
@@ -188,8 +180,7 @@ class Workers:
     def _reap(self) -> None:
         """Forget workers that have ended, and handle the end of a trial.
 
-        Other children are reaped too: processes that features started and, where this
-        is a container's first process, orphans.
+        Other children are reaped too: processes that features started, and orphans.
         """
         while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)

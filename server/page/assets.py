@@ -1,7 +1,6 @@
 """Files of the pages: read once, named by their content, under a strict policy.
 
-A page loads nothing from other servers. It holds no data: its scripts ask this server
-for data, with a token where one is needed.
+A page loads nothing from other servers, and holds no data: its scripts ask for them.
 """
 
 import hashlib
@@ -17,17 +16,10 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
 }
 # A browser may run only this server's files, and show only these and chosen items.
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' blob: data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
 )
 # Sections that pages share, each a file; pages name them in braces.
 SECTIONS = ("buys", "curves")

@@ -20,11 +20,7 @@ STYLES = ("uplot/uPlot.min.css", "style.css")
 
 
 def refuse_report(path: Path) -> None:
-    """Refuse a file that could not be written, before anything is computed for it.
-
-    BadInput is raised if `refuse_output` refuses the path; an earlier report may be
-    replaced.
-    """
+    """Refuse a file that could not be written, or is no earlier report."""
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
 
@@ -33,11 +29,10 @@ def _is_own(path: Path) -> bool:
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:
-    """Write a report to a file, whole or not at all; CannotWrite if that fails.
+    """Write a report to a file, whole or not at all.
 
     `name` is that of the report's body and script: `index_report` or
-    `evaluation_report`. `title` has names of files as `readable` writes them. The
-    script shows `facts`: plain data or structs.
+    `evaluation_report`. `title` has names of files as `readable` writes them.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:

@@ -122,10 +122,7 @@ class Admission:
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait for the turn of a request that came over another protocol than HTTP.
-
-        Overloaded is raised if its turn would be too late.
-        """
+        """Wait for the turn of a gRPC request; Overloaded if that would be too late."""
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -260,11 +257,7 @@ class HeldBody:
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """Replace the number of bytes that this request holds.
-
-        Overloaded is raised if the number grows and all requests would exceed the
-        limit.
-        """
+        """Replace the number of bytes that this request holds."""
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
             raise Overloaded(

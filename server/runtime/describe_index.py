@@ -46,10 +46,7 @@ def describe_index(
     *,
     shows_items: bool = False,
 ) -> IndexFacts:
-    """Describe an index: its answers, sets and costs.
-
-    With `shows_items` the description has the number of samples and columns' words.
-    """
+    """Describe an index; with `shows_items` also the samples and the columns' words."""
     package = package_of(index)
     qualities = index.qualities.tolist()
     accuracies = [index.accuracy(row) for row in range(len(qualities))]

@@ -20,8 +20,7 @@ class Job:
 
     When the budget is up and the thread is not done, the event loop answers with the
     features that are complete. A request that is too late when its turn comes waits
-    once more, behind the requests that can be in time. The thread uses the `choice` of
-    the event loop if it would choose the same.
+    once more, behind the requests that can be in time.
     """
 
     def __init__(

@@ -17,9 +17,8 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    If a feature is a function, it may read any column, so every record passes.
-    Then `names` is empty; else it has the columns in the order of the features. `texts`
-    are the columns that hold words, dates or free text.
+    If a feature is a function, it may read any column, so every record passes, and
+    `names` is empty. `texts` are the columns that hold words, dates or free text.
     """
 
     def __init__(

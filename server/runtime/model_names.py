@@ -13,8 +13,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
     """Read arguments `FILE` or `NAME=FILE`; return files by model name.
 
     A path that contains `=` needs a name, or a `/` before it. A folder stands for the
-    one index in it, as object stores and volumes give it; for another number of indexes
-    BadInput is raised, as by `name_paths`.
+    one index in it, as object stores and volumes give it.
     """
     pairs = []
     for argument in arguments:
@@ -28,10 +27,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return files by model name; a file without a name is named as its stem.
-
-    BadInput is raised for no file, two of one name, or a name that cannot be in a URL.
-    """
+    """Return files by model name; a file without a name is named as its stem."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)

@@ -94,7 +94,7 @@ class RecordAnswerer:
 
         `terms`, `row` and `gaps` come from `RecordDecoder.read`; `arrived_s` is the
         time of the first byte; `when_written` calls a function once the answer was
-        written. BadRow is raised if the row's numbers are too large for its model.
+        written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:

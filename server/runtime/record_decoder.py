@@ -100,12 +100,7 @@ class RecordDecoder:
             return None
 
     def item(self, record: Mapping[str, Value]) -> Item:
-        """Return the item of a mapping that `KnownColumns.check` has passed.
-
-        BadItem is raised for a string where a number is needed, a number where a text
-        is, or a number too large: for float32 in a column of numbers, for float64 in
-        words.
-        """
+        """Return the item of a mapping that `KnownColumns.check` has passed."""
         for text in self._texts:
             text(record)
         row = np.empty(self._width, np.float32)
@@ -190,10 +185,7 @@ def record_of(row: Row, gaps: Gaps | None) -> Item:
 
 
 def _decoder(columns: dict[str, type]) -> Any:
-    """Return a decoder of terms with a `record` of these columns, each optional.
-
-    The decoder refuses all bodies if JSON has to escape the name of a column.
-    """
+    """Return a decoder of terms with a `record` of these columns, each optional."""
     if any(ESCAPED.search(name) for name in columns):
         return _decode_nothing
     names = {f"column_{k}": name for k, name in enumerate(columns)}

@@ -105,8 +105,7 @@ class Repository:
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return the index that answers for a name; for None, the default's.
 
-        `version` is the checksum that the index must have. UnknownModel is raised for
-        an unknown name or another version; NotReady if the index is not loaded.
+        `version` is the checksum that the index must have; None stands for any.
         """
         place = self._first if name is None else self._place(name)
         served = place.served
@@ -201,10 +200,8 @@ class Repository:
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load a model's file again, or those of all loaded models; return versions.
 
-        The old index answers until the new one is warm. An unchanged file is not
-        loaded. UnknownModel is raised for an unknown name; ReloadFailed if a file
-        cannot be served: the other files are loaded, and the old index of this one
-        still answers.
+        The old index answers until the new one is warm, or if its new file cannot be
+        served. An unchanged file is not loaded.
         """
         wanted = [self._place(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []

@@ -121,9 +121,6 @@ class ServedModel:
         """Answer a request whose first byte was read at `arrived_s`.
 
         Returns the request and its outcome, for `translator.answer` and then `sent`.
-        NotReady is raised before the warm-up is over, and while stopping; Overloaded if
-        too many wait; BadInput and BadItem for terms or an item that cannot be used;
-        other errors as by `execution.execute`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
@@ -144,7 +141,7 @@ class ServedModel:
         """Plan a request, and carry the plan out if it is quick and nothing waits.
 
         Returns the request with its outcome, or with the plan that was chosen; neither
-        where requests wait or costs are money. Raises what `answer` raises.
+        where requests wait or costs are money.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)

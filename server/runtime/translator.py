@@ -112,8 +112,11 @@ class Translator:
         )
         if outcome.value is not None and outcome.interval is not None:
             answer.value, answer.interval = outcome.value, outcome.interval
-        elif outcome.base_models is not None:
-            _tell_stop(answer, outcome)
+        elif outcome.base_models is not None and outcome.base_models_used is not None:
+            answer.base_models = outcome.base_models
+            answer.base_models_used = outcome.base_models_used
+            if outcome.score_bounds is not None:
+                answer.score_bounds = outcome.score_bounds
         item = request.item
         if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
@@ -172,9 +175,7 @@ class Translator:
         """Return the item of bytes, a string or a mapping of columns.
 
         A record is refused for the same reasons whatever plan it would get, and whether
-        this method or `record_decoder` reads it. BadItem is raised for an item of
-        another kind; for a record without columns or with an unknown column; and for a
-        value that its column cannot hold.
+        this method or `record_decoder` reads it.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
         item = make_item(payload, kind, pair=self._pairs, max_decoded=limit)
@@ -198,21 +199,10 @@ class Translator:
         return MoneyBudget(amount)
 
 
-def _tell_stop(answer: Answer, outcome: Outcome) -> None:
-    """Add how many base models answered, and the bounds of scores if not all did."""
-    used, count = outcome.base_models_used, outcome.base_models
-    if used is None or count is None:
-        return
-    answer.base_models_used, answer.base_models = used, count
-    if outcome.score_bounds is not None:
-        answer.score_bounds = outcome.score_bounds
-
-
 class AtOnce:
     """Answers in the caller's thread, without a server or a queue; for one thread.
 
-    The time for making an answer of an outcome is kept of every budget, as a server
-    keeps the time for sending.
+    As in a server, each budget keeps the time to make an answer of an outcome.
     """
 
     def __init__(self, translator: Translator) -> None:
@@ -220,11 +210,7 @@ class AtOnce:
         self._after = SendTime(usual=AFTER_S)
 
     def answer(self, terms: Terms, payload: object) -> Answer:
-        """Answer for bytes, a string or a mapping; the budget begins with this call.
-
-        BadInput is raised for terms that cannot be used, BadItem for a payload that is
-        no item of the index's kind, BadFeature if a feature fails on the item.
-        """
+        """Answer for bytes, a string or a mapping; the budget begins with this call."""
         translator = self._translator
         planner = translator.planner
         arrived_s = planner.now()

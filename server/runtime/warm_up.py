@@ -25,8 +25,7 @@ class WarmUp:
     """Runs every feature on every sample, and every model on the rows they give.
 
     The `planner` has the index as it was built. If `rescales`, the samples are timed,
-    and the index's costs rescaled to this machine. BadIndexFile is raised if a sample
-    is no item that the features can read, or the samples' times do not fit the index.
+    and the index's costs rescaled to this machine.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -43,10 +42,7 @@ class WarmUp:
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Run one feature on one sample, or one model, a step.
-
-        Between two steps the caller may answer requests.
-        """
+        """Run one feature on one sample, or one model, a step."""
         planner = self._planner
         extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))

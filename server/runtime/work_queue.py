@@ -65,10 +65,9 @@ class WorkQueue:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Have `work` done, which is due at `due_s`; infinity is allowed.
+        """Have `work`, which must not raise, done by `due_s`, which may be infinite.
 
-        Work with equal due times is done in the order of posting. `work` must not
-        raise.
+        Work with equal due times is done in the order of posting.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
 

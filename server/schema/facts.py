@@ -211,7 +211,6 @@ class IndexFacts(msgspec.Struct):
 class PartFacts(msgspec.Struct):
     """Cost of one feature, or of one step that features share."""
 
-    # `part` and `name`: kind and name of the part
     part: Literal["feature", "step"]
     name: str
     steps: list[str]  # Names of the steps that a feature needs

@@ -49,8 +49,7 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 def decode_record(data: str | bytes) -> dict[str, Any]:
     """Decode a record that came as JSON without a request around it.
 
-    BadItem is raised if the JSON is no object, or a column holds a list or an object;
-    for no JSON, msgspec.DecodeError, UnicodeDecodeError or RecursionError.
+    BadItem is raised for JSON that is no record; a decoder's error for no JSON.
     """
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:

@@ -35,15 +35,11 @@ RUNNING = 8
 
 
 class BatchEndpoint:
-    """Answers batches; an ASGI application for one path.
-
-    `running` is the number of batches for which the computing thread works, or is about
-    to.
-    """
+    """Answers batches; an ASGI application for one path."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self.running = 0
+        self.running = 0  # batches that the computing thread works for, or soon will
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one batch."""
@@ -73,10 +69,7 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch; it ends early when the server is told to stop.
-
-    UnknownModel or NotReady is raised if no index answers; BadInput for bad terms.
-    """
+    """One batch; it ends early when the server is told to stop."""
 
     def __init__(
         self,

@@ -49,9 +49,7 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    `limit` counts the bytes of one item, or of all that come as one object. BadInput is
-    raised for an unknown content type or bad terms; TooLarge, ReceiveTimeout or
-    Abandoned if a JSON object does not come in whole.
+    `limit` counts the bytes of one item, or of all that come as one object.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -81,11 +79,9 @@ def read_terms(query: bytes) -> BatchTerms:
 
 def _merge(body: BatchBody, terms: BatchTerms) -> None:
     """Add the query's terms to a body; BadInput for a term in both."""
-    default = BatchTerms()
     for name in BatchTerms.__struct_fields__:
-        value, unsaid = getattr(terms, name), getattr(default, name)
-        if value != unsaid:
-            if getattr(body, name) != unsaid:
+        if (value := getattr(terms, name)) is not None:
+            if getattr(body, name) is not None:
                 raise BadInput(f"{name} is given twice")
             setattr(body, name, value)
 
@@ -108,8 +104,7 @@ class BatchReader:
     async def begin(self) -> None:
         """Wait for the first bytes, before the answer begins.
 
-        A caller who waits for "100 Continue" gets it here; uvicorn sends it only before
-        an answer.
+        uvicorn sends "100 Continue" only before an answer.
         """
         if self._more:
             self._first = await self._next()
@@ -176,8 +171,7 @@ class BatchReader:
     async def drain(self) -> None:
         """Read and drop the rest of the body, for at most `RECEIVE_S`.
 
-        A connection that is closed while bytes come in is reset, and the caller may not
-        see the answer.
+        Closing a connection while bytes come in may hide the answer from the caller.
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
@@ -239,12 +233,7 @@ def read_item(
     columns: int = USUAL_COLUMNS,
     kind: Kind | None = None,
 ) -> PredictRequest:
-    """Decode one item of a batch, in msgpack if `packed`, else in JSON.
-
-    `columns` is a parameter of `check_body`; `kind` is the index's kind of items.
-    BadInput is raised for a malformed item; BadItem if a column of a record holds a
-    list, an object or bytes.
-    """
+    """Decode one item of a batch, in msgpack if `packed`, else in JSON."""
     check_body(raw, packed=packed, columns=columns)
     try:
         return (_decode_packed if packed else _decode_item)(raw).ask()

@@ -71,10 +71,7 @@ class BatchReply:
             await self._body(b'{"answers":[')
 
     async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries, and return once there is room for more.
-
-        TooLarge is raised if a caller of HTTP/1.0 would get more than `MOST_AT_ONCE`.
-        """
+        """Send some entries, and return once there is room for more."""
         if not encoded:
             return
         if self.kept_bytes > MOST_AT_ONCE:

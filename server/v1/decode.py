@@ -27,9 +27,6 @@ _TERMS = Terms.__struct_fields__
 UNSAID = ("", "application/x-www-form-urlencoded")
 # Content types of an item's own bytes; a record has no bytes of its own.
 _OWN = ("text/plain", "application/octet-stream")
-_DEFAULTS = {
-    name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
-}
 _KEYS = PredictRequest.__struct_fields__
 _ITEMS = BatchItem.__struct_fields__
 # The decoder's error for an unknown key of the outermost object; for other objects it
@@ -55,26 +52,12 @@ def decode_request(
 ) -> PredictRequest:
     """Decode one request of `POST /v1/predict`.
 
-    Parameters
-    ----------
-    described
-        Content type and budget, as `type_and_budget_in` returns them.
-    body
-        JSON, msgpack, or an image's or text's own bytes, as the content type says.
-        Without a content type, and as a form, a body that begins like JSON is JSON; so
-        is a record in any content type but msgpack.
-    kind
-        The index's kind of items, which `application/octet-stream` holds. None if only
-        the body may name the index.
-    columns
-        Number of columns that a record may have.
-
-    Raises
-    ------
-    BadInput
-        If the request is malformed or its body empty, or its terms are given twice.
-    BadItem
-        If a text is not UTF-8, or a column holds a list, an object or bytes.
+    `described` is the content type and the budget, as `type_and_budget_in` returns
+    them. The body is JSON, msgpack, or an image's or text's own bytes, as the content
+    type says. Without a content type, and as a form, a body that begins like JSON is
+    JSON; so is a record in any content type but msgpack. `kind` is the index's kind of
+    items, which `application/octet-stream` holds; None if only the body may name the
+    index.
     """
     content_type, header_budget = described
     ask = _decode_body(content_type, body, kind, columns)
@@ -161,7 +144,7 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
     for name in given:
         if name not in _TERMS:
             raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
-        if getattr(ask, name) != _DEFAULTS[name]:
+        if getattr(ask, name) is not None:
             raise BadInput(f"{name} is given twice")
     try:
         read = msgspec.convert(given, PredictRequest, strict=False)
@@ -190,10 +173,7 @@ def _read_header(given: str) -> float:
 def hint_of_one(
     error: Exception, body: bytes | msgspec.Raw, kind: Kind | None, *, packed: bool
 ) -> str | None:
-    """Return a hint for an item under a wrong key; None for other errors.
-
-    `body` is an object in JSON, or a map in msgpack if `packed`.
-    """
+    """Return a hint for an item under a wrong key; None for other errors."""
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None
     wire: Any = msgspec.msgpack if packed else msgspec.json

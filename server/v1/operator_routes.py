@@ -99,8 +99,7 @@ async def show_models(request: Request) -> Response:
 async def show_metrics(request: Request) -> Response:
     """Answer `GET /metrics` in Prometheus's text format.
 
-    Rendering takes milliseconds, and no request for metrics is refused. So all requests
-    in one turn of the event loop share one rendering.
+    Rendering takes milliseconds, so requests in one turn of the loop share a rendering.
     """
     from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -120,14 +119,12 @@ async def _render_metrics(state: State) -> bytes:
 
 
 class Admin:
-    """Answers `POST /v1/admin/reload`, for callers with an admin token.
-
-    `notify_others` is called after a reload, so that other processes reload, too.
-    """
+    """Answers `POST /v1/admin/reload`, for callers with an admin token."""
 
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
         self._repository = repository
         self._tokens = tokens
+        # Called after a successful reload, so that other processes reload, too
         self.notify_others: Callable[[], object] = bool
 
     async def reload(self, request: Request) -> Response:
