@@ -9,8 +9,8 @@ from tools.generated_parts import table
 
 # Of requests.
 ADVICE = {
-    "bad_input": "Mend what the message names: a term, a column, a tensor.",
-    "bad_item": "Send the item's own bytes, whole, with the content type it has.",
+    "bad_input": "Correct the part that the message names: a term, a column, a tensor.",
+    "bad_item": "Send the item's own bytes, all of them, with their content type.",
     "unauthorized": "Send `Authorization: Bearer TOKEN` with a token of the server's "
     "`--token-file`.",
     "not_allowed": "Start the server with `--admin-token-file` and send one of its "
@@ -21,19 +21,18 @@ ADVICE = {
     "where the operator shows none.",
     "method_not_allowed": "Send one of the methods in the header `Allow`.",
     "receive_timeout": "Send the whole request within 10 s of its first byte.",
-    "too_large": "Send less at once: many items go to `/v1/batch`, one a line.",
-    "unsupported_encoding": "Compress with gzip or deflate, and batches not at all.",
-    "bad_feature": "Look at what is different about the item; mend the feature if it "
-    "is your own.",
-    "reload_failed": "Read the server's log; what was served before still is.",
+    "too_large": "Send a smaller body; send many items to `/v1/batch`, one per line.",
+    "unsupported_encoding": "Compress with gzip or deflate; do not compress batches.",
+    "bad_feature": "Find the difference between this item and others; correct the "
+    "feature if it is your own.",
+    "reload_failed": "Read the server's log; the old index still answers.",
     "overloaded": "Wait as long as `Retry-After` says, then ask again; add "
-    "workers if it comes often.",
-    "abandoned": "Nothing: the caller left before the answer, and only logs and "
-    "metrics show it.",
+    "workers if this error is frequent.",
+    "abandoned": "Nothing: no caller gets this error. Only logs and metrics show it.",
     "internal": "Read the server's log, which has the traceback, and report it.",
     "not_ready": "Ask again once `/readyz` says 200; with several servers, ask "
     "another.",
-    "nothing_fits": "Give more time, ask for less quality, or say `prior` or "
+    "nothing_fits": "Send a larger budget or a smaller `min_quality`, or `prior` or "
     "`cheapest` in `on_infeasible` instead of `error`.",
 }
 # Those of requests that no class of ours stands for.
@@ -44,21 +43,21 @@ OF_FRAMEWORK = {
 }
 # Of commands and Python alone: no request is answered with these.
 OFFLINE = {
-    "bad_project": "Mend the key or the file that the message names.",
+    "bad_project": "Correct the key or the file that the message names.",
     "bad_model": "Take a learner of [the list](features.md#learners), or another "
     "estimator that the message lists.",
     "bad_index_file": "Build the index again with this version, or copy the file "
     "again.",
     "cannot_write": "Free some space, or name a folder that you may write to.",
-    "no_answer": "Look whether the server runs at that address; give a larger "
-    "`grace_s` where the network is slow.",
+    "no_answer": "Check that the server runs at this address; if the network is slow, "
+    "pass a larger `grace_s`.",
     "worker_lost": "Give the build more memory or fewer `workers`, and run the same "
     "command again: finished work is kept.",
     "bad_worker": "Install the same versions on all workers, and check the address "
     "of the cluster.",
     "unfinished": "Run the command that the message names, on the other machine.",
-    "lacks_times": "Run `polydom measure PROJECT.toml` on a machine like the one "
-    "that serves.",
+    "lacks_times": "Run `polydom measure PROJECT.toml` on a machine like the serving "
+    "machine.",
     "lacks_work": "Run `polydom build PROJECT.toml` on the machine that builds.",
 }
 FAULT = Status(500, "INTERNAL", (), "A fault of the server.")
