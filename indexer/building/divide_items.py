@@ -38,11 +38,7 @@ class DividedItems(NamedTuple):
 
 
 def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
-    """Set items aside for exits; check that the others can be divided.
-
-    Raises BadProject if a class has too few items, or is unknown, before features are
-    computed.
-    """
+    """Set items aside for exits; check that the others can be divided."""
     drawn = _draw_fresh(whole, terms)
     lacking = _lacks_items(whole, drawn, terms)
     if lacking:

@@ -84,14 +84,11 @@ def race_learners(
 ) -> LearnerChoice:
     """Race learners; trainings of an earlier run are taken from its log.
 
-    `values` (N, width) and `targets` (N,) are of all items. `division` has training
-    rows and validation rows: the search holds out other rows, so that the qualities it
-    reports are not the scores that the learner was chosen by. `name` is the cache entry
-    of the log. With `limit_s`, each training has a process of its own; a crash or an
-    overrun loses that learner only. `class_weights` (K,) are for learners that accept
-    weights.
-
-    Raises BadInput if the strategy is unknown or every learner fails.
+    `values` (N, width) and `targets` (N,) are of all items; `division` are training
+    rows and validation rows. With `limit_s`, each training has a process of its own; a
+    crash or an overrun loses that learner only. `class_weights` (K,) are for learners
+    that accept weights. Raises BadInput if the strategy is unknown or every learner
+    fails.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings

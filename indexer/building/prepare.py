@@ -72,9 +72,8 @@ def prepare_data(
 ) -> Prepared:
     """Read a project's items, resolve its terms, divide the items, compute features.
 
-    `given` are items in memory, instead of those that the project names; `strategy`
-    races learners, whatever learner the project names. Wrong settings are refused
-    before slow work.
+    `given` are items in memory, instead of the project's. `strategy` races learners,
+    whatever the project names. Wrong settings are refused before slow work.
     """
     strategy = strategy or strategy_of(project)
     if strategy is None:

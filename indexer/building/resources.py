@@ -34,11 +34,7 @@ def open_resources(
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Resources:
-    """Connect to a project's workers, and open its folder of finished work.
-
-    Raises BadProject if both `cache` and `[cluster] shared` name a folder, BadWorker if
-    workers are not as this process or do not see the folder.
-    """
+    """Connect to a project's workers, and open its folder of finished work."""
     cluster = project.cluster
     if cluster.shared is not None and cache is not None:
         raise BadProject(

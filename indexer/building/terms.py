@@ -64,10 +64,7 @@ def _make_either(project: Project) -> Any:
 
 
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
-    """Resolve what a project leaves to its items.
-
-    Raises BadProject if a key, or the learner, is for other labels.
-    """
+    """Resolve what a project leaves to its items; refuse keys for other labels."""
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":
         project = project.of_numbers()

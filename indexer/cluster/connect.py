@@ -28,10 +28,9 @@ class Addressable(Protocol):
 def connect(address: str) -> Executor | None:
     """Connect to a cluster; None where calls run in this process.
 
-    The address is `local`, `local:8`, `dask://HOST:PORT` (of the scheduler),
-    `ray://auto` (the cluster that this machine is part of) or `ray://HOST:PORT` (of
-    Ray's client server). Raises BadInput if the address has another form, or its engine
-    is not installed; BadWorker if no cluster answers.
+    `dask://HOST:PORT` is a scheduler, `ray://auto` the cluster that this machine is
+    part of, `ray://HOST:PORT` a client server. Raises BadInput if an engine is not
+    installed, BadWorker if no cluster answers.
     """
     engine, _, place = address.partition("://")
     if engine == "dask" and place:
@@ -108,8 +107,7 @@ def checked(
     """Refuse workers that lack something, now and when a worker joins later.
 
     `files` and `data`, of items, are read by workers under the same path; `shared` is a
-    folder that all workers must see. Raises BadWorker if a worker has other libraries,
-    lacks a file or does not see the folder.
+    folder that all workers must see.
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):
         return workers

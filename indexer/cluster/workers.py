@@ -97,14 +97,11 @@ class Workers:
     ) -> Iterator[Any]:
         """Call a function with each tuple of arguments, and yield the results.
 
-        Other processes must be able to import the function; `arguments` are taken as
-        workers become free. Results are `ordered` as the arguments, or come as they
-        end; `keep` gets each as soon as it comes. `stage`, the work that `doing`
-        describes from a call's arguments, and the `cure` are for errors.
-
-        Raises WorkerLost if a worker ended before it answered, for example for want of
-        memory, and so did the workers of all retries. An error of a call is raised
-        here, and ends all other calls.
+        Other processes must be able to import the function. Results are `ordered` as
+        the arguments, or come as they end; `keep` gets each as soon as it comes.
+        `stage`, `doing` and `cure` are for errors. Raises WorkerLost if a worker ended
+        before it answered, and so did the workers of all retries. An error of a call
+        ends all other calls.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:

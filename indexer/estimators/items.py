@@ -35,9 +35,6 @@ def items_of(
     a column of pandas, Polars or Arrow. With the `kind` "image" strings are paths.
     `fitted` has names and kinds of the columns that `fit` saw, in order; they replace
     the names in X. Without it columns without names become x0, x1 ...
-
-    Raises BadInput if X is none of these, or a column holds cells that no feature can
-    read, or cells of another kind than `fit` saw; BadItem if an item cannot be used.
     """
     if is_table(X):
         names, cells = _table_columns(X)

@@ -16,11 +16,7 @@ from .items import is_missing
 
 
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Make an array (N,) of labels, with a type of NumPy in place of pandas' type.
-
-    Raises BadInput if an item has no label, and ValueError, as scikit-learn does, if y
-    has more than one column or a number is not finite.
-    """
+    """Make an array (N,) of labels, with a type of NumPy in place of pandas' type."""
     own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # pandas: Int64, ...
     if own is not None and not y.isna().any():
         y = y.to_numpy(dtype=own)

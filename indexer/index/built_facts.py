@@ -1,7 +1,7 @@
 """Facts that a build writes of itself into an index's `meta`, checked at load.
 
-Code that shows these facts relies on the check. Any fact may be missing: an index of an
-older release, or one made by hand, says less. Unknown keys are ignored.
+Any fact may be missing: an index of an older release, or one made by hand, says less.
+Unknown keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence

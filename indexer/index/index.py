@@ -205,10 +205,9 @@ class Index:
     def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
         """Index the same candidates with their costs on another machine.
 
-        Feature sets that the build dropped remain dropped, though they might be worth
-        having there. `declared` (m,) or (m + s,) is the declared part of each feature's
-        cost, then of each step's, in budget units. Raises BadInput if the index holds
-        bare candidates.
+        Feature sets that the build dropped remain dropped. `declared` (m,) or (m + s,)
+        is the declared part of each feature's cost, then of each step's, in budget
+        units.
         """
         package = self.package
         if package is None:

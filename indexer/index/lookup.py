@@ -41,11 +41,7 @@ class Lookup(ABC, Generic[OneSize]):
     def build(
         cls, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
-        """Index candidates for all sizes in a range.
-
-        `coefficients` (C, T) are cost polynomials in seconds, `qualities` (C,) are in
-        [0, 1]. Raises BadInput if such candidates cannot be indexed.
-        """
+        """Index candidates, costs (C, T) and qualities (C,), for a range of sizes."""
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
@@ -100,11 +96,7 @@ class Lookup(ABC, Generic[OneSize]):
     def check_source(
         self, coefficients: Floats, qualities: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
-        """Refuse candidates or sizes that the look-up was not built for.
-
-        Raises BadInput if such candidates cannot be indexed, BadIndexFile if arrays of
-        the look-up differ from those that `build` would copy.
-        """
+        """Refuse candidates or sizes that the look-up was not built for."""
 
     def _check_ranked(self, coefficients: Floats, qualities: Floats) -> None:
         """Refuse `rows` that are not candidates, or not in ascending quality."""

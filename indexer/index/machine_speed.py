@@ -208,9 +208,8 @@ def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactor
     """Find the factors by which this machine is slower than the build's machine.
 
     Each factor is the `upper_median` of the ratios of all rounds and samples, from
-    `FASTEST` to `SLOWEST`. Noise makes a factor larger. High quantiles are assumed to
-    differ by the same factor as medians, and large items by the same factor as small
-    ones. `parts` and `models` are from `time_features` and `time_models`.
+    `FASTEST` to `SLOWEST`. High quantiles are assumed to differ by the same factor as
+    medians, and large items by the same factor as small ones.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]

@@ -104,11 +104,10 @@ class AnytimeRule:
     ) -> int:
         """Find the row to compute features for; -1 where stopping is best.
 
-        `done` and `withheld` are masks of features that are computed or cannot be,
-        `left` are the seconds that remain. A `careful` rule starts a feature only if
-        its high time is left, now and at every feature after, and only if the gain
-        outweighs the risk of being late. Other rules are for callers that can answer
-        while a feature is computed.
+        `done` and `withheld` are masks of features, `left` are seconds. A `careful`
+        rule starts a feature only if its high time is left, now and at every feature
+        after, and only if the gain outweighs the risk of being late. Other rules are
+        for callers that can answer while a feature is computed.
         """
         quality = float(self.qualities[self.answer(done)])
         return int(

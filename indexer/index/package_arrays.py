@@ -87,11 +87,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
-    """Make a package of what `pack` returned, and check the meaning of all numbers.
-
-    Raises BadIndexFile if sets, orders, fallbacks or costs contradict each other, or a
-    model's arrays would lead its evaluator astray.
-    """
+    """Make a package of what `pack` returned; check the meaning of all numbers."""
     try:
         facts = msgspec.convert(plain, PackageFacts)
         costs = CostTable(

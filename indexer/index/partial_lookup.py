@@ -44,8 +44,7 @@ class SizeSkyline:
 class PartialLookup:
     """The best candidates for items without the `withheld` features; immutable.
 
-    `together` has for each feature the mask of the features with the same columns, from
-    `coming_together`.
+    `together`, from `coming_together`, has masks of features with the same columns.
     """
 
     def __init__(

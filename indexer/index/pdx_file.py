@@ -91,10 +91,8 @@ def write_file(
 ) -> None:
     """Write plain data, as msgpack takes it, and arrays to a file, all or nothing.
 
-    The bytes depend on the arguments only. After an error, an older file at `path` is
-    unchanged. Raises BadInput if an array has a dtype that the format does not know, or
-    the file would be too large for `read_file`; CannotWrite if the system cannot write
-    it.
+    The bytes depend on the arguments only. Raises BadInput if an array has a dtype that
+    the format does not know, or the file would be too large for `read_file`.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
@@ -117,8 +115,7 @@ def read_file(
     """Read a file into memory: its plain data, its arrays, its checksum in hex.
 
     The arrays are read-only views of a copy that forked processes share; callers check
-    the meaning of the numbers. Raises BadIndexFile if the file is absent, damaged,
-    truncated, foreign or of another version.
+    the meaning of the numbers.
     """
     try:
         with _open(path) as file:

@@ -113,8 +113,7 @@ def load_extractor(
     """Find the code of every stored feature, and compare the fingerprints.
 
     `files` have features of the user; an index never names files. Each file runs once,
-    so that a step that two features share is one object. `learned` are term weights by
-    feature name. Raises BadFeature if a feature is missing, or its fingerprint differs.
+    so that a step that two features share is one object.
     """
     own = {feature.name: feature for feature in load_features([], files)}
     features = [_resolve(feature, own, learned) for feature in stored]

@@ -21,10 +21,9 @@ def order_features(
 ) -> tuple[Orders, Orders]:
     """Order each set's features, and choose the model that answers after each feature.
 
-    `masks` are C different feature sets, including the empty set. Returns the positions
-    of each set's features, in the order of computation, and fallbacks:
-    `fallbacks[r][k]` is the most accurate row whose set lies within the first k
-    features of `orders[r]`; of equals the smallest set, then the first row.
+    Returns orders and fallbacks, both by set: `fallbacks[r][k]` is the most accurate
+    row whose set lies within the first k features of `orders[r]`; of equals the
+    smallest set, then the first row. `masks` include the empty set.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])

@@ -181,10 +181,8 @@ def order_by_gain(
 
     Of the gains of earlier steps, only the largest are measured again. If returns
     diminish, the order is that of plain greedy; learned models have diminishing returns
-    only roughly. Features that gain nothing are left out.
-
-    `known` has accuracies by set, including the empty set, and takes new ones. The gain
-    counts by itself, or `per_cost`. When `is_over` returns True, the order ends.
+    only roughly. Features that gain nothing are left out. `known` takes new accuracies.
+    When `is_over` returns True, the order ends.
     """
     check_features(m)
     order: list[int] = []

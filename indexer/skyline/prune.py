@@ -34,12 +34,10 @@ def prune(
     A candidate dominates another if it is at least as accurate and costs no more at
     every size in the range (ICSP, properties 3.6 and 3.7). Alpha is 1 here: otherwise a
     chain of dropped candidates would lower the bound twice. Of equal candidates, the
-    first row is kept. The real roots of cost differences decide, not samples of sizes;
-    for sizes of two numbers see `prune_pairs`.
+    first row is kept. The real roots of cost differences decide, not samples of sizes.
 
-    With `budgets`, 0 < low <= high, only candidates are kept that are the best for some
-    size and some budget in the range (with a single budget, this is ICSP's Problem 3);
-    only for sizes of one number. Raises BadInput as `check_candidates` does.
+    With `budgets`, only for sizes of one number, candidates are kept that are the best
+    for some size and some budget in the range (for one budget, ICSP's Problem 3).
     """
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:

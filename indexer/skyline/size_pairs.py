@@ -84,12 +84,7 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
 def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
-    """Refuse candidates that cannot be indexed by sizes of two numbers.
-
-    Raises BadInput if shapes disagree, there is no candidate, a number is not finite,
-    an accuracy is outside [0, 1], the sizes are not a rectangle of numbers above 0, or
-    a coefficient is negative.
-    """
+    """Refuse candidates that cannot be indexed by sizes of two numbers."""
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(

@@ -62,12 +62,7 @@ def skylines(
 def check_candidates(
     coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> None:
-    """Refuse candidates that cannot be indexed.
-
-    Raises BadInput if shapes disagree, there is no candidate, a number is not finite,
-    an accuracy is outside [0, 1], the sizes are not a range of numbers >= 0, or a cost
-    is negative at some size in the range.
-    """
+    """Refuse candidates with wrong shapes, numbers out of range or negative costs."""
     check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
         raise BadInput("no candidates: at least one, with one coefficient, is needed")

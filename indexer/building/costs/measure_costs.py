@@ -74,7 +74,6 @@ class MeasuredCosts:
     ) -> tuple[Seconds, Measured]:
         """Cost of evaluating the model of each set, in units of the budget.
 
-        `key` names all that trained models depend on. `models` are made one at a time;
         `again` is True for a model that was trained on all items.
         """
         named = {}
@@ -246,8 +245,7 @@ class Measurer:
     ) -> tuple[float, float, float]:
         """Time a whole model and its schedule in turn, on some of the rows (N, width).
 
-        Returns mean seconds of the whole model, mean seconds of the schedule, and a
-        high quantile of the schedule's seconds.
+        Returns mean seconds of both, and a high quantile of the schedule's seconds.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept

@@ -27,11 +27,7 @@ class BuildNote(NamedTuple):
 
     @classmethod
     def find(cls, project: Project, cache: ReadOnlyCache) -> Self:
-        """Read the note of a project's build.
-
-        Raises LacksWork if no build has begun in this folder, BadProject if the build
-        has other versions of libraries, so that no entry of it would be found.
-        """
+        """Read the note of a project's build, which must have the same libraries."""
         note = cache.recall(_name(project), lambda meta, _: cls(**meta))
         if note is None:
             raise cache.lacks

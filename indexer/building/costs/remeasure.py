@@ -42,11 +42,7 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Read items of a project to measure an index on, as many as a build measures.
-
-    Raises BadProject if the items differ from the index's in kind, or in what their
-    size counts.
-    """
+    """Read items of a project to measure an index on, as many as a build measures."""
     dataset = load_data(project)
     kind = _package(index).kind
     if dataset.kind != kind or project.costs.pair != index.pairs:
@@ -69,11 +65,9 @@ def remeasure(
 ) -> Index:
     """Measure the costs of an index's features, steps and models on this machine.
 
-    Candidates, models, orders and exits remain as they were built. Sets that the build
-    dropped, since others were as good and cheaper on its machine, remain dropped.
-    `repeats` are by default so many that each feature is timed `TIMES` times.
-
-    Raises BadInput if the index is of bare candidates, or counts no time.
+    Candidates, models, orders and exits remain as they were built, and sets that the
+    build dropped remain dropped. `repeats` are by default so many that each feature is
+    timed `TIMES` times. Raises BadInput if the index counts no time.
     """
     package = _package(index)
     weights = package.meta.get("weights", {"s": 1.0})

@@ -1,7 +1,4 @@
-"""Descriptions of the columns of a table, and warnings of probable mistakes in data.
-
-Each warning says what was found, and which setting to write if that is wrong.
-"""
+"""Descriptions of a table's columns, and warnings that name a setting as the cure."""
 
 import json
 import logging

@@ -45,9 +45,7 @@ LOOSE = "it is in no folder of a class"
 def folder_source(path: Path, data: Data) -> Source:
     """Read the files of a folder with one sub-folder for each class.
 
-    Files left out are named in warnings. Raises BadProject if a file is in no folder of
-    a class, no file of a class can be read, or the sub-folders are parts of the data,
-    such as train and test.
+    Files left out are named in warnings; a class without any other file is refused.
     """
     found = _find(path, data)
     _refuse_parts(path, found, data)
@@ -183,11 +181,7 @@ def _with_content(row: Row) -> Row:
 
 
 def listed_source(project: Project, path: Path) -> Source:
-    """Read the files that a table of labels names.
-
-    Raises BadProject if the table names a missing file, names a file twice, or lacks a
-    column.
-    """
+    """Read the files that a table of labels names, each once."""
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")

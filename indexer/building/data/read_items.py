@@ -64,9 +64,6 @@ def load_data(
 
     The data set holds places of items; files are read again when items are accessed.
     `folder` is for items that are in no file, or in another encoding than UTF-8.
-
-    Raises BadProject if there are no items, one class only, an item without a label, or
-    an unusable item while the project says to stop.
     """
     _refuse_absent(project)
     if project.data.table is not None:

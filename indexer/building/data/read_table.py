@@ -44,10 +44,8 @@ THREADS = 2  # more threads read no faster, and take more memory
 def load_table(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the table that `project.data` names, and the table to test on, if any.
 
-    Raises BadProject if a file cannot be read, has no rows, lacks a column or has two
-    columns of one name; if a row lacks its label or time; if the two files differ in
-    the kind of a column; or if a row has too few or too many cells and `on_bad_item` is
-    "stop".
+    Raises BadProject if a column or a label is missing, the two files differ in the
+    kind of a column, or `on_bad_item` is "stop" and a row cannot be read.
     """
     data = project.data
     paths = [project.path(name) for name in data.sources]

@@ -28,9 +28,6 @@ def split(
     the newest are. Otherwise items are divided at random into round(1 / held_out) parts
     or `folds`; see `divide_groups`. With `train_rare`, classes with fewer groups than
     parts are always trained and never tested on.
-
-    Raises BadProject if a class has too few groups for all parts, or a training would
-    have no item of a class.
     """
     if dataset.tested is not None and dataset.tested.any():
         parts = [dataset.tested]
@@ -111,8 +108,7 @@ def treat_rare_classes(
     """Stop at rare classes, leave them out, merge them or keep them to train on.
 
     A class is rare if it has fewer groups than `fewest` or `terms.rare_below`. Returns
-    the data set, and the positions of its items in the given one. Raises BadProject if
-    the project says to stop and a class is rare, or if too few items remain.
+    the data set, and the positions of its items in the given one.
     """
     fewest = max(fewest, terms.rare_below or 0)
     rare = rare_classes(dataset, fewest)

@@ -124,10 +124,7 @@ def fit_exits(
     are of the features since the previous checkpoint and of the checkpoint's model. The
     share `alpha` in [0, 1) of answers may differ from the last checkpoint's: on these
     items, or with `confidence` on fresh items. Then `calibration` has answers for items
-    that are used for nothing else, in `groups`.
-
-    Raises BadInput if an argument is outside its range, or calibration items are too
-    few.
+    that are used for nothing else, in `groups`; a BadInput says if they are too few.
     """
     check_rate(alpha, confidence, calibration, groups)
     costs = np.ascontiguousarray(costs, np.float64)

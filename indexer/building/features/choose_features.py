@@ -55,9 +55,8 @@ class ProjectFeatures:
     """The features of a project: descriptions for the index, and code.
 
     A build runs the user's files once. Another process receives only the paths of the
-    files, and runs them when it first needs a feature. `stored` describes the features
-    as the index will; `recipes` are of features that are not learned yet, which
-    `stored` does not have.
+    files, and runs them when it first needs a feature. `recipes` are of features that
+    are not learned yet, which `stored` does not have.
     """
 
     def __init__(
@@ -134,12 +133,7 @@ def _read_features(arrays: SharedArrays, files: Sequence[Path]) -> ProjectFeatur
 
 
 def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
-    """Find the project's features, check them, and probe their widths on an item.
-
-    Raises BadProject if there is no feature, more than 62, one of them twice, or one
-    for another kind of items; BadFeature if a name is unknown, or a feature breaks its
-    promises.
-    """
+    """Find the project's features, check them, and probe their widths on an item."""
     files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
     texts = TextColumns.of(project, dataset, own)

@@ -52,9 +52,8 @@ def compute_values(
 ) -> FeatureTable:
     """Compute every feature of every item, and leave out items that are unusable.
 
-    Raises BadProject if an item is unusable and `on_bad_item` is "stop"; BadFeature if
-    a feature raises, or returns NaN, another width, or other values when called again;
-    WorkerLost if a process is killed: finished values are kept.
+    Raises BadProject if an item is unusable and `on_bad_item` is "stop", BadFeature if
+    a feature breaks its promise. Finished values are kept in any case.
     """
     if not features.stored:  # every feature is learned later
         empty = np.empty((len(dataset.items), 0), np.float32)

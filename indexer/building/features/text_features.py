@@ -110,11 +110,7 @@ class TextColumns:
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Find the features with names such as `note: learned_words`; skip others.
-
-        Raises BadProject if a column is unknown or holds no free text, or a feature is
-        unknown.
-        """
+        """Find the features with names such as `note: learned_words`; skip others."""
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
         if not self.columns:

@@ -32,9 +32,8 @@ def costs_by_code(
 ) -> Floats:
     """Make the matrix (K, K) of costs of answering class j for an item of class i.
 
-    `costs` are by right class and by answer. Wrong answers that it does not name cost
-    1, right answers nothing. Raises BadProject if a class is unknown, or no answer
-    costs anything.
+    Wrong answers that `costs`, by right class and answer, does not name cost 1, right
+    answers nothing. Raises BadProject if no answer costs anything.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -56,11 +55,7 @@ def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
-    """Compute weights (K,) of classes, with mean 1 over the items.
-
-    Returns None if all classes have equal weights, or labels are numbers. Raises
-    BadProject if a class is unknown.
-    """
+    """Compute weights (K,) of classes, with mean 1 over items; None if equal."""
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
         return None

@@ -1,9 +1,8 @@
 """A search that finds good sets soon, and then proves them as far as time allows.
 
-First `order_by_gain` orders the features, training on some of the rows. Then sets that
-are beginnings of these orders are trained on all rows. From the trained sets Poly-Dom
-continues with smaller and smaller alphas, until the project's alpha is proven or the
-time is up.
+First `order_by_gain` orders the features, on some of the rows. Then beginnings of these
+orders are trained on all rows. From there Poly-Dom continues with smaller and smaller
+alphas, until the project's alpha is proven or the time is up.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -72,10 +71,9 @@ def search_progressively(
 ) -> ProgressiveSearch:
     """Search sets until the alpha of the project is proven or its time is up.
 
-    The time is the sum of the trainings' seconds, which are kept with the trained sets.
-    So a repeated search ends at the same set. `tolerance` None is the loss of quality
-    that a share `COVERED` of the violations do not exceed, among sets trained before
-    Poly-Dom.
+    The time is the sum of the trainings' seconds, which are kept with the trained sets,
+    so a repeated search ends at the same set. Without a tolerance, violations among the
+    sets trained before Poly-Dom give one; see `COVERED`.
     """
     full = (1 << m) - 1
     ends = [0, full]

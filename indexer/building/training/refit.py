@@ -103,8 +103,7 @@ def train_again(
 ) -> frozenset[int]:
     """Train sets on all items, the best first; return the sets that were trained.
 
-    After `limit_s` seconds of training no other set is trained. `qualities` are those
-    that were measured on items held out.
+    After `limit_s` seconds of training no other set is trained.
     """
     order = sorted(masks, key=lambda mask: -qualities[mask])
     again = set[int]()

@@ -51,9 +51,9 @@ class SearchedSets:
 
         They are the empty set and the sets that no other set dominates. Of a sequence
         of Greedy, every beginning that is better than all shorter beginnings is kept,
-        too, since it answers when time runs out. `best_without` adds the sets that are
-        best without features that an item may lack together, the masks `may_lack`.
-        `coefficients` (C, T) are cost polynomials of `sets`.
+        too, since it answers when time runs out. `best_without` adds the best sets
+        without the masks `may_lack`. `coefficients` (C, T) are cost polynomials of
+        `sets`.
         """
         qualities = np.array([self.qualities[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, qualities, sizes, budgets).tolist()}
@@ -113,9 +113,8 @@ def search_sets(
 ) -> SearchedSets:
     """Train the feature sets that the project's search method needs.
 
-    `m` is the number of features, `cost_of` a set's cost of features at the size to
-    optimise for. Unless more features only raise the quality (`grows`), apart from
-    noise, a project without a tolerance gets a measured one.
+    `m` is the number of features, `cost_of` a set's cost of features. A project without
+    a tolerance gets a measured one, unless quality `grows` with features but for noise.
     """
     tolerance = 0.0 if grows and search.tolerance is None else search.tolerance
     if search.method == "progressive":
