@@ -7,20 +7,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .running_sums import whole_sums
+from .running_sums import Floats, Rows, whole_sums
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 
 class ActiveExamples:
     """Active rows with their running sums, and unused base models.
 
-    `models` (L,) are unused base models. Of the active rows, `sums` (n,) are the
-    running sums, `final` (n,) the whole sums; the `positives` rows with a positive full
-    decision come first. Once at most half of the rows are active, their scores are
-    copied.
+    `models` (L,) are unused. The active rows have the running `sums` and `final` sums
+    (n,); the `positives` rows with a positive full decision come first.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:

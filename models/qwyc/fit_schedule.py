@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
@@ -19,12 +18,9 @@ from .ordering import (
     order_by_impurity,
     order_by_margin_impurity,
 )
-from .running_sums import MarginSums, ScoreSums, whole_sums
+from .running_sums import Flags, Floats, MarginSums, Rows, ScoreSums, whole_sums
 from .schedule import MarginSchedule, Schedule, check_scores
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 Method = Literal["polydom", "qwyc", "fixed"]
 Sides = Literal["both", "negative"]
 

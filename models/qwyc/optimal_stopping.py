@@ -1,11 +1,10 @@
 """Thresholds for a given order by optimal stopping: every wrong stop costs the same.
 
-QWYC's Algorithm 2 spends its errors first come, first served. Optimal stopping compares
-the cost of stopping a row with the cost of going on, backwards from the last base
-model. A wrong stop costs the same `penalty` at every position: the smallest one that
-keeps the changed decisions within what alpha allows. The rows nearby say how likely a
-stop is to be wrong (`log_odds`); thresholds that count the endings of the rows
-themselves learn these rows by heart.
+Optimal stopping compares the cost of stopping a row with the cost of going on,
+backwards from the last base model. A wrong stop costs the same `penalty` at every
+position: the smallest one that keeps the changed decisions within what alpha allows.
+The rows nearby say how likely a stop is to be wrong (`log_odds`); thresholds that count
+the endings of the rows themselves learn these rows by heart.
 """
 
 import math
@@ -31,9 +30,8 @@ HALVINGS = 14  # steps of the binary search for the logarithm of the penalty
 class Stopping:
     """The rows sorted at each position of one order, to find cuts for many penalties.
 
-    A row is followed until it lies `SLACK` beyond every row that would stop wrongly at
-    that position. `costs` (T,) are those of the positions. Without `both`, rows stop
-    low only.
+    A row is followed until it lies `SLACK` beyond every row that would stop wrongly
+    there. `costs` (T,) are those of the positions. Without `both`, rows stop low only.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -80,11 +78,7 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return the levels (n,) of a list's entries: how likely each ends positive.
-
-        Entries outside [a, b), and all if `border` is None, get the level of their own
-        ending.
-        """
+        """Return the levels (n,) of entries; those outside [a, b) are certain."""
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
             final = self.sums.final[rows]

@@ -1,16 +1,15 @@
 """Orders of base models: polydom's own, by impurity, and the orders QWYC compares with.
 
 QWYC* counts the rows that a base model can stop, which depends on a few extreme rows.
-Here rows are put into bins by their running sum (or margin), and the score of a base
-model is the impurity of full decisions within bins that it removes, per cost. Rows that
-are sure enough are dropped, so later base models are chosen for the difficult rows.
+Here the score of a base model is the impurity of full decisions that it removes, within
+bins of rows with like running sums (or margins), per cost. Rows that are sure enough
+are dropped.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
@@ -19,11 +18,8 @@ from .active_examples import ActiveExamples, over_columns
 from .base_model_costs import ModelCosts
 from .kernels.impurity import measure_impurity, measure_margin_impurity
 from .kernels.optimal_stopping import cheapest_cuts
-from .running_sums import list_entries, thresholds_at, whole_sums
+from .running_sums import Flags, Floats, Rows, list_entries, thresholds_at, whole_sums
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 OrderName = Literal["natural", "random", "individual-mse", "greedy-mse"]
 
 # Costs in whole ensembles that decide which rows an order drops: PENALTY of a wrong
@@ -54,9 +50,8 @@ def order_by_impurity(
 
     If the sums of a bin end at `threshold` or above with probability q, the impurity of
     the bin is sqrt(q (1 - q)) per row. Once no impurity is left, the remaining base
-    models keep their own order. If base models share features, those without a new
-    feature come first; the next features are chosen for all base models that become
-    cheap by them (`open_features`).
+    models keep their own order. Base models without a new feature come first;
+    `open_features` chooses the next features.
     """
     left = ActiveExamples(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -81,8 +76,7 @@ def open_features(
 ) -> Flags:
     """Return the features (F,) to compute next, if all unused base models need some.
 
-    Of `needs` (L, F), the `OPENINGS` commonest sets are compared by the impurity that
-    all base models within the set remove together, per cost of both.
+    Of `needs` (L, F), the `OPENINGS` commonest sets are compared.
     """
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -135,11 +129,10 @@ def order_by_margin_impurity(
 ) -> Rows:
     """Order base models by the impurity that each removes, per cost; K classes.
 
-    Bins are of the margin of the best class, and their impurity is the root of the
-    share of rows that another class leads than at the end, on at most `MARGIN_SAMPLE`
-    rows. The next base model is one of the first `AHEAD` unused ones, unless base
-    models share features: the best of all is often the best by chance, and boosting's
-    own order is good.
+    The impurity of a bin of margins is the root of the share of rows that another class
+    leads than at the end. The next base model is one of the first `AHEAD` unused ones,
+    unless base models share features: the best of all is often the best by chance, and
+    boosting's own order is good.
     """
     every = -(-len(scores) // MARGIN_SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -167,10 +160,7 @@ def order_by_margin_impurity(
 def unsettled(
     values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
-    """Mark the rows that are cheaper to go on with than to stop.
-
-    Going on costs `ONWARD` ensembles, of `whole` each; a wrong stop costs `penalty`.
-    """
+    """Mark the rows that are cheaper to go on with than to stop."""
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
     cuts = cheapest_cuts(
@@ -191,10 +181,7 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return the order given, or an order of QWYC's appendix B by its name: (T,).
-
-    `target` (N,) is the target of the MSE orders, by default the full scores.
-    """
+    """Return the order given, or one of QWYC's appendix B by name, to `target` (N,)."""
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])
     full = whole_sums(scores)

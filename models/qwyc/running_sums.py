@@ -1,10 +1,9 @@
 """Running sums along an order of base models, and thresholds that cut sorted sums.
 
-Each row has one number after each position: the running sum, or for more than two
-classes minus the margin. A row stops low below a lower, and high above an upper
-threshold. A cut c of n sorted numbers lies between the c-th and the next number, at
-their midpoint. A threshold needs a float strictly between the two, so equal numbers are
-never separated. The cuts 0 and n lie just beyond the numbers.
+A row's number after each position is its running sum, or for more than two classes
+minus its margin. A row stops low below a lower, and high above an upper threshold. A
+cut c of n sorted numbers lies between the c-th and the next number, at their midpoint.
+Equal numbers are never separated. The cuts 0 and n lie just beyond the numbers.
 """
 
 from collections.abc import Callable
@@ -26,8 +25,7 @@ class Walk:
     """An iterator over T positions, which adds up the numbers of the rows that go on.
 
     Each step yields the numbers of these rows (n,), and which of them must not stop
-    low; the others must not stop high. Between two steps the caller may assign fewer
-    rows to `rows`, in any order; a row that is left out cannot return.
+    low; the others must not stop high. Between two steps the caller may shorten `rows`.
     """
 
     def __init__(
@@ -76,8 +74,7 @@ class ScoreSums:
 class MarginSums:
     """K classes: the number is minus the margin of the best class over the second.
 
-    A row must not stop low while another class leads than at the end. No row stops
-    high. One threshold is used for all classes.
+    A row must not stop low while another class leads than at the end.
     """
 
     border: float | None = None

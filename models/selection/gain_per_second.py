@@ -1,16 +1,9 @@
 """A race by measured seconds: the best expected gain per second comes next.
 
-DAUB counts examples and assumes that cost grows at least linearly with them. But
-learners differ more than a hundredfold in the cost of a training, and many cost nearly
-as much on 50 rows as on 5,000. So this race trains cheap learners on everything at
-once, learns from them how errors fall on these data, and trains a dear learner only if
-the learner is likely to win.
-
-The rule
---------
-A learner with score s after n of N examples has the log error e = log(1 - s), where 1
-stands for the best possible score. The learner's own slope says next to nothing about
-its error at N; the falls of other learners' log errors between n and N do.
+The rule -------- A learner with score s after n of N examples has the log error e =
+log(1 - s), where 1 stands for the best possible score. The learner's own slope says
+next to nothing about its error at N; the falls of other learners' log errors between n
+and N do.
 
 *Fall.* The expected fall is the mean fall of the k learners that have had N. The
 variance includes `FEW` imaginary learners, whose errors are powers of n with exponents
@@ -19,27 +12,25 @@ of the deviation `spread`::
     variance = (sum of (fall_j - mean)^2 + FEW (spread log(N / n))^2) / (k + FEW - 1)
 
 *Gain.* Take the log error at N as logistic (some learners fall much more than most),
-with mean m and scale d. Let B be the least error of any learner. Then the log error is
-expected to come below log B by d log(1 + exp z), and the error below B by::
+with mean m and scale d. Let B be the least error of any learner. Then the error is
+expected to come below B by::
 
     G = B (1 - exp(-d log(1 + exp z))),    z = (log B - m) / d
 
 *Next.* A learner may train if G > worth T / S, where T is the time of its training on
 all N (`cost_at`) and S is the time of the first trainings. Of these learners, the one
 with the largest G per second of its next training trains next. Until `FEW` learners
-have had N, the learner with the cheapest training does. The unit of an unbounded score,
-such as the squared error, is its median at the start.
+have had N, the learner with the cheapest training does. The unit of an unbounded score
+is its median at the start.
 
-*Step.* A learner's next training takes at most `GROWTH` times as long as its last, by
-the line through its last two trainings. It has at most `FAR` times the examples, until
-three trainings show how the cost grows: one flat stretch may not be a flat curve.
+*Step.* A learner's next training takes at most `GROWTH` times as long as its last. It
+has at most `FAR` times the examples, until three trainings show how the cost grows.
 
 *End.* The race, with the leader's training on N, takes at most the share `SAFE` of
 halving by 3 at the costs seen so far: all learners train on N / 3^r examples, then the
 third with the least expected errors at N on three times as many, and so on. A race may
-always take `SHORT_S`, and `STAY` times the first trainings, so that a race with dear
-first trainings does not end there. Then the leader trains on N. If the leader still
-leads, it is the answer.
+always take `SHORT_S`, and `STAY` times the first trainings. Then the leader trains on
+N. If the leader still leads, it is the answer.
 
 *Variants.* Only the first learner of a family begins. The others wait until no other
 learner is worth a training. Until then each counts like the first before N.

@@ -1,7 +1,6 @@
 """Successive Halving: give every arm a few pulls, keep the better half, repeat."""
 
 import math
-from collections.abc import Callable
 
 from polydom.features.errors import BadInput
 
@@ -38,10 +37,8 @@ def successive_halving(race: Race, *, budget: int) -> str:
     return race.leader(arms)
 
 
-def doubling(
-    race: Race, *, budget: int, strategy: Callable[..., str] = successive_halving
-) -> str:
-    """Run a fixed-budget strategy with a budget that doubles until `budget` is spent.
+def doubling(race: Race, *, budget: int) -> str:
+    """Run successive halving with a budget that doubles until `budget` is spent.
 
     Each run continues the arms of the run before, so all runs together take at most
     twice the pulls of the last run (SH, section 3). The paper's first budget gives no
@@ -54,7 +51,7 @@ def doubling(
     chosen = ""
     while race.spent + now <= budget:
         before = race.spent
-        chosen = strategy(race, budget=now)
+        chosen = successive_halving(race, budget=now)
         now *= 2
         if race.spent == before:
             break  # every arm is at its limit

@@ -1,7 +1,6 @@
 """Algorithm 1 of QWYC, compiled: how many rows each base model could stop next.
 
-Scores are (N, T), N >> T. They are read in blocks of `BLOCK` neighbouring columns, a
-cache line each, so no transposed copy is needed. Nothing is checked here.
+Scores (N, T) are read in blocks of `BLOCK` columns, a cache line each.
 """
 
 import numpy as np
@@ -96,9 +95,8 @@ def count_stops(
 ) -> None:
     """Count the rows that each column could stop with at most `allowed` errors.
 
-    Only the `allowed` + 1 extreme values of each side are sorted. `rows` (n,) and
-    `columns` (L,) index `scores`; `sums` (n,) have the `positives` positive rows first;
-    `stopped` (L,) is filled.
+    Only the `allowed` + 1 extreme values of each side are sorted. `sums` (n,) have the
+    `positives` positive rows first; `stopped` (L,) is filled.
     """
     n = rows.shape[0]
     values = np.empty((BLOCK, n), np.float64)

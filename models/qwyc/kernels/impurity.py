@@ -22,10 +22,9 @@ def impurity_of(bins: NDArray[np.float64], lowest: float, width: float) -> float
 
     A bin holds its number of rows n, the number of rows that end positive, the sum of
     their further gains and the sum of squared gains. The first bin's middle lies
-    `lowest` above the border, each other bin `width` further. Counts alone are poor
-    estimates if few rows are positive. So q is the share of positive rows among the n
-    rows and `NORMAL` imaginary rows, whose gains are normally distributed as those of
-    the rows in this bin and its two neighbours.
+    `lowest` above the border, each other bin `width` further. q is the share of
+    positive rows among the n rows and `NORMAL` imaginary rows, whose gains are normally
+    distributed as those of the rows in this bin and its two neighbours.
     """
     total = 0.0
     for b in range(bins.shape[0]):
@@ -62,9 +61,8 @@ def measure_impurity(
 ) -> None:
     """Fill the impurity (L,) of full decisions after adding each column; two classes.
 
-    The new running sums are put into `BINS` equal bins between `least` and `most` (L,).
-    `rows` (n,) index `scores`; a row is positive if its whole sum `final` is at least
-    `border`.
+    A row is positive if its `final` sum is at least `border`. Running sums are put into
+    `BINS` equal bins between `least` and `most` (L,).
     """
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)

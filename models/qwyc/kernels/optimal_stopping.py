@@ -4,12 +4,8 @@ A list holds the rows at one position as int32, by ascending number (running sum
 minus the margin of the leading class). If a row's number equals the one before, the row
 is stored as ~row: no threshold separates the two. A low stop is wrong for a `positive`
 entry, a high stop for the others. `levels` say how likely an entry ends positive, by
-rows with similar numbers (`fill_levels`). The cuts (a, b) stop the entries before a
-low, and the entries from b on high.
-
-Neighbours are needed because each row's ending is one draw. Cuts that are chosen at
-hundreds of positions find the places where these draws were lucky, and change several
-times as many decisions on fresh rows.
+rows with similar numbers (`fill_levels`), as the row's own ending is one draw. The cuts
+(a, b) stop the entries before a low, and the entries from b on high.
 """
 
 import math
@@ -183,10 +179,7 @@ def follow_cuts(
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
 ) -> None:
-    """Fill the stop (N,) of each row under `cuts` (2, T), and mark wrong stops (N,).
-
-    Position r's list is `ids[starts[r]:starts[r + 1]]`; `positive` has the same places.
-    """
+    """Fill the stop (N,) of each row under `cuts` (2, T), and mark wrong stops (N,)."""
     last = starts.shape[0] - 2
     stop[:] = last
     wrong[:] = False
@@ -223,11 +216,9 @@ def improve_cuts(
 ) -> None:
     """Choose the cuts of each position again, from the last to the first, in place.
 
-    `cuts` (2, T) do not go beyond `widest`, as entries beyond are in no later list. The
-    total of `costs` (T,) and of `penalty` for wrong stops never rises: the cuts at r
-    are the best for the rows that are active at r, given the cuts after r. The
-    probability that an entry ends positive weighs the row's own ending by `OWN` and its
-    level by the rest; levels 0 and 255 are exact.
+    `cuts` (2, T) stay within `widest`. The total of `costs` (T,) and of `penalty` for
+    wrong stops never rises. The probability that an entry ends positive weighs the
+    row's own ending by `OWN` and its level by the rest; levels 0 and 255 are exact.
     """
     last = starts.shape[0] - 2
     of_level = level_chances()
