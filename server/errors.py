@@ -1,7 +1,4 @@
-"""Errors of the server, and the HTTP and gRPC status of all errors.
-
-features/errors.py has the base classes.
-"""
+"""Errors of the server, and the HTTP and gRPC status of all errors."""
 
 from typing import NamedTuple
 
@@ -56,10 +53,7 @@ class NotReady(PolydomError):
 
 
 def not_ready(begun: bool) -> NotReady:
-    """Return the error for a request that comes before the end of the warm-up.
-
-    `begun` is False if the application was never started.
-    """
+    """Return the error before the end of the warm-up, or if it has not `begun`."""
     if begun:
         return NotReady("the index is still being warmed up; see /readyz")
     return NotReady(

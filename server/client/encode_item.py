@@ -39,11 +39,9 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
-    """Choose the encoding of a batch by its first item.
+    """Choose the encoding of a batch by its first item: a content type and an encoder.
 
-    Returns a content type and a function that encodes one item, with the errors of
-    `body_of`. Images go as msgpack, as base64 would add a third; texts and records go
-    as JSON Lines.
+    Images go as msgpack, as base64 would add a third; texts and records as JSON Lines.
     """
     if isinstance(first, (*_BYTES, Path)):
         return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))

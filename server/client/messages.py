@@ -126,9 +126,8 @@ def _check_budget(name: str, amount: float | None) -> None:
 class HttpResponse:
     """One HTTP response, read as it comes in.
 
-    `status` is 0 before it is known. `touched` is true once any byte has come,
-    `complete` once the whole response has come; `lasting` if the connection can be used
-    again.
+    `status` is 0 before it is known. `touched` is true once any byte has come;
+    `lasting` if the connection can be used again.
     """
 
     def __init__(self) -> None:
@@ -214,10 +213,7 @@ class BatchStream:
         return self._begin("") + self._take() + LAST_CHUNK
 
     def _begin(self, first: AnyItem) -> bytes:
-        """Return the request's head on the first call; later return nothing.
-
-        The first item decides the content type.
-        """
+        """Return the head once; the first item decides the content type."""
         if self._begun:
             return b""
         self._begun = True

@@ -172,10 +172,7 @@ class Execution(ABC):
 
     @abstractmethod
     def _answer(self, progress: Progress) -> tuple[int, Reason | None, float]:
-        """Return the row that answers, the reason, and the cost charged.
-
-        The reason is the one that applies without an exit.
-        """
+        """Return the row that answers, the reason without an exit, and the cost."""
 
     @abstractmethod
     def _compute(self) -> None:
@@ -183,10 +180,7 @@ class Execution(ABC):
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Return the predicted cost of the features begun.
-
-        If `failed`, the feature after the finished ones had begun, too.
-        """
+        """Return the predicted cost of the features begun, with one that `failed`."""
 
     def _refuse_abandoned(self) -> None:
         if self.stopped or self._request.caller.gone:
@@ -219,10 +213,7 @@ class Execution(ABC):
         return best - second > margin
 
     def _audit_draws(self, plan: Plan) -> bool:
-        """Return True if the audit selects this answer.
-
-        It only selects answers of plans that can exit early.
-        """
+        """Return True if the audit selects this answer of a plan that can exit."""
         planner = self._planner
         if not (self._audits and planner.audit.share):
             return False
@@ -333,10 +324,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Return an error message that names the missing column.
-
-    If `column` is None, the message says that a number is too large.
-    """
+    """Name the column that a model misses; None means that a number is too large."""
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:

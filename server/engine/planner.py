@@ -169,11 +169,11 @@ class Planner:
         return row, self.index.cost_s(row, item.size)
 
     def wanted(self, item: Item, left: float, above: float, least: float = 0.0) -> int:
-        """Return the row that would answer better if the item had more columns.
+        """Return the row that would answer better if the item had more columns, or -1.
 
-        Rows that need the columns of a single further feature come first; -1 for none.
-        The row must fit the budget `left`, without drift; its quality must exceed
-        `above`, and be at least `least`.
+        Rows that need the columns of a single further feature come first. The row must
+        fit the budget `left`, without drift, with a quality above `above` and not below
+        `least`.
         """
         if not item.withheld or not left >= 0:
             return -1
@@ -191,10 +191,7 @@ class Planner:
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Return True if `choose` would return this choice again at `now_s`.
-
-        Requests that wait are ignored.
-        """
+        """Return True if `choose` would choose the same now, with nobody waiting."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -263,10 +260,7 @@ class Planner:
         return row != self.prior or row == self.top(request.item.size)[0]
 
     def _best_with_penalty(self, request: Request, left: float, penalty: float) -> int:
-        """Return the row that maximises quality minus penalty times mean cost.
-
-        The row fits the budget `left` and has the quality that the request asks for.
-        """
+        """Return the fitting row of the best quality minus penalty times mean cost."""
         size = request.item.size
         rows = self.lookup_of(request.item).skyline(size)
         costs = costs_at(self.index.coefficients[rows], size)
@@ -360,10 +354,7 @@ class Planner:
         )
 
     def _cheapest(self, lookup: Lookup[Size] | PartialLookup, request: Request) -> int:
-        """Return the cheapest row with enough quality that is not the prior.
-
-        If there is none, return the best row.
-        """
+        """Return the cheapest row of enough quality beside the prior, else the best."""
         rows: list[int] = lookup.skyline(request.item.size).tolist()
         for row in rows:
             if row != self.prior and self.qualities[row] >= request.min_quality:

@@ -120,10 +120,7 @@ class TokenGate:
 
 
 def path_in_app(scope: Scope) -> str:
-    """Return a request's path below the application's root path.
-
-    As in Starlette, a root path counts only if the path begins with it, up to a slash.
-    """
+    """Return a request's path below the root path, as Starlette's routing does."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if root and path.startswith(root) and path[len(root) :][:1] in ("", "/"):

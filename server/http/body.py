@@ -106,10 +106,7 @@ def coding_of(headers: Headers) -> bytes:
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
-    """Decompress a body, and stop soon after `limit` bytes.
-
-    A gzip body may have several members, and zeros behind the last member.
-    """
+    """Decompress a body, perhaps of several gzip members; stop after `limit` bytes."""
     if not body:
         return body
     for window_bits in _WINDOW_BITS[coding]:

@@ -1,7 +1,4 @@
-"""One turn of the event loop: its start time, and functions to call at its end.
-
-Functions can also be scheduled for later turns.
-"""
+"""One turn of the event loop, and functions to call at its end or in later turns."""
 
 import asyncio
 import time

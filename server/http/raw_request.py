@@ -105,10 +105,7 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of a request's body; None for a body in chunks.
-
-    The parser has refused headers that contradict each other.
-    """
+    """Return the length of a request's body; None for a body in chunks."""
     length = 0
     for name, value in headers:
         if name == b"transfer-encoding":

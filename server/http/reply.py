@@ -77,10 +77,7 @@ def reply_bytes(reply: Reply) -> bytes:
 
 
 class RawReplies:
-    """Makes replies as bytes, with uvicorn's headers; for the event loop alone.
-
-    `count_refused` is called for every refused request.
-    """
+    """Makes replies as bytes, with uvicorn's headers; for the event loop alone."""
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
         self._count_refused = count_refused

@@ -23,10 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerMetrics:
-    """Sends one worker's samples to the others, and asks the others for theirs.
-
-    Workers have numbers from 0 below `count`; `folder` has all workers' sockets.
-    """
+    """Sends one worker's samples to the others, and asks the others for theirs."""
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
         self.number = number

@@ -166,10 +166,7 @@ def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
 
 
 class Metrics:
-    """Counts of one model's requests; for the event loop alone.
-
-    A model keeps its counts when its index is reloaded, so no count ever falls.
-    """
+    """Counts of one model's requests, kept in a reload; for the event loop alone."""
 
     def __init__(self) -> None:
         self._histograms = tuple(map(Histogram, BOUNDS.values()))

@@ -60,10 +60,7 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """A limited number of places for calls that may each hold a whole message.
-
-    Only the event loop may use it. `what` is the plural of the calls, for messages.
-    """
+    """Places for calls that may each hold a whole message; for the event loop alone."""
 
     def __init__(self, most: int, what: str) -> None:
         self._most = most
@@ -190,10 +187,7 @@ class Intake:
     async def next(
         self, context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> Received | None:
-        """Read the next message of a stream that holds a place; None after the last.
-
-        `readings` is the list of the stream's place.
-        """
+        """Read the next message of a stream that holds a place; None after the last."""
         there, reading = self._begin(context)
         readings[:] = [reading]
         await self._wait(self.streams, there)

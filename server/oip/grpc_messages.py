@@ -122,10 +122,7 @@ def read_short(name: str, data: bytes) -> Message:
 
 
 def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
-    """Decode an inference request, but not its data.
-
-    A long request may only have as many fields as `columns` need.
-    """
+    """Decode an inference request without its data; `columns` limits its fields."""
     if len(data) <= LARGE:
         message = _decoded(_REQUEST, data)
         return Asked(message, {}, message.raw_input_contents, len(data))
@@ -155,10 +152,7 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
 
 
 def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
-    """Split an input into its description and contents; also count its fields.
-
-    Contents in several parts are joined, as protobuf does.
-    """
+    """Split an input into its description and its joined contents; count its fields."""
     kept: list[memoryview] = []
     held: list[memoryview] = []
     count = 0

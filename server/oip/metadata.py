@@ -92,10 +92,7 @@ def server_facts() -> ServerFacts:
 
 
 def config_of(metadata: ModelMetadata) -> dict[str, Any]:
-    """Convert a model's metadata to Triton's model configuration.
-
-    `max_batch_size` is 0, which means that shapes include the axis of the batch.
-    """
+    """Convert a model's metadata to Triton's model configuration, without batching."""
     return {
         "name": metadata.name,
         "platform": metadata.platform,

@@ -1,4 +1,4 @@
-"""Bodies of the Open Inference Protocol over HTTP: JSON, and binary tensors after it.
+"""Bodies of the Open Inference Protocol over HTTP: JSON, then binary tensors.
 
 A body that is malformed, or contradicts itself, raises BadInput.
 """

@@ -36,10 +36,7 @@ from .tensors import BYTES, Tensor
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """One inference request, decoded.
-
-    An empty version means any version. The answer repeats `id`.
-    """
+    """One inference request, decoded; an empty version means any version."""
 
     model: str
     version: str
@@ -154,10 +151,7 @@ class InferenceService:
     def failure(
         self, error: Exception, model: str, arrived_s: float
     ) -> tuple[int, Failure]:
-        """Count a failed request; return HTTP's status and body.
-
-        Unexpected errors go to the log. `model` may be empty or unknown.
-        """
+        """Count a failed request of any `model`; return HTTP's status and body."""
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.no_model
         metrics.failed_s += time.monotonic() - arrived_s

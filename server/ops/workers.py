@@ -178,10 +178,7 @@ class Workers:
         gc.freeze()
 
     def _reap(self) -> None:
-        """Forget workers that have ended, and handle the end of a trial.
-
-        Other children are reaped too: processes that features started, and orphans.
-        """
+        """Forget ended workers, reap orphans, and handle the end of a trial."""
         while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:

@@ -100,10 +100,7 @@ class Admission:
         return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
-        """Have `begin` called in the request's turn; return False if that is too late.
-
-        `begin` must not raise.
-        """
+        """Have `begin` called in the request's turn; return False if it is too late."""
         if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
         self._held.append(begin)

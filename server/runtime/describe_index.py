@@ -115,10 +115,7 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Read the build's facts of schedules, by row.
-
-    Times come from the package, which is rescaled to this machine, not from the build.
-    """
+    """Read the build's facts of schedules, by row, with times of this machine."""
     exits = exits_of(package.meta)
     return {
         plan.row: _with_times(plan.schedule, package, plan.row)
@@ -142,10 +139,7 @@ def _with_times(told: BuiltSchedule, package: Package, row: int) -> ScheduleFact
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read the build's facts of exits; None without exits.
-
-    `names` (C,) are the features of each candidate's set.
-    """
+    """Read the build's facts of exits; None without exits."""
     built = exits_of(package.meta)
     if built is None or not built.plans:
         return None
@@ -177,10 +171,7 @@ def describe_curves(
     rescaling: Rescaling = NOT_RESCALED,
     steps: Sequence[str] | None = None,
 ) -> CurvesFacts:
-    """Describe the cost of each feature and step, with the times behind it.
-
-    `steps` are the names of the shared steps; by default, the names that the build had.
-    """
+    """Describe the cost of each feature and of each named step, with measured times."""
     package = package_of(index)
     costs, curves = package.costs, _read_curves(package)
     if steps is None:

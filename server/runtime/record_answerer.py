@@ -92,9 +92,8 @@ class RecordAnswerer:
     ) -> bytes | None:
         """Return the encoded answer for a row, or None for the ordinary way.
 
-        `terms`, `row` and `gaps` come from `RecordDecoder.read`; `arrived_s` is the
-        time of the first byte; `when_written` calls a function once the answer was
-        written.
+        `terms`, `row` and `gaps` come from `RecordDecoder.read`; `when_written` calls a
+        function once the answer was written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:

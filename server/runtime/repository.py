@@ -59,8 +59,7 @@ class Repository:
     """The served index of each model name; for the event loop alone.
 
     All indexes share one computing thread and one count of what waits, so that each
-    feels the pressure of all. The first of `paths` is the default model. Errors are
-    raised as by `name_paths` and `load_planner`.
+    feels the pressure of all. The first of `paths` is the default model.
     """
 
     def __init__(
@@ -103,10 +102,7 @@ class Repository:
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """Return the index that answers for a name; for None, the default's.
-
-        `version` is the checksum that the index must have; None stands for any.
-        """
+        """Return the index of a name, or the default's; `version` is its checksum."""
         place = self._first if name is None else self._place(name)
         served = place.served
         if served is None:

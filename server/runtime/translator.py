@@ -200,10 +200,7 @@ class Translator:
 
 
 class AtOnce:
-    """Answers in the caller's thread, without a server or a queue; for one thread.
-
-    As in a server, each budget keeps the time to make an answer of an outcome.
-    """
+    """Answers in the caller's thread, without a server or a queue; for one thread."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator

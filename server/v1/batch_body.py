@@ -102,10 +102,7 @@ class BatchReader:
         )
 
     async def begin(self) -> None:
-        """Wait for the first bytes, before the answer begins.
-
-        uvicorn sends "100 Continue" only before an answer.
-        """
+        """Wait for the first bytes; uvicorn sends "100 Continue" before an answer."""
         if self._more:
             self._first = await self._next()
 

@@ -23,11 +23,7 @@ MOST_AT_ONCE = 64 << 20
 
 
 class BatchReply:
-    """Sends entries in the items' content type, `kind`, as they come.
-
-    A caller of HTTP/1.0 gets the whole answer at the end. If `packed`, that is msgpack,
-    not JSON.
-    """
+    """Sends entries as they come; over HTTP/1.0, the whole answer at the end."""
 
     def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:
         self._gathered = _Gathered(send) if http_version == "1.0" else None
