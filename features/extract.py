@@ -101,7 +101,7 @@ class Extractor:
     ) -> "Extractor":
         """Make an extractor with the widths that the features have on an item.
 
-        Raises BadFeature, too, if a feature fails on `item`, which `where` names.
+        Raises BadFeature also if a feature fails on `item`; `where` names the item.
         """
         blind = cls(features, [1] * len(features))
         extraction = blind.begin(item, np.empty(0, FLOAT32), where)
@@ -296,7 +296,7 @@ def as_float32(values: object) -> Row:
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:
-    """Return the kind of items of all features; BadFeature if they cannot be joined."""
+    """Return the kind of items of all features; BadFeature if kinds or names clash."""
     if not features:
         raise BadFeature("there are no features")
     kinds = {feature.kind: feature.name for feature in features}

@@ -32,7 +32,7 @@ def is_library(module: str) -> bool:
 
 
 def own_source(module: str) -> str | None:
-    """Hash one of the user's own modules, with all of them that it imports; or None."""
+    """Hash a module of the user and the user's modules that it imports; else None."""
     found, _ = _read_all([module])
     digest = hashlib.sha256()
     for place, file in sorted(found.items()):
@@ -46,7 +46,7 @@ def own_source(module: str) -> str | None:
 def others_modules(files: Iterable[Path]) -> set[str]:
     """Name the installed top-level modules that files import, directly or not.
 
-    Modules of the user's own lead on to others; Python's and polydom's do not count.
+    Imports are followed through the user's own modules only.
     """
     imported = [name for file in files for name in _imported_by(file)]
     _, others = _read_all(imported)

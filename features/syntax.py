@@ -51,9 +51,9 @@ class Syntax(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def parse(source: str, package: str) -> Syntax | None:
-    """Parse a file; None if it is not Python.
+    """Parse a file; return None if it is not Python.
 
-    Relative imports lead from `package`; "" without one.
+    Relative imports start at `package`; "" for a file outside of packages.
     """
     try:
         body = ast.parse(source).body

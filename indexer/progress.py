@@ -18,7 +18,7 @@ class Progress(Protocol):
     def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
         """Begin a stage of `total` steps; None if the number is not known yet.
 
-        A stage of 0 steps is skipped: the result of an earlier run was found.
+        A stage of 0 steps is skipped: its result was found in the cache.
         """
 
 

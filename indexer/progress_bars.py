@@ -28,10 +28,10 @@ REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 
 
 class StageTimes:
-    """Seconds that stages took, each without the stages within it."""
+    """Seconds that stages took; a stage's time excludes the stages within it."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
-        self.seconds: dict[str, float] = {}  # equal names are added up
+        self.seconds: dict[str, float] = {}  # stages of equal names are added up
         self._now = now
         self._began = now()
         self._within = [0.0]  # seconds of the inner stages of each open stage

@@ -121,7 +121,7 @@ class Stopwatch:
 def busy_clock() -> Clock:
     """Return a clock that stands still while other threads and processes run.
 
-    Where the system's ticks too coarsely, the clock on the wall is returned.
+    Returns the wall clock if the system's clock of busy time ticks too coarsely.
     """
     fine = time.get_clock_info("thread_time").resolution <= 1e-6
     return time.thread_time if fine else time.perf_counter

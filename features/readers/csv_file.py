@@ -92,7 +92,7 @@ class CsvFile:
         return table, bad
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[Any, list[BadRow]]]:
-        """Read columns batch by batch, with all bad rows so far; errors as `read`."""
+        """Yield columns in batches, with all bad rows so far; raise as `read` does."""
         from pyarrow import csv as arrow_csv
 
         size, done = BLOCK, 0

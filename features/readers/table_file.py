@@ -304,7 +304,7 @@ def _open_parquet(path: Path, wanted: Collection[str]) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's part for Parquet; BadInput where it cannot open such a path."""
+    """Import pyarrow's reader of Parquet; raise BadInput if it cannot open a path."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError as error:

@@ -119,9 +119,9 @@ class Pixels(NamedTuple):
 
 
 def pixels_of(data: bytes) -> Pixels:
-    """Take the pieces out of an encoded image that say nothing of its pixels.
+    """Remove the pieces of an encoded image that say nothing of its pixels.
 
-    BadItem as for `find_pieces`; also if the pixels come in too many pieces.
+    Raises BadItem as `find_pieces` does, and if the pixels come in too many pieces.
     """
     head, pixels, several_scans, orientation = find_pieces(data)
     if several_scans:

@@ -42,7 +42,7 @@ def read_header(data: bytes) -> tuple[Picture, float]:
 
 
 def open_picture(data: bytes) -> Picture:
-    """Read the header of an encoded image that may be decoded next.
+    """Read the header of an encoded image, ready for decoding.
 
     Pieces that say nothing of the pixels, such as comments, are left out.
     """

@@ -125,7 +125,7 @@ class Column:
         return found
 
     def digest(self, rows: Rows) -> bytes:
-        """Hash some cells; the type of the array and other cells do not count."""
+        """Hash some cells; Arrow's type and other cells do not change the hash."""
         digest = hashlib.sha256(self.kind.encode())
         if self.kind == "number":
             digest.update(self.numbers()[rows].astype(np.float64).data)

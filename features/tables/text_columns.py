@@ -31,7 +31,7 @@ class TextOf:
     most: int
 
     def __call__(self, record: Mapping[str, Value]) -> str:
-        """Take the text; BadItem if the column holds a number or a boolean."""
+        """Return the text; raise BadItem if the column holds a number or a boolean."""
         value = record.get(self.column)
         if isinstance(value, str):
             return trim(value)[: self.most]

@@ -159,9 +159,9 @@ class SharedArrays(Mapping[str, Array]):
 
     @classmethod
     def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
-        """Write arrays to a folder, or keep them to be sent where that is None.
+        """Write arrays to a folder; if there is no folder, each call carries them.
 
-        Raises BadProject if arrays to be sent have more than 16 MB.
+        Raises BadProject if arrays to be carried have more than 16 MB.
         """
         count = sum(array.nbytes for array in arrays.values())
         if folder is None and count > MOST_CARRIED:

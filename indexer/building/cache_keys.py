@@ -1,7 +1,7 @@
 """Names of a build's entries in the cache, made of all that each entry depends on.
 
-That includes the versions of the libraries that computed the entry, but no other
-installed libraries, so machines that share a folder may differ in these.
+A name depends on the versions of the libraries that computed the entry, and on no other
+libraries, so machines that share a folder may differ in the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ def library_versions(files: Iterable[Path] = ()) -> str:
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Identify each feature by its code, and its libraries; `files` are the user's."""
+    """Return a key of each feature's code and libraries; `files` are the user's."""
     ready_made, own = library_versions(), library_versions(files)
     return tuple(
         digest(one.fingerprint, ready_made if one.ready_made else own)

@@ -45,7 +45,7 @@ class Candidates:
 def keep_candidates(
     searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
 ) -> Candidates:
-    """Time the models of all sets, drop the sets that are dominated, order the rest."""
+    """Time the models of all sets, drop the dominated sets, and order the others."""
     sets, search = searched.sets, data.project.search
     models = {mask: partial(trainer.model, mask) for mask in sets}
     key, values = trainer.task.key, data.table.values
@@ -88,7 +88,7 @@ def say_odd_budgets(
     *,
     in_seconds: bool,
 ) -> None:
-    """Warn if every set costs less than all budgets, or more than all.
+    """Warn if all sets cost less than every budget, or more than every budget.
 
     `curves` (C, T) are the cost polynomials of the sets without the empty set.
     """

@@ -92,9 +92,9 @@ def without_rare(dataset: Dataset, parts: int, terms: Terms) -> tuple[Dataset, R
 
 
 def _draw_fresh(whole: Dataset, terms: Terms) -> NDArray[np.bool_]:
-    """Mark the items that could be set aside to calibrate exits on: whole groups.
+    """Return a mask (N,) of items to set aside for calibrating exits: whole groups.
 
-    Of items with times the newest are taken, and no item that is there to test on.
+    If items have times, the newest are chosen; test items of the project never are.
     """
     project = terms.project
     goal, share = project.exit_goal, 0.0
@@ -129,7 +129,7 @@ def _lacks_items(whole: Dataset, drawn: NDArray[np.bool_], terms: Terms) -> str:
 
 
 def _parts_beside(parts: int) -> int:
-    """Count the parts of the rest once half of one in `parts` is set aside."""
+    """Return the number of parts of the other items, if half of one part is fresh."""
     return 2 * parts - 1
 
 

@@ -44,7 +44,7 @@ class LearnerChoice:
 def choose_learner(
     data: Prepared, own: Resources, watch: Watch | None = None
 ) -> LearnerChoice:
-    """Give the learner that the project names, or the winner of a race."""
+    """Return the learner that the project names, or the winner of a race."""
     project, table, strategy = data.project, data.table, data.terms.strategy
     if strategy is None:
         return LearnerChoice(project.learner, {})

@@ -415,7 +415,7 @@ class Cluster(Part, frozen=True):
 
 
 class ExitGoal(NamedTuple):
-    """How many answers early exits may change: `ExitTerms`, resolved."""
+    """The share of answers that early exits may change: `ExitTerms`, resolved."""
 
     alpha: float
     confidence: float | None = None
@@ -427,7 +427,7 @@ class ExitGoal(NamedTuple):
         return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
 
     def lacking(self, groups: Groups) -> str:
-        """Say which promise groups (N,) of items are too few for; "" for none."""
+        """Return a sentence if groups (N,) are too few for the promise; else ""."""
         if self.confidence is None:
             return ""
         there = lacking_rows(len(groups), self.alpha, self.confidence, groups)

@@ -21,12 +21,12 @@ STRATEGY = "gain-per-second"  # strategy of the race for `learner = "auto"`
 class Terms:
     """A project, resolved for its items."""
 
-    # Without exits where labels are numbers, with cross-validation where items are few
+    # The project, without exits for numbers, with cross-validation for few items
     project: Project
     task: Task  # Kind of the labels
     # Strategy of the race between learners; None if the project names a learner
     strategy: str | None = None
-    # Reason why so few items cannot promise exits that are wanted; else empty
+    # Reason why items are too few to promise the wanted exits; else ""
     lacking: str = ""
 
 
@@ -64,7 +64,10 @@ def _make_either(project: Project) -> Any:
 
 
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
-    """Resolve what a project leaves to its items; refuse keys for other labels."""
+    """Fill in the terms of a project that depend on its items.
+
+    Raises BadProject if a key or the learner is for another kind of labels.
+    """
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":
         project = project.of_numbers()

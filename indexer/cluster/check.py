@@ -62,14 +62,14 @@ class WorkerCheck(NamedTuple):
         return cls(tuple(needed), tuple(data), _digest_of(facts))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function, unless this worker differs: OtherWorker has its facts."""
+        """Call a function; if this worker differs, raise OtherWorker with its facts."""
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
             raise OtherWorker(facts)
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Refuse a worker by its facts, or its error; name the differences."""
+        """Raise an error with the differences of a worker, or with its own error."""
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
         if not isinstance(found, WorkerFacts):

@@ -73,7 +73,7 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None) -> Workers:
-    """Make the workers of an executor; a BadWorker if a cluster has none.
+    """Wrap an executor as `Workers`; raise BadWorker if a cluster has no workers.
 
     An executor of a Dask client is replaced by one that notices lost workers.
     """

@@ -13,7 +13,7 @@ CONNECT_S = 5
 
 
 class DaskExecutor(Executor):
-    """The workers of a Dask cluster, by a client or the address of its scheduler."""
+    """The workers of a Dask cluster, given a client or the scheduler's address."""
 
     def __init__(self, client: Client | str) -> None:
         if isinstance(client, str):

@@ -14,7 +14,7 @@ ALONE = {
 
 
 class LocalExecutor(Executor):
-    """A number of processes of this machine, which executors of one number share."""
+    """A number of processes of this machine; executors of equal number share them."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -82,7 +82,7 @@ def is_array(X: Any) -> bool:
 
 
 def in_arrow(X: Any) -> Any:
-    """Turn a table into an Arrow table; scikit-learn reads names of pandas' frames."""
+    """Convert a table to Arrow; names of pandas' columns are left to scikit-learn."""
     import pyarrow as pa
 
     if hasattr(X, "iloc"):
@@ -163,7 +163,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, asked: bool) -> Column:
-    """Read a column; where an index is `asked`, it says what strings mean."""
+    """Read a column; if an index is `asked`, the index says what strings mean."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):

@@ -35,7 +35,7 @@ class Counted(NamedTuple):
 
     items: Sequence[Item]
     labels: NDArray[Any]
-    groups: NDArray[Any] | None  # None where each item is its own
+    groups: NDArray[Any] | None  # None if each item is its own group
     # (N,): Weights above 0 with a mean of 1; None where all are equal
     weights: NDArray[np.float64] | None
     # (N,): Position of each item among the items that were given
@@ -45,7 +45,7 @@ class Counted(NamedTuple):
 def count_items(
     items: Sequence[Item], labels: NDArray[Any], groups: Any, sample_weight: Any
 ) -> Counted:
-    """Leave out items of weight 0; ValueError if lengths differ or a weight is bad."""
+    """Leave out items of weight 0; ValueError for wrong lengths or bad weights."""
     check_consistent_length(items, labels, groups, sample_weight)
     if groups is not None:
         groups = column_or_1d(groups)

@@ -159,7 +159,7 @@ class BuiltGaps(msgspec.Struct):
 
     # Share of records without the column, for each column that was ever empty
     columns: dict[str, Share]
-    # Share of records without any column of the feature, for each that ever lacked all
+    # Share of records without any column of a feature, if any record had none
     features: dict[str, Share]
 
 
@@ -245,7 +245,7 @@ def races_of(meta: Mapping[str, Any]) -> list[BuiltRace]:
 def check_curves(
     curves: Sequence[BuiltCurve], names: Sequence[str], steps: int, pairs: bool
 ) -> None:
-    """Refuse curves of other features or steps; in `pairs` sizes are of two numbers."""
+    """Refuse curves of other features or steps; with `pairs` sizes are two numbers."""
     if not curves:
         return
     named = [curve.name for curve in curves[: len(names)]]

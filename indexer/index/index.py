@@ -182,7 +182,7 @@ class Index:
     def accuracy(self, row: int) -> float | None:
         """Return the expected accuracy of a candidate; None if answers are numbers.
 
-        Bare candidates have their quality as accuracy.
+        Without a package, the accuracy is the quality.
         """
         package = self.package
         if package is None or package.measure == "accuracy":
@@ -194,7 +194,7 @@ class Index:
         return self.lookup.skyline(size)
 
     def covers(self, size: Size) -> bool:
-        """Return True for a size at which the choice is optimal."""
+        """Return True if the choice is optimal at a size."""
         (low, high), numbers = map(_numbers, self.sizes), _numbers(size)
         return all(a <= n <= b for a, n, b in zip(low, numbers, high, strict=True))
 

@@ -67,7 +67,7 @@ class Lookup(ABC, Generic[OneSize]):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up of what `arrays` returned, without a copy, and check it."""
+        """Make a look-up from the arrays of `arrays`, without a copy, and check it."""
         own = {}
         for one in fields(cls):
             name, (dtype, dimensions) = _file_name(one), one.metadata["form"]

@@ -54,7 +54,7 @@ class AnytimeRule:
 
     @classmethod
     def of(cls, package: Package, qualities: Floats, quantile: float) -> Self:
-        """Prepare the rule for a package whose curves are at a quantile of times."""
+        """Prepare the rule for a package; its curves follow `quantile` of times."""
         costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
         table = np.full((len(orders), longest), -1, np.int32)

@@ -47,7 +47,7 @@ class Package:
     fallbacks: Orders
     # Model of each candidate; models read the full row of all features
     models: tuple[Model, ...]
-    # (C,) float64: Seconds of each model's answer, with its early exits if any
+    # (C,) float64: Seconds of each model's answer, with early exits if it has some
     model_s: NDArray[np.float64]
     overhead_s: float  # Seconds of every plan, whatever features it computes
     # Plain data about the build, and samples for warming up (docs/reference/file.md).
@@ -59,7 +59,7 @@ class Package:
     # (m + s,) float64: Median time of each feature, then of each step, as a share of
     # its cost curve, in (0, 1]; empty if it is not known
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    # Evaluator of each model with a schedule, else None; empty if no model has one
+    # Evaluator of each model, None without a schedule; empty if no model has a schedule
     early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
     # `whole_s` and `mean_s`: (C,) float64: Seconds of each model evaluated whole, and
     # mean seconds with early exits; empty in an index without schedules
@@ -133,7 +133,7 @@ def exit_costs(
     fallbacks: Sequence[Sequence[int]],
     model_costs: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Cost (C,) of evaluating the models at all of a plan's exits."""
+    """Return the cost (C,) of evaluating the models at all of a plan's exits."""
     checks = np.zeros(len(model_costs))
     for row, own in enumerate(margins):
         stops = np.flatnonzero(np.isfinite(own)).tolist()

@@ -184,7 +184,7 @@ def _under(folder: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 def _by_position(
     noun: str, arrays: Mapping[str, Array], count: int, owner: str = "model"
 ) -> dict[int, dict[str, Array]]:
-    """Arrays named `noun/position/part`, by position below `count`, then by part."""
+    """Group arrays named `noun/position/part` by position < `count`, then by part."""
     own: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         if name.startswith(f"{noun}/"):

@@ -132,7 +132,7 @@ def read_file(
 
 
 def refuse_index(path: Path) -> None:
-    """Refuse a path that an index cannot be written to, or of another file."""
+    """Refuse a path that cannot be written to, or that holds another kind of file."""
     refuse_output(path, "an index", is_index, example="my.pdx")
 
 

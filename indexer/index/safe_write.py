@@ -13,7 +13,7 @@ from typing import IO
 
 from polydom.features.errors import CannotWrite
 
-# Age of an abandoned temporary file. Clocks of machines differ by less.
+# Age from which a temporary file is abandoned. Clocks of machines differ by less.
 ABANDONED_S = 24 * 3600.0
 
 
@@ -42,7 +42,7 @@ def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
 
 
 def sweep_unfinished(place: Path) -> None:
-    """Remove temporary files that killed processes left in a folder, or for a file.
+    """Remove temporary files of killed processes from a folder, or beside a file.
 
     Their names are `.NAME.RANDOM.tmp`; they remain for a day.
     """
@@ -58,7 +58,7 @@ def sweep_unfinished(place: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn errors of the system within the block into `CannotWrite`, with the path."""
+    """Turn the system's errors in a block into `CannotWrite` errors with the path."""
     try:
         yield
     except CannotWrite:

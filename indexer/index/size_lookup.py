@@ -38,7 +38,8 @@ class SizeLookup(Lookup[float]):
     variables: ClassVar = 1
     # (R - 1,) float64: Sizes at which the skyline changes, ascending
     breakpoints: Floats = field(metadata={"form": (np.float64, 1)})
-    # (R + 1,) int32: Breakpoints before each of R equal cells of sizes, and after all
+    # (R + 1,) int32: Number of breakpoints before each of R equal cells, and before
+    # the end
     guide: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
     # (2,) float64: Size at which the first cell starts, and cells per unit of size
     spacing: Floats = field(metadata={"form": (np.float64, 1)})
@@ -158,7 +159,7 @@ class SizeLookup(Lookup[float]):
         return np.array_equal(self.guide, _guide(self.breakpoints, self.spacing))
 
     def _blocks_fit(self) -> bool:
-        """Return True if each range has the block of the range before, or the next."""
+        """Return True if each range has its predecessor's block or the next block."""
         steps = np.diff(self.blocks.astype(np.int64))
         return (
             self.blocks.size == self.breakpoints.size + 1
@@ -198,7 +199,7 @@ def _guide(breakpoints: Floats, spacing: Floats) -> NDArray[np.int32]:
 
 
 def _spacing(ranges: int, sizes: tuple[float, float]) -> Floats:
-    """Return where cells start, and cells per unit: 0 where sizes hardly differ."""
+    """Return where cells start, and cells per unit: 0 if sizes hardly differ."""
     low, high = sizes
     per_unit = ranges / (high - low) if high > low else 0.0
     return np.array([low, per_unit if math.isfinite(per_unit) else 0.0])

@@ -49,7 +49,7 @@ class SizePairLookup(Lookup[Pair]):
     nodes: Ints = field(metadata={"form": (np.int32, 2)})
     # (Q, 2) int32: Cell q has `entries[cells[q, 0] : cells[q, 1]]`
     cells: Ints = field(metadata={"form": (np.int32, 2)})
-    # (E,) int32: Ranks, descending; the complement of a rank for an entry not a step
+    # (E,) int32: Ranks, descending; the complement of a rank if an entry is no step
     entries: Ints = field(metadata={"form": (np.int32, 1)})
     # (K,) int32: Place of each rank's quality among the distinct qualities, ascending
     levels: Ints = field(metadata={"form": (np.int32, 1)})

@@ -49,7 +49,7 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Choose the row that answers after each feature: fallbacks of `order_features`."""
+    """Choose the row that answers after each feature of an order."""
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(

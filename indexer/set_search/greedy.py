@@ -39,7 +39,7 @@ class Sequence(NamedTuple):
 class GreedySearch:
     """The result of `search_greedy`."""
 
-    # By ranges of lambda, ascending: the first is Greedy-Acc, the last Greedy-Cost
+    # Sequences by ascending lambda: the first is Greedy-Acc, the last Greedy-Cost
     sequences: tuple[Sequence, ...]
     expanded: dict[int, float]  # Accuracy of every trained set, by mask
 

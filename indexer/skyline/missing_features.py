@@ -1,7 +1,7 @@
 """More candidates to index, for items that lack some features.
 
-The best set without a feature may be dominated by a set with it, and so be pruned.
-Combinations with few missing features, or with few present ones, come first.
+The best set without a feature may be pruned because a set with the feature dominates
+it. Combinations with few missing features, or with few present ones, come first.
 """
 
 from collections.abc import Collection, Iterator, Sequence

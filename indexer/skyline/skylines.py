@@ -93,6 +93,6 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Raise BadInput with the fault of the first candidate not marked in `fine`."""
+    """Raise BadInput about the first candidate that is False in `fine`."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

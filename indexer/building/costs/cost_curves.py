@@ -89,9 +89,9 @@ class Curves:
         return facts
 
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
-        """Put measured seconds and declared costs together, in budget units.
+        """Join measured seconds and declared costs, in units of the budget.
 
-        A feature that declares seconds is charged these instead of the measured ones.
+        Declared seconds of a feature replace its measured seconds.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
@@ -114,7 +114,7 @@ def cost_curves(
     model_costs: NDArray[np.float64],
     checks: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
-    """Cost polynomials (C, T) of plans: features, model, and models at their exits."""
+    """Return cost polynomials (C, T) of plans: features, models, models at exits."""
     coefficients = costs.of_many(masks)
     coefficients[:, 0] += model_costs + checks
     coefficients[masks == 0] = costs.overhead  # the answer when nothing else fits

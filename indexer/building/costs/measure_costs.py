@@ -331,7 +331,7 @@ def time_answer(
 def time_calls(
     time_one: Callable[[int], float], count: int, quantile: float
 ) -> Seconds:
-    """Time calls 0, 1, ... `count` - 1, and more while outliers are in doubt."""
+    """Time calls 0, 1, ... `count` - 1, and more calls while outliers are in doubt."""
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
         usual = np.full(len(times), np.median(times))

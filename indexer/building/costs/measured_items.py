@@ -10,7 +10,7 @@ from ..features.text_features import text_lengths
 
 
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
-    """Choose up to `count` items, evenly spread over the sizes: their positions.
+    """Choose positions of up to `count` items, evenly spread over the sizes.
 
     Records with free text are spread over the length of their text.
     """

@@ -92,7 +92,7 @@ def _trained_apart(
 
 
 def joined_groups(groups: Rows, own: Rows) -> Rows:
-    """Join groups (N,) of items with one number in `own` (N,), also through others."""
+    """Join groups (N,) that share a copy, directly or by way of other groups."""
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1
     edges = coo_array(

@@ -36,9 +36,10 @@ class Dataset:
     items: Sequence[Item]
     names: Sequence[str]  # Names of the items in messages: file and row
     labels: tuple[str, ...]  # The K class names, sorted; empty where labels are numbers
-    # (N,) int64: Positions of classes in `labels`; 0 where labels are numbers
+    # (N,) int64: Positions of the items' classes in `labels`; 0 for labels that are
+    # numbers
     codes: Rows
-    # (N,) int64: Numbers of groups, which are never split between training and testing
+    # (N,) int64: Numbers of the items' groups; training and testing share no group
     groups: Rows
     # Items left out: pairs of name and reason
     skipped: tuple[tuple[str, str], ...] = ()
@@ -46,7 +47,8 @@ class Dataset:
     tested: NDArray[np.bool_] | None = None
     # (N,) int64 or float64: Times of the items, in any unit; None if times play no part
     times: NDArray[Any] | None = None
-    # (N,) float64: Weights above 0, with mean 1 over all items read; None if equal
+    # (N,) float64: Weights above 0, with mean 1 over all items read; None if all are
+    # equal
     weights: NDArray[np.float64] | None = None
     # (N,) float64: Labels that are numbers; None for classes
     numbers: NDArray[np.float64] | None = None
@@ -118,7 +120,7 @@ class Dataset:
         return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
-        """Leave out items, as reasons by position; two classes at least must remain."""
+        """Leave out items by position, with reasons; two classes at least must stay."""
         if not bad:
             return self
         if len(bad) == len(self.items):
@@ -147,7 +149,7 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Rename classes, joining equal names; two classes with items must remain."""
+        """Rename classes, joining equal names; at least two classes must have items."""
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
         if len(known) < 2:
@@ -308,7 +310,7 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items; an item whose group is None has a group of its own."""
+    """Make a data set of items; an item without a group forms its own group."""
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
         refuse_mixed({item.kind for item in items})

@@ -198,7 +198,7 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Whether a small tree on this column alone answers nearly all rows right."""
+    """Return True if a small tree on this column alone answers nearly all rows."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):

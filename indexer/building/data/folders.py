@@ -80,7 +80,7 @@ def nothing_in(path: Path, data: Data) -> str:
 
 
 def refuse_lost_classes(dataset: Dataset) -> None:
-    """Refuse a data set that lost all items of one folder."""
+    """Refuse a data set if all items of one folder were left out."""
     for name, why in dataset.skipped:
         folder, *within = Path(name).parts
         is_lost = within and dataset.labels and folder not in dataset.labels

@@ -49,7 +49,7 @@ from .stored_items import (
 
 
 def read_items(project: Project, cache: Cache, progress: Progress) -> Dataset:
-    """Read a project's items, and let calls in other processes read them, too."""
+    """Read a project's items, and make them readable for other processes."""
     with progress.stage("reading items", None) as on_progress:
         dataset = load_data(project, on_progress, cache.folder)
     return dataset if isinstance(dataset.items, Records) else dataset.shared(cache)
@@ -246,7 +246,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
         where = f"{path.name}, line {number}"
         reference = Reference(place, number, offset or 0, len(document))
         if isinstance(row, BadItem):
-            # other lines are likely in this encoding, too
+            # probably all lines have this encoding
             if isinstance(row.__cause__, UnicodeError):
                 raise BadProject(f"{where}: {row}{ENCODING_OPTION}")
             yield Row(reference, row, None)

@@ -236,7 +236,7 @@ def labels_of(
 ) -> tuple[tuple[str, ...], Rows, NDArray[np.float64] | None]:
     """Read the label column: class names, codes, and numbers for a regression.
 
-    Classes are named as they are written: `007` and `7` are two classes.
+    Classes keep their written names: `007` and `7` are two classes.
     """
     _refuse_missing(column, names, "no label; each item needs one")
     numbers = None

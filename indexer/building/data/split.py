@@ -186,7 +186,7 @@ def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
 
 
 def newest_groups(groups: Rows, times: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Choose the newest groups up to a share of the items, and mark their items (N,).
+    """Return a mask (N,) of the newest groups, up to a share of the items.
 
     A group is as new as its newest item; of equals the higher number comes first.
     """

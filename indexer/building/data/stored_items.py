@@ -1,8 +1,8 @@
 """Items that remain in their files, and are read when they are accessed.
 
-A stored item is a file, a line of a JSON Lines file, or, if it came from neither, a
-piece of a file that the build wrote. Memory holds a table of places, under 100 bytes an
-item. Another process is sent the path of this table.
+A stored item is a file, a line of a JSON Lines file, or a piece of a file that the
+build wrote for items from elsewhere. Memory holds only a table of places, under 100
+bytes an item. Other processes receive the path of this table.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
     form: Form
     # Folder of the files, or file of the items, as bytes, since names need not be UTF-8
     path: bytes
-    # Beginning of an item's name, before its number; None for files, named by path
+    # Beginning of an item's name, before its number; None if paths name the items
     shown: str | None = None
     # Encoding of text files, empty to detect it; or key of the text in a line
     text: str | None = None
@@ -85,7 +85,7 @@ class Source(NamedTuple):
     """The rows of one file or folder."""
 
     rows: Iterable[Row]  # Rows, read one after the other
-    most: int | None = None  # Upper bound of their number; None if unknown
+    most: int | None = None  # Upper bound on the number of rows; None if unknown
     # Examples of files that are no items, with reasons
     left_out: Sequence[tuple[str, str]] = ()
 

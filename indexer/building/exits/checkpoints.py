@@ -75,7 +75,7 @@ class CheckpointExits:
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Compute a model's margins (N,), 0 with a single class, and choices (N,)."""
+    """Return a model's margins (N,), 0 for a single class, and choices (N,)."""
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return margins, np.asarray(model.predict(values), np.int64)

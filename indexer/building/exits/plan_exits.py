@@ -43,7 +43,7 @@ class PlanExits:
     # `margins[r][k]`: threshold of the margin beyond which plan r answers after its
     # first k features; infinite if it never does. Empty if no plan has exits.
     margins: Margins
-    # Evaluators of models with a schedule, else None; empty if no model has one
+    # Evaluator of each model, None without a schedule; empty if no model has a schedule
     evaluators: tuple[Evaluator | None, ...]
     # (C,) float64: High quantiles of the costs of the plans' models, in units of the
     # budget; a model with a schedule stops early
@@ -127,7 +127,7 @@ class PlanExitFitter:
     goal: ExitGoal  # Share of answers that may change, and the confidence
     # Answers for the items to fit on, by the models whose quality was measured
     fitted: ItemAnswers
-    # Answers of the kept models for the items to calibrate on, if any
+    # Answers of the kept models for the items to calibrate on; None without such items
     fresh: ItemAnswers | None = None
     # Fitter of schedules; None if no items are left to fit them on
     schedules: ScheduleFitter | None = None
@@ -153,7 +153,7 @@ class PlanExitFitter:
         timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit every plan's exits; all arguments are in the order of the candidates."""
+        """Fit the exits of every plan; arguments are in the order of the candidates."""
         margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
         for row, order in enumerate(orders):

@@ -44,7 +44,7 @@ class ScheduleFitter:
     def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
         """Fit the schedule of a set's model, and return its evaluator.
 
-        Returns None for a model that cannot stop, or decides all rows alike.
+        Returns None for a model that cannot stop, or that gives all rows one class.
         """
         if not can_stop(model):
             return None

@@ -103,7 +103,7 @@ class ProjectFeatures:
 
     @property
     def extractor(self) -> Extractor:
-        """The code of the features; a BadFeature if it differs from the build's."""
+        """Extractor of the features; BadFeature if their code has changed."""
         if self._extractor is None:
             key = msgspec.msgpack.encode(self.stored), self.files
             if key not in _LOADED:

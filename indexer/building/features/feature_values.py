@@ -81,7 +81,7 @@ def compute_values(
 
 
 def tables_columns(items: Sequence[Item], extractor: Extractor) -> dict[int, Columns]:
-    """Find the features, by position, that read their values from a whole table."""
+    """Return the features, by position, whose values are columns of a table."""
     if not isinstance(items, Records):
         return {}
     return {

@@ -94,7 +94,7 @@ def score_part(
     fitting: Fitting,
     strengths: Sequence[float | None],
 ) -> list[Scores]:
-    """Score the texts of one fold by weights of the others: (M, K) by strength."""
+    """Score the texts of a fold by weights of other folds: (M, K) for each strength."""
     texts = TrainingTexts.of(arrays)
     own = texts.parts == part
     table, labels, _ = texts.only(~own)

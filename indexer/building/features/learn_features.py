@@ -84,7 +84,7 @@ class Learned(NamedTuple):
 
     weights: TermWeights  # Weights of terms
     facts: StoredTerms  # Description for the index
-    # (M,) int64: Positions of the items learned from, as many as time allows
+    # (M,) int64: Positions of the items that were learned from, as many as time allows
     rows: Rows
     scores: Scores  # (M, K) float32: Scores of these items, computed out of fold
 
@@ -92,7 +92,7 @@ class Learned(NamedTuple):
 def lesson_of(
     dataset: Dataset, divisions: Sequence[tuple[Rows, Rows]], seed: int
 ) -> Lesson:
-    """Choose the items to learn from: the training items, or with folds all items."""
+    """Choose the items to learn from: training items; with folds, all items."""
     if len(divisions) == 1:
         rows = divisions[0][0]
         parts = divide_groups(dataset.codes[rows], dataset.groups[rows], FOLDS, seed)
@@ -279,7 +279,7 @@ class Extent(NamedTuple):
     """Estimated numbers of terms of a lesson's texts, taken group by group."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
-    # (N,) float64: Terms of all items of groups up to this item's group, by rank
+    # (N,) float64: Number of terms in all groups up to the rank of each item's group
     total: NDArray[np.float64]
 
     @classmethod

@@ -21,7 +21,7 @@ class TermTable(NamedTuple):
     """Terms of N texts that occur in at least two of them, one text after the other."""
 
     hashes: NDArray[np.uint32]  # (T,) uint32: All terms, ascending
-    # (N + 1,) int64: Position of each text's first term, and at the end their number
+    # (N + 1,) int64: Position of each text's first term; at the end the number of terms
     starts: Rows
     terms: NDArray[np.int32]  # (E,) int32: Positions in `hashes`
     # (E,) float32: 1 + the logarithm of how often the term occurs in the text

@@ -118,9 +118,9 @@ class TextColumns:
         return self._made([self._part(name) for name in wanted])
 
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
-        """Choose default features for some columns, equally many for each.
+        """Choose default features for some columns, the same number for each column.
 
-        Raises BadProject if not even one feature for each column fits into `room`.
+        Raises BadProject if `room` is too small for one feature per column.
         """
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
@@ -183,7 +183,7 @@ class TextColumns:
 
 
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
-    """Replace items by the texts of a column; BadProject if a cell is a number."""
+    """Return the texts of a column as items; raise BadProject if a cell is a number."""
     items, read = dataset.items, text.begin
     if isinstance(items, Records):  # reads no other column
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
@@ -206,7 +206,7 @@ def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
 
 
 def text_lengths(items: Sequence[Item]) -> NDArray[np.int64] | None:
-    """Count the characters (N,) of the records' free texts; None without free text."""
+    """Return the number of characters (N,) of the records' free texts, or None."""
     if isinstance(items, Records):
         lengths = [
             _lengths(one) for one in items.columns.values() if one.kind == "text"

@@ -80,7 +80,7 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that is fitted with class weights (K,), wherever it is fitted.
+    """A classifier that passes class weights (K,) to every fit of its estimator.
 
     `fit` of the estimator takes weights; classes are numbered from 0.
     """

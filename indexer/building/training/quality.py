@@ -75,7 +75,7 @@ class Metric:
     def evaluate(
         self, answers: Answers, targets: NDArray[Any], weights: Floats
     ) -> Evaluation:
-        """Evaluate answers for N > 0 items, by right answers and weights above 0."""
+        """Evaluate answers for N > 0 items by the right answers and weights above 0."""
         mean = weights / weights.mean()
         return MEASURES[self.name](self, answers, targets, mean)
 

@@ -69,7 +69,7 @@ class SearchedSets:
     def likely_kept(self) -> list[int]:
         """List the sets that `keep` may choose, while costs of models are unknown.
 
-        A set of Poly-Dom's is left out if a subset, of cheaper features, is better.
+        A set of Poly-Dom is left out if one of its subsets has a higher quality.
         """
         if self.sequences:
             return [*self.sets]
@@ -82,7 +82,7 @@ class SearchedSets:
         ]
 
     def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
-        """Order each set's features; find the candidate that answers after each one.
+        """Order each set's features; find the candidate that answers after each.
 
         Sets of Greedy have the order of the first sequence that contains the set.
         """

@@ -91,7 +91,7 @@ def _drawn_luck(
     count: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Mean luck (E,) of the best sets on `count` drawn groups, numbered from 0."""
+    """Return the mean luck (E,) of the best sets on `count` drawn groups, from 0."""
     items = parts.shape[1]
     draws = max(FEWEST_DRAWS, min(DRAWS, CELLS // items))
     number = int(groups.max()) + 1
@@ -109,7 +109,7 @@ def _drawn_luck(
 
 
 def _averages(parts: NDArray[Any], counted: NDArray[np.float32]) -> Floats:
-    """Mean of each set's parts (E, N) by weights (D, N) of items in D draws: (D, E)."""
+    """Return means (D, E) of the sets' parts (E, N) by the weights (D, N) of draws."""
     sets, items = parts.shape
     means = np.empty((len(counted), sets))
     step = max(1, CELLS // items)

@@ -188,7 +188,7 @@ class Trainer:
             yield quality
 
     def on_sample(self, count: int) -> Self:
-        """Make a trainer on `count` rows of the first division, drawn by class."""
+        """Make a trainer on `count` training rows of a split, drawn class by class."""
         train, test = self.task.splits[0]
         rows = draw_sample(self.task.codes[train], count, self.task.seed)
         key = digest(self.task.key, "sample", count)
@@ -453,7 +453,7 @@ def _fit(
 
 
 def weighing(estimator: Any, weights: Floats | None) -> dict[str, Floats]:
-    """Make the arguments that pass weights to `fit`; BadProject if it takes none."""
+    """Return the arguments that pass weights to `fit`; BadProject if none does."""
     if weights is None:
         return {}
     if not takes_weights(estimator):
@@ -473,7 +473,7 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Positions of a set's columns in the full row, ascending; see `TrainingTask`."""
+    """Return the ascending positions of a set's columns in the full row."""
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
         for f in range(len(starts) - 1)

@@ -91,7 +91,7 @@ def promise_of(
 ) -> float:
     """Return the expected quality along one order, less the risk of being late.
 
-    `gains` are qualities after each feature of the order, `paid` the computed steps.
+    `gains` are qualities after each feature of the order; `paid` marks computed steps.
     """
     steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
     secured = expected = quality

@@ -1,6 +1,6 @@
 """Compiled search for the best candidate at a size of two numbers, (a, b).
 
-Kernels never allocate, raise or check: `size_pair_lookup.py` checks all arrays once.
+Kernels never allocate, raise or check: `size_pair_lookup.py` checks the arrays at load.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Compiled search for the best candidate at a size of one number, `n`.
 
-Kernels never raise and never check: `size_lookup.py` checks all arrays once.
+Kernels never raise and never check: `size_lookup.py` checks the arrays at load.
 """
 
 import numpy as np
