@@ -112,7 +112,7 @@ class CsvFile:
                         done = seen
                 yield reader.schema.empty_table(), bad
             except (ValueError, OSError) as error:
-                refusal = self._refusal(error)
+                refusal = _no_csv(self.path, self.encoding, error)
                 if not _is_short(refusal) or size == MOST_BLOCK:
                     raise refusal from error
                 size = min(16 * size, MOST_BLOCK)
@@ -180,7 +180,7 @@ class CsvFile:
                 ),
             )
         except (ValueError, OSError) as error:  # Arrow raises ValueErrors
-            raise self._refusal(error) from error
+            raise _no_csv(self.path, self.encoding, error) from error
 
     @property
     def _mended(self) -> bool:
@@ -211,12 +211,6 @@ class CsvFile:
             file.seek(max(size - SAMPLE, 0))
             end = file.read().decode(codec_of(self.encoding), "replace").rstrip("\r\n")
         return not end.endswith('"') and end.endswith(cell.rstrip("\r\n")[-TOP:])
-
-    def _refusal(self, error: Exception) -> BadInput:
-        return BadInput(
-            f"{self.path}: this is no CSV in {self.encoding}: {error}; give its "
-            "`encoding`, or save it as UTF-8"
-        )
 
     def most_rows(self) -> int:
         """Count the lines below the names; rows are fewer if cells have line ends."""
@@ -284,6 +278,13 @@ class _Mended(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _no_csv(path: Path, encoding: str, error: Exception) -> BadInput:
+    return BadInput(
+        f"{path}: this is no CSV in {encoding}: {error}; give its `encoding`, or save "
+        "it as UTF-8"
+    )
 
 
 def _is_short(error: BadInput) -> bool:
@@ -363,10 +364,7 @@ def _top(
             line = reader.line_num + said
             rows = list(islice(filter(None, reader), TOP))
     except (UnicodeError, csv.Error) as error:
-        raise BadInput(
-            f"{path}: this is no CSV in {encoding}: {error}; give its `encoding`, or "
-            "save it as UTF-8"
-        ) from error
+        raise _no_csv(path, encoding, error) from error
     finally:
         csv.field_size_limit(limit)
     if not names:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BadInput, BadItem
+from ..outputs import head_of
 from .csv_file import BadRow, CsvFile, OnRows, open_csv
 from .json_lines import JSON_LINES, Row, count_json_lines, read_json_lines
 
@@ -120,7 +121,7 @@ def open_table(
     pandas wrote, are left out and logged. The other arguments are those of `open_csv`.
     """
     ending = path.suffix.lower()
-    if ending == PARQUET or _begins(path, MAGIC):
+    if ending == PARQUET or head_of(path).startswith(MAGIC):
         return _open_parquet(path, wanted)
     if ending in JSON_LINES:
         return _open_json_lines(path, encoding)
@@ -181,14 +182,6 @@ def _own_columns(
             names[place],
         )
     return [k for k in range(len(names)) if k not in nameless and k not in numbers]
-
-
-def _begins(path: Path, magic: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError:
-        return False  # the reader of the file reports the error
 
 
 def _open_json_lines(path: Path, encoding: str | None) -> Table:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, PolydomError, without_frames
 from polydom.features.items import Item
@@ -14,13 +16,18 @@ from ..engine.execution import PlanExecution
 from ..engine.planner import Planner
 from ..engine.request import Caller, Outcome, Request
 from ..schema.wire import Totals
-from .knapsack import Hull, Hulls, Shape, plan_costs, solve
-from .stream_budget import StreamBudget
+from .knapsack import Hull, Hulls, Shape, Solution, plan_costs, share_of, solve
 
 # Number of items that are planned together.
 CHUNK = 64
 # Weight of the latest chunk in the estimates of `PlanTiming`.
 LATEST = 0.3
+SAMPLE = 512  # hulls that stand for the items to come
+SLACK = 1 + 1e-9
+# If the count is unknown: expected number of items to come for each item seen. A larger
+# number saves more budget for the end of long streams, but short streams leave more of
+# theirs unspent.
+LASTING = 2.0
 
 
 class Assignment(NamedTuple):
@@ -78,6 +85,51 @@ class PlanTiming:
         self.ratio += weight * (ratio - self.ratio)
         self.overhead_s += weight * (overhead_s - self.overhead_s)
         self._known = True
+
+
+class StreamBudget:
+    """Gives each chunk of a stream its share of the budget for the whole stream.
+
+    Items to come are expected to be like a sample of the items seen. Their number
+    follows from `count`, or is `LASTING` times the number seen. A chunk gets the share
+    that it would have if the whole stream were solved at once; the next chunk can spend
+    what this one leaves.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        self._count = count
+        self._sample: list[Hull] = []
+        self._random = np.random.default_rng(0)
+        self.seen = 0
+
+    def to_come(self, now: int = 0) -> float:
+        """Return the number of items expected after the items seen and `now` more."""
+        if self._count is None:
+            return LASTING * (self.seen + now)
+        return max(self._count - self.seen - now, 0)
+
+    def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
+        """Choose the plans of the next items.
+
+        `left` is the budget for these items and all items to come.
+        """
+        if not hulls:
+            return solve(hulls, left)
+        self._remember(hulls)
+        share = share_of(hulls, self._sample, self.to_come(len(hulls)), left)
+        self.seen += len(hulls)
+        # `solve` adds the same costs in another order, so its sum may round differently
+        return solve(hulls, min(share * SLACK, left))
+
+    def _remember(self, hulls: Sequence[Hull]) -> None:
+        """Keep a uniform sample of all hulls (Vitter's Algorithm R)."""
+        for number, hull in enumerate(hulls, self.seen):
+            if len(self._sample) < SAMPLE:
+                self._sample.append(hull)
+                continue
+            place = int(self._random.integers(number + 1))
+            if place < SAMPLE:
+                self._sample[place] = hull
 
 
 class BatchBudget:
@@ -169,7 +221,10 @@ class BatchBudget:
                 self._most_cost(int(hull.rows[place]), item)
                 for item, hull, place in zip(items, hulls, found.places, strict=True)
             )
-            if cost > (most := self._left_beside_others(left, hulls)):
+            # each item to come may need the cheapest plan's mean cost
+            cheapest = sum(float(hull.costs[0]) for hull in hulls) / max(len(hulls), 1)
+            most = left - self._stream_budget.to_come() * cheapest
+            if cost > most:
                 hulls = [self._most_hulls.of(Shape.of(item)) for item in items]
                 found = solve(hulls, most)
                 cost = found.cost
@@ -181,11 +236,6 @@ class BatchBudget:
         ]
         self._under_way += cost
         return Chunk(self, assignments, cost, planned_s)
-
-    def _left_beside_others(self, left: float, hulls: Sequence[Hull]) -> float:
-        """Return `left` minus the cheapest plan's mean cost for each item to come."""
-        cheapest = sum(float(hull.costs[0]) for hull in hulls) / max(len(hulls), 1)
-        return left - self._stream_budget.to_come() * cheapest
 
     def _most_cost(self, row: int, item: Item) -> float:
         """Return the cost of a plan that takes no early exit."""

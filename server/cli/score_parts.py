@@ -23,7 +23,6 @@ from .process import interruptible
 from .score import RESUME
 
 if TYPE_CHECKING:
-    from ..batch.batch_plan import BatchPlan
     from ..offline_scoring.folder_run import FolderRun
 
 # Multiples of the total budget for which --dry-run predicts the quality.
@@ -127,17 +126,14 @@ def _foretell(batch: "FolderRun", total: float) -> str:
     lines = [f"{'total':>12}  {'an item':>12}  {'price':>10}  quality"]
     for multiple in MULTIPLES:
         plan = batch.foresee(multiple * total)
+        price = "no step" if plan.price is None else f"{plan.price:.4g}"
         lines.append(
             f"{_show_sum(multiple * total, batch.unit):>12}  "
             f"{show_cost(plan.expected_cost, plan.unit):>12}  "
-            f"{_show_price(plan):>10}  {show_accuracy(plan.expected_quality)}"
+            f"{price:>10}  {show_accuracy(plan.expected_quality)}"
         )
     number = f"{batch.count:,} items in {len(batch.parts):,} parts"
     return "\n".join([*lines, f"{number}; nothing is scored"])
-
-
-def _show_price(plan: "BatchPlan") -> str:
-    return "no step" if plan.price is None else f"{plan.price:.4g}"
 
 
 def _show_sum(amount: float, unit: str) -> str:

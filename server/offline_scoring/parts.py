@@ -104,7 +104,8 @@ class ParquetPart(Part, frozen=True, tag="parquet"):
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
         """Read the items, as `Part.read`."""
-        columns = columns_of_items(package, keep)
+        known = KnownColumns(package.features).names
+        columns = ItemColumns(package.kind, None, known, tuple(keep))
         path = Path(self.path)
         with _opened(path) as file:
             read = columns.among(file.schema_arrow.names)
@@ -172,12 +173,6 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
         f"{path}: a folder, a .parquet or a .jsonl file is needed; others cannot be "
         "divided into parts: score them into one file"
     )
-
-
-def columns_of_items(package: Package, keep: Sequence[str] = ()) -> ItemColumns:
-    """Return the columns of a table that hold items, beside the columns to keep."""
-    known = KnownColumns(package.features).names
-    return ItemColumns(package.kind, None, known, tuple(keep))
 
 
 def check_columns(path: Path, keep: Sequence[str]) -> None:
