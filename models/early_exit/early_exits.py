@@ -71,7 +71,7 @@ class _Evaluator:
         return self.terms.size
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this evaluator again."""
+        """Return the arrays from which `load_early_exit` makes this evaluator again."""
         return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
 
     def predict(self, X: Rows) -> NDArray[Any]:

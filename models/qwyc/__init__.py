@@ -1,1 +1,1 @@
-"""QWYC: schedules of early exits are fitted to scores of base models."""
+"""QWYC: fit schedules of early exits to the scores of base models."""

@@ -1,4 +1,4 @@
-"""Active examples and unused base models, while an order is built."""
+"""The active rows and unused base models, while an order of base models is built."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ class ActiveExamples:
         return np.arange(len(self.rows)) < self.positives
 
     def sample(self, most: int) -> tuple[Rows, Floats, Floats]:
-        """Return at most `most` rows, evenly spread, with running and whole sums."""
+        """Return at most `most` active rows, evenly spaced, with their two sums."""
         places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
         return self.rows[places], self.sums[places], self.final[places]
 
@@ -51,7 +51,7 @@ class ActiveExamples:
         return model
 
     def keep(self, active: NDArray[np.bool_]) -> None:
-        """Keep the rows marked in `active` (n,)."""
+        """Keep only the rows for which `active` (n,) is True."""
         self.positives = int(active[: self.positives].sum())
         self.rows, self.sums = self.rows[active], self.sums[active]
         self.final = self.final[active]
@@ -64,7 +64,10 @@ class ActiveExamples:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Run `scan`, which must release the interpreter's lock, on shares of columns."""
+    """Run `scan` in threads, each on a share of the columns; join the results.
+
+    `scan` must release the interpreter's lock.
+    """
     if threads == 1:
         return scan(columns)
     shares = np.array_split(columns, threads)

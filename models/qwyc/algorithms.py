@@ -1,7 +1,7 @@
-"""QWYC's algorithms as published: 1, order and thresholds; 2, thresholds of an order.
+"""QWYC's published algorithms: 1 (order and thresholds), 2 (thresholds of an order).
 
-Rows are the paper's examples. A row is active until a threshold stops it. An error is
-a stop with another decision than the whole ensemble's.
+Rows are the paper's examples. A row is active until a threshold stops it. An error is a
+stop whose decision differs from the whole ensemble's.
 """
 
 import math
@@ -27,13 +27,13 @@ def changes_allowed(alpha: float, rows: int) -> int:
 
 
 class Algorithm2:
-    """QWYC, Algorithm 2: each position stops most rows with the errors left over."""
+    """QWYC, Algorithm 2: each position stops as many rows as the errors left allow."""
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
         self.sums, self.both = sums, both
 
     def within(self, alpha: float) -> Thresholds:
-        """Return the thresholds for `alpha`."""
+        """Return thresholds that change at most a share `alpha` of the decisions."""
         walk = self.sums.walk()
         allowed = changes_allowed(alpha, len(walk.rows))
         lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
@@ -47,7 +47,7 @@ class Algorithm2:
         return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds for growing shares of changed decisions, for calibration."""
+        """Yield thresholds for growing shares of changed decisions, to calibrate."""
         yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
@@ -56,7 +56,7 @@ class Algorithm2:
 def stop_most(
     sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """Return the thresholds that stop most rows with at most `allowed` errors."""
+    """Return the thresholds that stop the most rows with at most `allowed` errors."""
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
     cuts = most_stops(values, positive[ascending], allowed, both)
@@ -66,7 +66,7 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Find the cuts (a, b) that stop most values with at most `allowed` errors.
+    """Find the cuts (a, b) that stop the most values with at most `allowed` errors.
 
     Of equally good cuts the function takes the ones with the fewest errors, then the
     ones with the smallest a.
@@ -77,7 +77,7 @@ def most_stops(
     wrong_high = np.concatenate([np.cumsum(~positive[::-1])[::-1], [0]])
     lows = np.flatnonzero(valid & (wrong_low <= allowed))
     highs = np.flatnonzero(valid) if both else np.array([n])
-    # wrong_high falls along the cuts: the first cut with few enough errors stops most.
+    # wrong_high falls along the cuts: the first cut with few enough errors is the best.
     left = allowed - wrong_low[lows]
     first = len(highs) - np.searchsorted(wrong_high[highs][::-1], left, side="right")
     b = np.maximum(highs[first], lows)
@@ -89,7 +89,7 @@ def most_stops(
 def active_and_errors(
     sums: Floats, positive: Flags, lower: float, upper: float
 ) -> tuple[Flags, int]:
-    """Return which rows stay active, and how many of the others stop wrongly."""
+    """Return a mask of the rows that stay active, and the number of wrong stops."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)

@@ -1,4 +1,4 @@
-"""Costs of base models that share features: the second use of a feature is free."""
+"""Costs of base models that share features: only a feature's first use costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class ModelCosts:
     """Costs of T base models and of the F features that they read."""
 
     own: Floats  # (T,) float64: Cost of evaluating each base model, > 0
-    # (F,) float64: Cost of computing each feature once, >= 0. F = 0 if all features are
-    # known.
+    # (F,) float64: Cost of computing each feature once, >= 0. F is 0 if all features
+    # are known.
     features: Floats
     uses: Flags  # (T, F) bool: True for the features that each base model reads
 
@@ -32,7 +32,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make costs of the arguments of `fit_schedule`; BadInput for wrong ones."""
+        """Make costs from arguments of `fit_schedule`; BadInput if they are wrong."""
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)
@@ -57,16 +57,16 @@ class ModelCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all base models and of all features that some base model reads."""
+        """Cost of all base models and of all features that they read."""
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:
-        """Return the costs (L,) of `models` (L,) if features `done` (F,) are known."""
+        """Return the costs (L,) of `models` once the features `done` (F,) are known."""
         costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
         return costs
 
     def along(self, order: Rows) -> Floats:
-        """Return the cost (T,) of each position, with the features first read there."""
+        """Return the cost (T,) of each position; a feature counts once."""
         uses = self.uses[order]
         first = uses & (np.cumsum(uses, axis=0) == 1)
         costs: Floats = self.own[order] + first @ self.features
@@ -74,7 +74,7 @@ class ModelCosts:
 
 
 class Stage(NamedTuple):
-    """Features to compute, then positions of a schedule that need no further ones."""
+    """Features to compute, then the positions of a schedule that need only these."""
 
     # Features to compute first, ascending; may be empty in the first stage
     features: tuple[int, ...]

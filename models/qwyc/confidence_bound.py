@@ -1,4 +1,4 @@
-"""Choose a schedule so that its rate of changed decisions holds on fresh rows."""
+"""Choose a schedule whose rate of changed decisions stays below alpha on new rows."""
 
 import math
 from bisect import bisect_right
@@ -16,10 +16,10 @@ from .schedule import Promise
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
-Thresholds = tuple[Floats, Floats]  # lower and upper, (T,) each
+Thresholds = tuple[Floats, Floats]  # lower and upper thresholds, (T,) each
 
-RUNGS = 48  # schedules of a ladder, without those that widen the first one's thresholds
-# Standard deviations by which these first schedules widen the thresholds.
+RUNGS = 48  # schedules of a ladder after its first schedules, of widened thresholds
+# Standard deviations by which the first schedules widen the thresholds.
 MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
 
@@ -29,10 +29,10 @@ class Calibrated(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def changed(self, *rows: Any) -> int:
-        """Count the rows that stop early with another than the full decision."""
+        """Count the rows that stop early with a decision other than the full one."""
 
     def without_stops(self) -> Self:
-        """Return a schedule of the same order that stops no row early."""
+        """Return a schedule with the same order that stops no row early."""
 
 
 AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
@@ -40,10 +40,10 @@ AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 
 @dataclass(frozen=True, slots=True)
 class FreshRows:
-    """Calibration rows with their decisions, read in parts to save memory."""
+    """Calibration rows with their decisions, in parts to save memory."""
 
     count: int  # Number of all rows, M
-    # Function that yields (scores, decisions) of one part after the other
+    # Function that yields the (scores, decisions) of each part in turn
     read: Callable[[], Iterator[tuple[Any, ...]]]
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class FreshRows:
 
 
 class Fitter(Protocol):
-    """Fits thresholds along one order."""
+    """A method that fits thresholds along one order of base models."""
 
     def within(self, alpha: float) -> Thresholds:
         """Return thresholds that change at most a share `alpha` of the fitted rows."""
@@ -68,7 +68,7 @@ def fit_to_rate(
     rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
-    """Fit thresholds to `alpha`, with `confidence` on fresh `rows` if it is given."""
+    """Fit thresholds to `alpha`, or, given `confidence`, calibrate on fresh `rows`."""
     if confidence is None:
         return schedule(*fitter.within(alpha))
     ladder = (schedule(*thresholds) for thresholds in fitter.ladder())
@@ -111,7 +111,7 @@ def calibrate(
 def keep_within(
     counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
 ) -> list[tuple[AnySchedule, int]]:
-    """Add a part's changed rows; keep the schedules before the first beyond `most`."""
+    """Add a part's changed rows; keep the schedules before the first count > `most`."""
     kept = []
     for schedule, before in counted:
         changed = before + schedule.changed(*part)
@@ -122,13 +122,13 @@ def keep_within(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Yield thresholds (T,) moved outwards by ever smaller multiples of `spread`."""
+    """Yield thresholds (T,), widened by smaller and smaller multiples of `spread`."""
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
-    """Return Clopper and Pearson's one-sided upper bound on a binomial share."""
+    """Return Clopper and Pearson's one-sided upper bound on a binomial probability."""
     from scipy.special import betaincinv
 
     if changed >= rows:
@@ -175,7 +175,7 @@ def most_changed(
 
 
 def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
-    """Return group numbers (N,) from 0; BadInput for groups of mixed types."""
+    """Return group numbers from 0 for rows (N,); BadInput for groups of mixed types."""
     given = np.asarray(groups)
     if given.shape != (rows,):
         raise BadInput(
@@ -196,14 +196,14 @@ def group_sizes(groups: Groups) -> NDArray[np.int64]:
 
 
 def fewest_rows(alpha: float, confidence: float) -> int:
-    """Return how many calibration rows, if none changes, suffice for `alpha` > 0."""
+    """Return the fewest calibration rows, if none changes, that prove `alpha` > 0."""
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
 
 
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Describe the calibration rows if they are too few; else return an empty text."""
+    """Return a text that says how few calibration rows there are; empty if enough."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:
@@ -222,7 +222,7 @@ def check_rate(
     decisions: object = None,
     calibration_decisions: object = None,
 ) -> None:
-    """Refuse an alpha out of range, and calibration rows that are too few for it."""
+    """Raise BadInput for an alpha out of range, or too few calibration rows for it."""
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:

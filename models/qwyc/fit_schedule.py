@@ -1,4 +1,4 @@
-"""Fit schedules to scores: `fit_schedule` for two classes, or `fit_margin_schedule`."""
+"""Fit schedules to scores: `fit_schedule` for 2 classes, else `fit_margin_schedule`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
@@ -125,7 +125,7 @@ def fit_schedule(
         )
         if confidence is None:
             return Schedule(kept, lower, upper, float(threshold))
-        # For a promise, Algorithm 2 fits a ladder of thresholds to this order, below.
+        # If a confidence is given, Algorithm 2 below fits a ladder to this order.
     elif order is None:
         kept = order_by_impurity(
             scores, positive, threshold, costs=model_costs, both=both, threads=threads
@@ -217,7 +217,7 @@ def fit_margin_schedule(
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Return the full decision of each row (N,); BadInput if all are alike."""
+    """Return the full decisions (N,); BadInput if all rows have the same decision."""
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
     positive = full_decisions(scores, threshold, decisions)
@@ -235,7 +235,7 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
 
 
 def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
-    """Return the full decision of each row (N,): as given, else by whole sums."""
+    """Return the full decisions (N,): those given, or else those of the whole sums."""
     if decisions is None:
         return whole_sums(scores) >= threshold
     positive = np.ascontiguousarray(decisions)
@@ -248,7 +248,7 @@ def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) ->
 
 
 def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
-    """Refuse unknown options, and a method that does not fit `order`."""
+    """Raise BadInput for unknown options, or a method that does not fit `order`."""
     if sides not in get_args(Sides):
         raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
     if threads < 1:
@@ -263,7 +263,7 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
-    """Return the full decisions (N,), positions of classes."""
+    """Return the full decisions (N,) as positions of classes."""
     if decisions is None:
         own: Rows = whole_sums(scores, bias).argmax(axis=1)
         return own

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
-SLACK = 0.25  # standard deviations of the residual beyond the last wrong row
+SLACK = 0.25  # distance of cuts to the last wrong row, in standard deviations
 PASSES = 3  # backward passes; more passes change nothing measurable
 HALVINGS = 14  # steps of the binary search for the logarithm of the penalty
 
@@ -86,11 +86,11 @@ class Stopping:
         return levels
 
     def within(self, alpha: float) -> Thresholds:
-        """Return the cheapest thresholds that change at most a share `alpha`."""
+        """Return the cheapest thresholds that change at most `alpha` of the rows."""
         return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Yield thresholds for smaller and smaller penalties, for calibration."""
+        """Yield, for calibration, thresholds for smaller and smaller penalties."""
         careful, *bolder = self.penalties(RUNGS)
         first = self.thresholds(self.cuts(careful))
         yield from widened(*first, spread_of(self.sums))
@@ -113,7 +113,7 @@ class Stopping:
         return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
 
     def thresholds(self, cuts: Rows) -> Thresholds:
-        """Return the lower and upper thresholds (T,) that make `cuts` (2, T)."""
+        """Return the lower and upper thresholds (T,) at the cuts (2, T)."""
         last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
         walk = self.sums.walk()
@@ -125,7 +125,7 @@ class Stopping:
         return lower, upper
 
     def penalties(self, count: int) -> Floats:
-        """Return descending penalties (count,); no wrong stop is worth the first."""
+        """Return descending penalties (count,); the first is dearer than any saving."""
         own = 1.0 if self.sums.border is None else OWN
         most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
@@ -151,7 +151,7 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Return the cuts of ascending `values` that lie `slack` beyond all wrong stops."""
+    """Return the cuts of ascending `values` that keep `slack` from all wrong stops."""
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack
     a = int(np.searchsorted(values, lowest))

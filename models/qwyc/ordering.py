@@ -22,19 +22,19 @@ from .running_sums import Flags, Floats, Rows, list_entries, thresholds_at, whol
 
 OrderName = Literal["natural", "random", "individual-mse", "greedy-mse"]
 
-# Costs in whole ensembles that decide which rows an order drops: PENALTY of a wrong
-# stop, and ONWARD of going on with an active row. (Thresholds are fitted later, with a
-# penalty of their own.) Chosen on a fifth of the training rows of Adult, and on two
-# classes of Covertype: with a lower penalty, rows that look sure by chance are dropped.
+# Costs in whole ensembles, by which an order decides which rows to drop: PENALTY of a
+# wrong stop, ONWARD of going on with an active row. (Thresholds are fitted later, with
+# another penalty.) Chosen on a fifth of Adult's training rows, and on two classes of
+# Covertype: lower penalties drop rows that look sure by chance.
 PENALTY = 200.0
-MARGIN_PENALTY = 24.0  # for K classes
+MARGIN_PENALTY = 24.0  # PENALTY for K classes
 ONWARD = 1 / 16
-TAIL = 0.002  # share of the running sums, at each end, that the outer bins collect
+TAIL = 0.002  # share of the running sums in each of the two outermost bins
 SAMPLE = 32_768  # active rows that suffice to compare base models, for two classes
-MARGIN_SAMPLE = 8192  # for K classes
+MARGIN_SAMPLE = 8192  # SAMPLE for K classes
 OPENINGS = 64  # sets of new features that are compared
-FEWEST = 20  # active rows, below which counts say nothing
-AHEAD = 20  # base models, in their own order, that may come next; for K classes
+FEWEST = 20  # least number of active rows for which counts are meaningful
+AHEAD = 20  # for K classes: the next base model is among the first AHEAD unused ones
 
 
 def order_by_impurity(
@@ -74,7 +74,7 @@ def order_by_impurity(
 def open_features(
     left: ActiveExamples, threshold: float, costs: ModelCosts, needs: Flags
 ) -> Flags:
-    """Return the features (F,) to compute next, if all unused base models need some.
+    """Return a mask (F,) of features to compute next, if each base model needs some.
 
     Of `needs` (L, F), the `OPENINGS` commonest sets are compared.
     """
@@ -103,7 +103,7 @@ def purest(
     costs: Floats,
     threads: int,
 ) -> int:
-    """Return the place in `left.models` (L,) that removes most impurity per cost."""
+    """Return the position, in `left.models`, that removes most impurity per cost."""
     models = left.models
     low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
     here = *left.sample(SAMPLE), threshold
@@ -120,7 +120,7 @@ def purest(
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:
-    """Return the place with the largest gap below the maximum impurity, per cost."""
+    """Return the position with the largest drop from the maximum impurity, per cost."""
     return int(np.argmax((impurity.max() - impurity) / costs))
 
 
@@ -212,7 +212,7 @@ def order_individually(scores: Floats, target: Floats) -> Rows:
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """Take at each position the base model that makes the partial sum's MSE least."""
+    """Order base models greedily: each next one minimises the partial sum's MSE."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)

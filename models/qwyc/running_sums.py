@@ -44,15 +44,15 @@ class Walk:
 class RunningSums(Protocol):
     """N rows with one number after each of T positions."""
 
-    final: Floats  # (N,) numbers after the last position
-    border: float | None  # least final number of a positive row; None if not defined
+    final: Floats  # (N,): Numbers after the last position
+    border: float | None  # Least final number of a positive row; None if not defined
 
     def walk(self) -> Walk:
         """Start a walk of all rows, before the first position."""
 
 
 class ScoreSums:
-    """Two classes: the number is the running sum; a positive row must not stop low."""
+    """Numbers for two classes: the running sums. A positive row must not stop low."""
 
     def __init__(
         self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
@@ -72,7 +72,7 @@ class ScoreSums:
 
 
 class MarginSums:
-    """K classes: the number is minus the margin of the best class over the second.
+    """Numbers for K classes: minus the margin of the best class over the second.
 
     A row must not stop low while another class leads than at the end.
     """
@@ -99,12 +99,12 @@ class MarginSums:
 
 
 def spread_of(sums: RunningSums) -> Floats:
-    """Return the standard deviation (T,) of the further changes after each position."""
+    """Return the standard deviation (T,) of number changes after each position."""
     return np.array([np.std(sums.final - values) for values, _ in sums.walk()])
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Mark the cuts (n + 1,) of ascending values (n,) that a threshold can make."""
+    """Return a mask of cuts (n + 1,): True if a threshold can cut the sorted values."""
     middle = values[:-1] / 2 + values[1:] / 2  # halved first: sums may overflow
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
@@ -112,7 +112,7 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 
 
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
-    """Encode `rows` (n,) by ascending `values`: ~row if equal to the row before.
+    """Encode `rows`, sorted by `values`: ~row if the value equals the previous value.
 
     >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
     array([ 4,  0, -3,  1,  3], dtype=int32)
@@ -136,9 +136,9 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
 
 
 def whole_sums(scores: Floats, start: Floats | float = 0.0) -> Floats:
-    """Add up the base scores (N, T[, K]) of each row, in order, from `start` on.
+    """Add up each row's base scores (N, T[, K]) in their order, beginning at `start`.
 
-    NumPy's `sum` adds in pairs, so it may decide differently at a threshold.
+    NumPy's `sum` adds in pairs, and could round to another decision at a threshold.
     """
     out = np.empty((len(scores), *scores.shape[2:]))
     for first in range(0, len(scores), AT_ONCE):

@@ -1,4 +1,4 @@
-"""Schedules: the order of an ensemble's base models, and when rows stop early."""
+"""Schedules: an order of base models, and the thresholds at which rows stop early."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
@@ -20,12 +20,12 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Upper bound on the share of changed decisions on fresh rows."""
+    """An upper bound on the share of decisions that early exits change on new rows."""
 
     bound: float  # Upper bound of the share, in [0, 1]
     # Probability, over draws of calibration rows, that the bound holds, in (0, 1)
     confidence: float
-    rows: int  # Number of calibration rows, which are used for nothing else
+    rows: int  # Number of calibration rows; fitting did not use these rows
     changed: int  # Number of changed decisions among the calibration rows
 
     def array(self) -> Floats:
@@ -46,9 +46,8 @@ class _Ordered:
     """The common part of `Schedule` and `MarginSchedule`."""
 
     order: NDArray[np.int64]
-    never: ClassVar[
-        dict[str, float]
-    ]  # limits per position, with values that never stop
+    # For each array of limits by name, the limit that never stops a row
+    never: ClassVar[dict[str, float]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
@@ -77,7 +76,7 @@ class _Ordered:
             object.__setattr__(self, name, part)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays from which `load_early_exit` makes this schedule again."""
         promise: Promise | None = getattr(self, "promise")  # noqa: B009
         return {
             "order": self.order.astype(np.int32),
@@ -86,20 +85,20 @@ class _Ordered:
         }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return answers (N,), and the number of base models used for each (N,)."""
+        """Return each row's answer (N,), and the number of base models used (N,)."""
         raise NotImplementedError
 
     def without_stops(self) -> Self:
-        """Return a schedule of the same order that stops no row early."""
+        """Return a schedule with the same order that stops no row early."""
         limits = {name: np.full(len(self.order), x) for name, x in self.never.items()}
         return replace(self, **limits)
 
     def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
-        """Count the rows that stop early with another answer than `decisions` (N,)."""
+        """Count the rows that stop early and whose answer differs from `decisions`."""
         if decisions is None:
             decisions, _ = self.without_stops().evaluate(scores)
         answers, used = self.evaluate(scores)
-        early = used < len(self.order)  # all other rows get the ensemble's answer
+        early = used < len(self.order)  # rows that do not stop get the full answer
         return int(np.count_nonzero(early & (answers != decisions)))
 
 
@@ -155,7 +154,7 @@ class Schedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays from which `load_early_exit` makes this schedule again."""
         return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -223,7 +222,7 @@ class MarginSchedule(_Ordered):
             )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name the arrays from which `load_early_exit` makes this schedule again."""
+        """Return the arrays from which `load_early_exit` makes this schedule again."""
         return {**_Ordered.arrays(self), "bias": self.bias}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

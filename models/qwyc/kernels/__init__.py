@@ -1,1 +1,1 @@
-"""Compiled: QWYC's Algorithm 1, impurity, optimal stopping, following a schedule."""
+"""Kernels of Algorithm 1, impurity and optimal stopping, and to follow schedules."""

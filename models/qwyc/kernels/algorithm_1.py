@@ -1,4 +1,4 @@
-"""Algorithm 1 of QWYC, compiled: how many rows each base model could stop next.
+"""Algorithm 1 of QWYC, compiled: count the rows that each base model could stop next.
 
 Scores (N, T) are read in blocks of `BLOCK` columns, a cache line each.
 """
@@ -15,7 +15,7 @@ BLOCK = 8  # doubles in a cache line
 
 @njit(void(float64[::1], int64, int64, float64), **OPTIONS)
 def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
-    """Put `value` at `node` of a max-heap of `size` entries, and restore the heap."""
+    """Put `value` at `node` of a max-heap, and sift it down to restore the heap."""
     while True:
         child = 2 * node + 1
         if child >= size:
@@ -31,7 +31,7 @@ def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
 
 @njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
 def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
-    """Fill `out` with the smallest of sign * values, ascending; return their number."""
+    """Write the smallest of sign * values to `out`, ascending; return their number."""
     size: int = min(out.shape[0], values.shape[0])
     for i in range(size):
         out[i] = sign * values[i]
@@ -57,8 +57,8 @@ def stops_by_errors(
 ) -> None:
     """Count the rows that can stop on one side, for each number of allowed errors.
 
-    Rows stop below a threshold on sign * value; rows of `wrong` are errors. `stops[e]`
-    are the rows strictly below the (e + 1)-th smallest value of `wrong`, or all rows.
+    Rows stop below a threshold on sign * value; stops of `wrong` rows are errors.
+    `stops[e]` counts the rows below the (e + 1)-th smallest of `wrong`, or all rows.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -71,7 +71,7 @@ def stops_by_errors(
             elif value < limits[known - 1]:
                 stops[np.searchsorted(limits[:known], value, side="right")] += 1
     rights = 0
-    wrongs = 0  # errors strictly below the limit: fewer than e if values are equal
+    wrongs = 0  # errors strictly below the limit; equal values make them fewer than e
     for e in range(stops.shape[0]):
         if e < known:
             rights += stops[e]
@@ -118,5 +118,5 @@ def count_stops(
                 best = 0
                 for e in range(allowed + 1):
                     best = max(best, low[e] + high[allowed - e])
-            # If the two sides overlap, one cut stops every row.
+            # If the two sides overlap, a single cut stops every row.
             stopped[start + j] = min(best, n)

@@ -22,7 +22,7 @@ def follow_limits(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `decisions` (N,) for scores (N, T), and the base models `used` (N,)."""
+    """Write the `decisions` (N,) and base models `used` (N,), from scores (N, T)."""
     last = order.shape[0]
     for i in range(scores.shape[0]):
         total = 0.0
@@ -45,7 +45,7 @@ def follow_limits(
 
 @njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
 def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
-    """Return the first position of the largest of K >= 2 sums, and its margin."""
+    """Return the position (first of ties) and margin of the largest of K >= 2 sums."""
     best = 0
     second = -math.inf
     for k in range(1, sums.shape[0]):
@@ -66,7 +66,7 @@ def follow_margins(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Fill the `choices` (N,) for scores (N, T, K), and the base models `used` (N,)."""
+    """Write the `choices` (N,) and base models `used` (N,), from scores (N, T, K)."""
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
     for i in range(scores.shape[0]):

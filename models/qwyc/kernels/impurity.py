@@ -1,4 +1,4 @@
-"""Impurity of decisions once a base model is added, compiled and without checks."""
+"""Compiled impurity of full decisions after adding a base model; nothing is checked."""
 
 import math
 
@@ -10,8 +10,8 @@ from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 from .follow_schedule import leader
 
-BINS = 32  # of the running sum, for two classes
-MARGIN_BINS = 64  # of the margin, for K classes
+BINS = 32  # bins of the running sum, for two classes
+MARGIN_BINS = 64  # bins of the margin, for K classes
 NORMAL = 300.0  # imaginary rows per bin, with normally distributed gains
 CHUNK = 256  # columns of a row that are read together
 
@@ -80,7 +80,7 @@ def measure_impurity(
             positive = 1.0 if final[i] >= border else 0.0
             for j in range(size):
                 gains[j] = rest - row[columns[start + j]]
-            for j in range(size):  # a loop of its own compiles to vector instructions
+            for j in range(size):  # as a separate loop, LLVM vectorises this
                 beyond = (final[i] - gains[j] - least[start + j]) * scale[j]
                 places[j] = uint64(min(max(beyond, 0.0), BINS - 1.0))
             for j in range(size):

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLAGS, FLOATS, INTS
 
-# The neighbours of a sum: one in PARTS rows, at least FEWEST and at most MOST.
+# Number of neighbours of a sum: one in PARTS rows, at least FEWEST and at most MOST.
 PARTS = 20
 FEWEST, MOST = 20, 300
-GRID = 32  # sums of a position with computed odds; between them odds are interpolated
+GRID = 32  # sums per position at which odds are computed; others are interpolated
 BLUR = 0.4  # deviation of each neighbour's gain, in standard deviations of all gains
 STEPS = 8  # levels per unit of log odds
-MIDDLE = 128  # level of even odds
-OWN = 0.1  # weight of a row's own ending; its neighbours have the rest
+MIDDLE = 128  # level for even odds
+OWN = 0.1  # weight of a row's own ending; its neighbours share the rest
 IDS = Array(int32, 1, "C", readonly=True)
 CUTS = Array(int64, 2, "C", readonly=True)
 LEVELS = Array(uint8, 1, "C", readonly=True)
@@ -37,8 +37,8 @@ def log_odds(
 ) -> float:
     """Return the log odds that a row with running sum `at` ends at `border` or above.
 
-    The row's further gain has the distribution of the gains of the nearest of `values`
-    (n,), ascending, to `final` (n,), each blurred by a normal distribution.
+    The row's further gain is taken to be distributed as the gains, from `values` (n,)
+    to `final` (n,), of the nearest values, blurred by a normal distribution.
     """
     n = values.shape[0]
     near = min(n, max(FEWEST, min(MOST, n // PARTS)))
@@ -78,7 +78,7 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Fill `levels` (n,) of ascending running sums, from `first` to before `end`.
+    """Write `levels` (n,) of ascending running sums, from `first` to `end` - 1.
 
     A level is 128 + 8 times the log odds of ending at least at `border`, rounded, from
     1 to 254. The odds are interpolated between `GRID` evenly spaced sums.
@@ -142,7 +142,7 @@ def cheapest_cuts(
     if a > b:  # the two sides overlap: find the best b for each a
         low = 0.0
         least = 0.0
-        high = 0.0  # cost of stopping all entries so far high
+        high = 0.0  # cost so far, if all entries so far stop high
         best = math.inf
         place = 0
         for j in range(n + 1):
