@@ -132,7 +132,6 @@ def race_learners(
 def _read_log(
     learners: Container[str], meta: Mapping[str, Any], _: object
 ) -> list[dict[str, Any]]:
-    """Read the log of a race; raise BadInput if a learner is not in this race."""
     lines = [Allocation.from_dict(line) for line in meta["log"]]
     for line in lines:
         if line.learner not in learners:

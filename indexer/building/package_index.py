@@ -93,7 +93,6 @@ def _report(
     costs: MeasuredCosts,
     searched: SearchedSets,
 ) -> dict[str, Any]:
-    """Return plain data for `polydom inspect`, and samples to warm a server up with."""
     project, dataset = data.project, data.table.dataset
     weights = {unit: w for unit, w in project.costs.weights.items() if w}
     return {
@@ -153,7 +152,6 @@ def _facts_of_kept(
 def _facts_of_numbers(
     masks: Sequence[int], data: Prepared, trainer: Trainer
 ) -> dict[str, Any]:
-    """Return plain data of labels that are numbers, and mean errors of answers."""
     numbers = data.table.dataset.numbers
     assert numbers is not None
     weights = trainer.task.weights_of(trainer.tested)

@@ -102,7 +102,6 @@ def prepare_data(
 def _compute_features(
     divided: DividedItems, terms: Terms, facts: DataFacts, own: Resources
 ) -> Prepared:
-    """Compute the features of all items, and learn those that are learned."""
     project, parts = terms.project, divided.parts
 
     def values(dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
@@ -154,7 +153,6 @@ def _without_rare(table: FeatureTable, parts: int, terms: Terms) -> FeatureTable
 def _learn(
     table: FeatureTable, divisions: Sequence[Division], terms: Terms, own: Resources
 ) -> FeatureTable:
-    """Add the features that are learned from the training rows of divisions."""
     if not table.features.recipes:
         return table
     lesson = lesson_of(table.dataset, divisions, terms.project.seed)

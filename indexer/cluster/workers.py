@@ -44,14 +44,6 @@ LOST = frozenset(
 
 
 @runtime_checkable
-class Killable(Protocol):
-    """An executor whose processes can be ended amid a call."""
-
-    def kill(self) -> None:
-        """End all processes."""
-
-
-@runtime_checkable
 class Countable(Protocol):
     """An executor that knows the current number of its processes."""
 
@@ -246,7 +238,7 @@ class _Run:
             return
         for future in self.running:
             future.cancel()
-        if isinstance(self.executor, Killable):
+        if isinstance(self.executor, LocalExecutor):
             self.executor.kill()
 
 

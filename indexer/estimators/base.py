@@ -142,7 +142,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return items
 
     def _name_columns(self, items: Sequence[Item]) -> None:
-        """Remember names and kinds of the columns of records."""
         self._columns = None
         if isinstance(items, Records):
             self._columns = {name: one.kind for name, one in items.columns.items()}
@@ -157,7 +156,6 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, object)
 
     def _check_takes_weights(self) -> None:
-        """Refuse a learner that takes no weights, before any work."""
         if self._setting().get("name") == AUTO:
             raise BadInput(
                 "sample_weight is for a learner that is named; the race of 'auto' "

@@ -133,7 +133,6 @@ def _item(one: Any, kind: Kind | None) -> Item:
 
 
 def _table_columns(X: Any) -> tuple[list[str], list[Any]]:
-    """Return the names of a table's columns, and their cells in pandas or Arrow."""
     if hasattr(X, "iloc"):
         names = [str(name) for name in X.columns]
         cells = [X.iloc[:, place] for place in range(len(names))]
@@ -151,7 +150,6 @@ def _table_columns(X: Any) -> tuple[list[str], list[Any]]:
 def _records(
     names: Sequence[str], cells: Sequence[Any], fitted: Kinds | None
 ) -> Records:
-    """Make records of columns, with the names that `fit` saw."""
     kinds: Kinds = dict.fromkeys(names) if fitted is None else fitted
     columns = {}
     for (name, kind), own in zip(kinds.items(), cells, strict=True):

@@ -301,7 +301,6 @@ class Index:
 
 
 def _kind_of(size: Size) -> type[Lookup[Any]]:
-    """Return the look-up for sizes like this one."""
     return SizePairLookup if isinstance(size, tuple) else SizeLookup
 
 

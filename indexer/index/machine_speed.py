@@ -34,13 +34,8 @@ SLOWEST = 8.0
 FASTEST = 1 / SLOWEST
 
 
-class TimedCall(NamedTuple):
-    """A call, and the place of its seconds in an array of times."""
-
-    row: int
-    column: int
-    function: Callable[[Any], object]
-    argument: Any
+# A call with its argument, behind the row and the column of its seconds among all.
+TimedCall = tuple[int, int, Callable[[Any], object], Any]
 
 
 class MachineTimes(NamedTuple):
@@ -114,14 +109,14 @@ def time_features(
 
     def calls() -> Iterator[TimedCall]:
         for sample, item in enumerate(items):
-            yield TimedCall(sample, 0, begin, item)
+            yield sample, 0, begin, item
             extraction = extractor.begin(extractor.read(item), row)
             for step in range(steps):
-                yield TimedCall(sample, 1 + step, extraction.compute_step, step)
+                yield sample, 1 + step, extraction.compute_step, step
             for position, feature in enumerate(extractor.features):
                 if "s" not in feature.declared:
                     column = 1 + steps + position
-                    yield TimedCall(sample, column, extraction.compute, position)
+                    yield sample, column, extraction.compute, position
 
     width = 1 + steps + len(extractor.features)
     return _time_rounds(calls, (len(items), width), now, limit_s)
@@ -139,7 +134,7 @@ def time_models(
     def calls() -> Iterator[TimedCall]:
         for place, model in enumerate(models):
             for sample, row in enumerate(rows):
-                yield TimedCall(sample, place, model.answer, row)
+                yield sample, place, model.answer, row
 
     return _time_rounds(calls, (len(rows), len(models)), now, limit_s)
 
@@ -158,9 +153,8 @@ def _time_rounds(
         len(rounds) < ROUNDS and now() < began_s + limit_s
     ):
         rounds.append(np.full(shape, np.nan))
-        for call in calls():
-            seconds = stopwatch.time(call.function, call.argument)
-            rounds[-1][call.row, call.column] = seconds
+        for row, column, function, argument in calls():
+            rounds[-1][row, column] = stopwatch.time(function, argument)
             if now() > piece_s + PIECE_S:
                 yield
                 piece_s = now()

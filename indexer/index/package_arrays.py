@@ -158,7 +158,6 @@ def _early_exits(
 def _learned(
     features: Sequence[StoredFeature], arrays: Mapping[str, Array]
 ) -> dict[str, TermWeights]:
-    """Return the term weights of the learned features, by name, all checked."""
     own = _by_position("features", arrays, len(features), "feature")
     learned: dict[str, TermWeights] = {}
     for position, feature in enumerate(features):

@@ -171,7 +171,6 @@ class SizePairLookup(Lookup[Pair]):
         return np.array_equal(known, np.arange(-len(self.cells), len(children)))
 
     def _descend(self) -> bool:
-        """Return True if ranks descend within each cell."""
         ranks = np.where(self.entries < 0, ~self.entries, self.entries)
         wrong = np.append(0, np.cumsum(ranks[1:] >= ranks[:-1]))
         starts, ends = self.cells.T

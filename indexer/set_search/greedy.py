@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from polydom.features.errors import BadInput
@@ -75,11 +75,20 @@ def search_greedy(
     if most < 1:
         raise BadInput(f"most is {most!r}; it must be at least 1 sequence")
     total = 1 + m * (m + 1) // 2 if low == high else None
-    trained = _Trained(in_batches(accuracy, batch), progress, total)
-    trained.expand([0])
+    train, accuracies = in_batches(accuracy, batch), dict[int, float]()
+
+    def expand(masks: list[int]) -> None:
+        fresh = [mask for mask in dict.fromkeys(masks) if mask not in accuracies]
+        for mask, value in train_each(train, fresh):
+            accuracies[mask] = value
+            if progress is not None:
+                done = len(accuracies)
+                progress(done, None if total is None else total - done)
+
+    expand([0])
     sequences = [Sequence(low, high, ())]
     for _ in range(m):
-        trained.expand(
+        expand(
             [
                 sequence.mask | 1 << feature
                 for sequence in sequences
@@ -87,27 +96,8 @@ def search_greedy(
                 if not sequence.mask >> feature & 1
             ]
         )
-        sequences = _grow(sequences, m, trained.accuracies, cost_s, most)
-    return GreedySearch(tuple(sequences), trained.accuracies)
-
-
-@dataclass(slots=True)
-class _Trained:
-    """Accuracy of every set trained so far, by mask."""
-
-    train: Callable[[list[int]], Iterable[float]]
-    progress: Callable[[int, int | None], object] | None
-    total: int | None
-    accuracies: dict[int, float] = field(default_factory=dict)
-
-    def expand(self, masks: list[int]) -> None:
-        """Train each set that has not been trained."""
-        fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
-        for mask, value in train_each(self.train, fresh):
-            self.accuracies[mask] = value
-            if self.progress is not None:
-                done = len(self.accuracies)
-                self.progress(done, None if self.total is None else self.total - done)
+        sequences = _grow(sequences, m, accuracies, cost_s, most)
+    return GreedySearch(tuple(sequences), accuracies)
 
 
 def _grow(

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,7 @@ from .stored_items import StoredItems
 log = logging.getLogger("polydom")
 
 
-class Pair(NamedTuple):
-    """Two items of which the second is a copy of the first, by position."""
-
-    first: int
-    second: int
+Pair = tuple[int, int]  # positions of two items, the second a copy of the first
 
 
 def keep_copies_together(dataset: Dataset) -> Dataset:
@@ -40,16 +35,16 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
         log.warning(
             "%s and %s hold the same bytes and have different labels; one of them must "
             "be wrong",
-            names[other.first],
-            names[other.second],
+            names[other[0]],
+            names[other[1]],
         )
-    pair = _pairs(own)[0]
+    first, second = _pairs(own)[0]
     log.warning(
         "%d files hold what another one holds, such as %s and %s; copies are never on "
         "both sides of a split",
         len(own) - len(np.unique(own)),
-        names[pair.first],
-        names[pair.second],
+        names[first],
+        names[second],
     )
     if dataset.tested is not None:
         dataset, own = _trained_apart(dataset, own, dataset.tested)
@@ -67,11 +62,10 @@ def _pairs(own: Rows) -> list[Pair]:
     """Pair every copy with the first item of the same content."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
-    return [Pair(int(first[own[row]]), int(row)) for row in copies]
+    return [(int(first[own[row]]), int(row)) for row in copies]
 
 
 def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
-    """Find two copies whose labels differ."""
     targets = dataset.targets
     differ = (pair for pair in _pairs(own) if targets[pair[0]] != targets[pair[1]])
     return next(differ, None)

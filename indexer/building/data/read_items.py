@@ -178,7 +178,6 @@ def _check_label(row: Row) -> None:
 
 
 def _time(row: Row, key: str) -> float:
-    """Read the time of an item: a number or a date."""
     try:
         if isinstance(row.time, str):
             try:

@@ -23,8 +23,8 @@ from ..features.feature_values import FeatureTable
 from ..prepare import Prepared
 from ..project import ExitGoal
 from ..resources import Resources
+from ..training.progressive_search import CostOf
 from ..training.refit import KeptModels
-from ..training.search_sets import CostOf
 from ..training.train_sets import Trainer
 from .checkpoints import Answers, CheckpointExits, answers_of, fit_exits
 from .schedules import Evaluator, ScheduleFitter, divide_aside
@@ -304,7 +304,6 @@ class PlanExitFitter:
 def _schedule_facts(
     evaluator: Evaluator, used: Rows, times: AnswerTimes
 ) -> dict[str, Any]:
-    """Return plain data of a schedule: shares of base models, seconds of answers."""
     return {
         "base_models": evaluator.size,
         "mean": float(used.mean()) / evaluator.size,

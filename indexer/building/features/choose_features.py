@@ -299,7 +299,6 @@ def _is_text(group: Columns, texts: TextColumns) -> bool:
 
 
 def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
-    """Yield the features that are groups of a table's columns."""
     if not groups:
         return
     names = sorted({name for group in groups for name in group.columns})

@@ -123,7 +123,6 @@ class _Kept(NamedTuple):
 def _read_kept(
     shape: tuple[int, ...], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> _Kept:
-    """Read an entry, and check that it fits the items and the width."""
     (count, width), values = shape, arrays["values"]
     ranges = [(start, stop) for start, stop in arrays["ranges"].tolist()]
     bad = {int(row): str(why) for row, why in meta["bad"].items()}

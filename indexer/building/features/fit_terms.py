@@ -118,15 +118,15 @@ def least_loss(
     The loss is the mean logistic loss of all scores, or for numbers the squared error.
     """
     losses = np.zeros(len(tried[0]))
-    if not classes:
-        for name, each in zip(names, tried, strict=True):
-            own = texts.labels[texts.parts == name, None]
-            losses += [((own - scores) ** 2).sum() for scores in each]
-        return int(losses.argmin())
-    signs = signs_of(texts.labels, classes)
+    signs = signs_of(texts.labels, classes) if classes else None
     for name, each in zip(names, tried, strict=True):
-        wanted = signs[texts.parts == name]
-        losses += [np.logaddexp(0, -wanted * scores).sum() for scores in each]
+        own = texts.parts == name
+        if signs is None:
+            wanted = texts.labels[own, None]
+            losses += [((wanted - scores) ** 2).sum() for scores in each]
+        else:
+            wanted = signs[own]
+            losses += [np.logaddexp(0, -wanted * scores).sum() for scores in each]
     return int(losses.argmin())
 
 

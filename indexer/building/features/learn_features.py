@@ -149,7 +149,6 @@ def _lessons(recipes: Sequence[ChosenRecipe], lesson: Lesson) -> list[Lesson]:
 def _features_of(
     recipes: Sequence[ChosenRecipe], found: Sequence[Learned]
 ) -> ProjectFeatures:
-    """Describe learned features as an index will store them."""
     stored = [
         StoredFeature(
             recipe.name,
@@ -321,7 +320,6 @@ def _name(recipe: Recipe, lesson: Lesson) -> str:
 
 
 def _plain(learned: Learned) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Convert a learned feature to plain data and arrays for the cache."""
     facts = msgspec.to_builtins(learned.facts)
     arrays = learned.weights.arrays()
     arrays |= {"rows": learned.rows, "scores": learned.scores}

@@ -1,7 +1,7 @@
 """The search among feature sets that a project asks for."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -18,15 +18,13 @@ from ...set_search.greedy import GreedySearch, search_greedy
 from ...skyline.missing_features import best_without
 from ...skyline.prune import prune
 from ..project import Search
-from .progressive_search import COVERED, SetTrainer, search_progressively
+from .progressive_search import COVERED, CostOf, SetTrainer, search_progressively
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),
     "greedy-acc": (0.0, 0.0),
     "greedy-cost": (math.inf, math.inf),
 }
-
-CostOf = Callable[[int], float]
 
 
 @dataclass(frozen=True, slots=True)
