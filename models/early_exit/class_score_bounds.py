@@ -25,10 +25,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Bound the sum that base models after each position of an order can still add.
+    """Bound the sum, (T, R) each, that base models after each position can still add.
 
-    Returns the least and largest sums, (T, R) each, widened by the rounding of sums in
-    any order; None for base models without bounds.
+    The bounds include the rounding of sums in any order. None without bounds.
     """
     try:
         least, most = terms.bounds()

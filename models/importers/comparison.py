@@ -75,11 +75,7 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Find rows that the original accepts: it may refuse gaps, or need a data frame.
-
-    Returns the rows, their form for the compiled model, and the original's predictions;
-    None for these if it accepts no rows.
-    """
+    """Find rows that the original accepts, as given to each model, and its answers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):

@@ -28,17 +28,12 @@ from .ubjson import is_ubj
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     """Compile a fitted estimator to arrays that answer as its `predict` does.
 
-    `estimator` is a classifier, regressor or ranker of scikit-learn, LightGBM or
-    XGBoost, a `LatticeEnsembleClassifier`, or a Pipeline with one of these after
-    `TRANSFORMERS`. `columns` (d,) are the positions of its columns in the full row; by
-    default the first d.
-
-    Sums of a regressor's trees equal those of scikit-learn and LightGBM to the bit, and
-    those of XGBoost up to rounding in float32. Sums of linear terms may differ in the
-    last bits, as BLAS adds in another order.
-
-    BadModel if the estimator is not fitted or has no compiled form, or if both answer
-    one of a dozen drawn rows differently.
+    `columns` (d,) are the positions of the estimator's columns in the full row; by
+    default the first d. Sums of a regressor's trees equal those of scikit-learn and
+    LightGBM to the bit, and those of XGBoost up to rounding in float32. Sums of linear
+    terms may differ in the last bits, as BLAS adds in another order. BadModel if the
+    estimator is not fitted or has no compiled form, or if both answer one of a dozen
+    drawn rows differently.
     """
     transformers, last = _split(estimator)
     name = _find(last)
@@ -132,8 +127,7 @@ OTHER_FILES = (
 def compilable(estimator: Any) -> str | None:
     """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
 
-    Returns its class, such as "sklearn.svm.LinearSVC"; None for a Pipeline. Flaws that
-    only fitting shows, such as a rare option, are not found.
+    Returns its class, such as "sklearn.svm.LinearSVC"; None for a Pipeline.
     """
     transformers, last = _split(estimator)
     for transformer in transformers:

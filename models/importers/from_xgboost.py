@@ -58,11 +58,10 @@ def read_xgboost(
     """Compile what XGBoost's `save_model` writes: JSON as str or UBJSON as bytes.
 
     XGBoost adds leaf values in float32, this form in float64: raw scores agree within
-    1e-5, and choices wherever the scores of classes differ by more. By default inputs
-    are the first columns of the row and labels are 0 to K - 1. After early stopping,
-    the rounds up to the best one answer if `to_best`, as in `XGBClassifier.predict`,
-    else all of them, as in `Booster.predict`. BadModel if the source has no compiled
-    form or none of the `objectives`.
+    1e-5. By default inputs are the first columns of the row and labels are 0 to K - 1.
+    After early stopping, the rounds up to the best one answer if `to_best`, as in
+    `XGBClassifier.predict`, else all of them, as in `Booster.predict`. BadModel if the
+    source has no compiled form or none of the `objectives`.
     """
     objective, K, scorer, fitted = _read(source, preparation, objectives, to_best)
     if objective not in REGRESSIONS:

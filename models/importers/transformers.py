@@ -44,9 +44,8 @@ def compile_preparation(
     """Compile the fitted transformers of a Pipeline, from first to last.
 
     `columns` (d,) are the positions of the Pipeline's columns in the full row. With
-    `rounded` the preparation rounds as scikit-learn's scalers do for float32 rows,
-    since the last bit of an input may decide in a tree. BadModel if a transformer is
-    not in `TRANSFORMERS` or has an option without compiled form.
+    `rounded` the preparation rounds as scikit-learn's scalers do for float32 rows.
+    BadModel if a transformer has no compiled form.
     """
     made = plain(columns)
     for transformer in transformers:

@@ -31,8 +31,7 @@ def read_ubj(data: bytes) -> Any:
     """Read one value, which takes up all of the data; BadModel if the data are none.
 
     Arrays of one type become NumPy arrays. Lengths are compared with the rest of the
-    data before memory is allocated. XGBoost writes no objects with a count or a type,
-    no high-precision numbers and no no-ops, so these are refused.
+    data before memory is allocated. What XGBoost does not write is refused.
     """
     reader = _Reader(data)
     value = reader.value(0)

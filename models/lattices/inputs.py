@@ -39,11 +39,7 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
 def flatten_dull(
     calibrations: Floats, X: NDArray[Any], knots: Floats, inputs: NDArray[Any]
 ) -> None:
-    """Make scores independent of an input that had one value in all rows.
-
-    `calibrations` (T, S, P + 1) are changed in place; the last one is for a missing
-    value.
-    """
+    """Make scores independent of inputs that had one value in all rows X, in place."""
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)
     for column in np.flatnonzero(~(low < high)).tolist():

@@ -204,11 +204,7 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices of learned numbers by rounding, which keeps their order.
-
-    `calibrations` (T, S, P + 1) lie in [0, 1]; the last one is for a missing value.
-    `vertices` are (T, R, 2^S), `bias` (R,).
-    """
+    """Make lattices of learned numbers by rounding, which keeps their order."""
     # A unit so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)
     unit = float(2.0 ** (np.ceil(np.log2(largest)) - 30))

@@ -39,11 +39,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """The operations of a preparation joined to one affine step: arrays (d,).
-
-    A value x becomes `gain` * x + `offset`, clipped to `low` and `high`. A missing
-    value becomes `filling`.
-    """
+    """Joined operations (d,): clip(`gain` * x + `offset`), or `filling` if missing."""
 
     gain: Floats
     offset: Floats
@@ -128,10 +124,8 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Pack linear terms in this order; None if only NumPy can add them.
 
-    NumPy adds whole sums, terms behind a norm, numbers near the largest float64, more
-    than `MOST_OUTPUTS` raw scores, and all terms without compiled kernels. Rounding
-    errors are a share of `sizes` (d, R) and `starts` (R,), the absolute weights and
-    intercepts of the model's own sums.
+    Rounding errors are a share of `sizes` (d, R) and `starts` (R,), the absolute
+    weights and intercepts of the model's own sums.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:

@@ -23,9 +23,9 @@ from .kernels.sums import linear, linear_one
 class Linear(SumOfTerms):
     """Logistic regression, linear SVM, perceptron, ridge, LDA, discrete naive Bayes.
 
-    Terms are added in float64 in a fixed order. scikit-learn leaves the order to BLAS,
-    so raw scores may differ from its scores in the last bits (about 1e-15 of the
-    largest term). Rows with NaN or infinity are refused, with `BadRow`.
+    scikit-learn leaves the order of adding to BLAS, so raw scores may differ in the
+    last bits (about 1e-15 of the largest term). Rows with NaN or infinity raise
+    `BadRow`.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row

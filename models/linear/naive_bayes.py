@@ -17,9 +17,8 @@ from .kernels.sums import gaussian
 class Gaussian(Scorer):
     """One normal distribution for each class and input.
 
-    Log-likelihoods are added input by input, so raw scores may differ from
-    scikit-learn's in the last bits. Rows with NaN or infinity are refused, with
-    `BadRow`.
+    Rounding may differ from scikit-learn's in the last bits. Rows with NaN or infinity
+    are refused, with `BadRow`.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row

@@ -78,24 +78,13 @@ Bound = Callable[[Curve], float]
 class Race:
     """Gives amounts to arms and logs the results. Of equal learners the first wins.
 
-    Parameters
-    ----------
-    limit, least
-        Largest and smallest amount of an arm, to which requests are cut or raised.
-    carries_on
-        True if an arm continues from its last amount and is charged the difference
-        (iterations); False if an arm starts anew with each training (examples).
-    best
-        Score of a perfect learner; a loss is `best` minus the score.
-    families
-        Families by the names of learners, which cost and learn alike: the first stands
-        for the others until they are trained.
-    past
-        Log of an interrupted race of the same learners, data and seed.
-    progress
-        Function called with the race after each allocation.
-    jobs
-        Largest number of trainings at once, if a strategy asks for several.
+    Requests are cut to `limit` and raised to `least`. If `carries_on`, an arm continues
+    from its last amount and is charged the difference (iterations); else it starts anew
+    with each training (examples). A loss is the score `best` of a perfect learner minus
+    the score. Of each family in `families` the first learner stands for the others
+    until they are trained. `past` is the log of an interrupted race of the same
+    learners, data and seed. `progress` is called after each allocation. `jobs`
+    trainings may run at once.
     """
 
     arms: Mapping[str, Arm]
@@ -145,8 +134,7 @@ class Race:
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
         """Train a learner to an amount, unless it had that amount before.
 
-        `bound` computes the bound for the log from the learner's curve with the new
-        allocation. An arm that carries on cannot go back.
+        `bound` computes the bound for the log from the learner's new curve.
         """
         return self.train_all([(name, amount)], bound)[0]
 

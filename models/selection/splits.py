@@ -53,9 +53,8 @@ def split(
     """Divide the data into training rows and validation rows.
 
     `validation` is the share in (0, 1) of each class to hold out, a number of folds >=
-    2, or validation rows and their targets. BadInput if X and y differ in length, there
-    is only one class, the validation rows hold a class that no training row has, or a
-    side would be empty.
+    2, or validation rows and their targets. BadInput if a side would be empty, or if
+    validation rows hold a class that no training row has.
     """
     X, y = np.asarray(X), np.asarray(y)
     if len(X) != len(y):

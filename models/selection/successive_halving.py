@@ -41,9 +41,8 @@ def doubling(race: Race, *, budget: int) -> str:
     """Run successive halving with a budget that doubles until `budget` is spent.
 
     Each run continues the arms of the run before, so all runs together take at most
-    twice the pulls of the last run (SH, section 3). The paper's first budget gives no
-    arm a pull in the first round; here the first budget gives each arm one. BadInput if
-    `budget` is too small for it.
+    twice the pulls of the last run (SH, section 3). Unlike the paper's, the first
+    budget gives each arm a pull in the first round; BadInput if `budget` is smaller.
     """
     arms = len(race.active)
     now = arms * halvings(arms)

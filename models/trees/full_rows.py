@@ -15,10 +15,9 @@ def nodes_of_full_rows(
     """Rewrite nodes so that full float32 rows go where their prepared rows would go.
 
     A threshold becomes the largest value of its column that the preparation turns into
-    at most the threshold, rounded to float32 before if `single`. A missing value goes
-    where its filling would go. None if the way of a row does not depend on each value
-    alone: behind norms and negative scales, with category splits, or if 0 counts as
-    missing.
+    at most the threshold, rounded to float32 before if `single`. None if the way of a
+    row does not depend on each value alone: behind norms and negative scales, with
+    category splits, or if 0 counts as missing.
     """
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]

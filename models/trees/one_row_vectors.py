@@ -65,11 +65,7 @@ def pack_one_row_vectors(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order; None if vectors cannot evaluate them, or slower.
-
-    Vectors need the instructions, trees of at most `MOST_DEPTH`, and at most `LANES`
-    slots of 255 thresholds each.
-    """
+    """Pack trees in the given order; None if vectors cannot, or are slower."""
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
     padded = np.zeros(_up_to(LANES, len(order)), np.int64)

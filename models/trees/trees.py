@@ -131,7 +131,7 @@ class Trees(TreeArrays, SumOfTerms):
         """Pack trees in this order for kernels that stop; None if they cannot.
 
         They cannot if leaves are so large that another order of adding could round by
-        more than `stops.near`. Trees behind a preparation are rewritten first.
+        more than `stops.near`.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -319,9 +319,8 @@ def join(
 ) -> Trees:
     """Lay trees out one after the other, in the order in which they are summed.
 
-    A tree's values are added to raw scores from its `targets` on. `bias` (R,) are the
-    sums before the first tree. With `single`, inputs are rounded to float32 before they
-    are compared.
+    A tree's values are added to raw scores from its `targets` on. With `single`, inputs
+    are rounded to float32 before they are compared.
     """
     if not trees:
         raise BadModel("an ensemble without trees")

@@ -3,10 +3,8 @@
 First the kernel finds the position of each column's value between its keypoints. Then
 it takes one block of lattices after another: it calibrates all inputs of the block, and
 evaluates its groups, one lattice in each lane. On simplices it sorts the inputs, which
-gives the corners of the simplex; else it halves the vertices input by input.
-
-`lattices/one_row.py` lays out the table; nothing is checked here. Shapes: D columns of
-P keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
+gives the corners of the simplex; else it halves the vertices input by input. Shapes are
+those of `plain.py`, for D columns and G groups; nothing is checked here.
 """
 
 import math

@@ -5,10 +5,9 @@ All numbers are whole numbers in float64. Calibrated inputs are multiples of 2^-
 exact before it is rounded to whole units again. Each step is then monotonic in each of
 its inputs, to the last bit, and sums of lattices are exact in any order.
 
-These kernels also run as plain Python; nothing is checked. Shapes: d inputs of P
-keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex's
-index is its coordinate s. Indices are unsigned, because LLVM does not vectorise loops
-that test an index for its sign.
+Shapes: d inputs of P keypoints, T lattices over S inputs, R raw scores, V = 2^S
+vertices. Bit s of a vertex's index is its coordinate s. Indices are unsigned, because
+LLVM does not vectorise loops that test an index for its sign. Nothing is checked here.
 """
 
 import math
@@ -106,9 +105,9 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
     """Interpolate `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
 
-    The way from vertex 0 to the last vertex, largest input first, has the corners of
-    the simplex. The weight of a corner is the difference between the inputs before and
-    after it, so the order of equal inputs does not matter. `order` (S,) is overwritten.
+    The weight of a corner is the difference between the inputs before and after it,
+    from the largest on, so the order of equal inputs does not matter. `order` is
+    overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s

@@ -150,8 +150,7 @@ def slope_between_all(
 ) -> None:
     """Compute the gradient of a multilinear lattice, by the derivatives `slopes` (R,).
 
-    The derivatives by its vertices are added to `by_vertex` (R, V), those by its inputs
-    are written to `out` (S,); `weights` (2 V - 1,) is overwritten.
+    It is added to `by_vertex` (R, V), and by input written to `out` (S,).
     """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)

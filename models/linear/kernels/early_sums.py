@@ -1,11 +1,9 @@
 """Compiled evaluation of one row by linear terms, which may stop early.
 
-Terms come in blocks, and blocks in groups of sixteen. At the end of each block the
-kernel adds the table's constants, and compares sums with limits.
-
-A whole sum in this order rounds differently from the sum in the inputs' own order. If
-it is nearer to a tie than both rounding errors, or not finite, it becomes NaN, which
-leaves the row undecided. `linear/early_sums.py` lays out the arrays.
+At the end of each block of terms the kernel adds the table's constants, and compares
+sums with limits. A whole sum in this order rounds differently from the sum in the
+inputs' own order. If it is nearer to a tie than both rounding errors, or not finite, it
+becomes NaN, which leaves the row undecided.
 """
 
 import math

@@ -1,14 +1,11 @@
 """Compiled evaluation of many rows by packed trees: each test for a block of rows.
 
-First each input of a row becomes a code, a byte: the number of thresholds of its slot
-that are below its key. A slot of more than `MOST_CUTS` thresholds has several codes.
-Then the kernel evaluates the tests of a tree, from the last to the root, each for all
-rows of the block. The answer of a test is the number of the leaf in which a row would
-end, copied from the left or the right child's answer. So no row waits for its path, and
-all that a test reads is in the first-level cache. Last, the kernel adds one leaf value
-for each row and tree, in the order of the trees; with AVX-512, the values of small
-trees are looked up in registers. `trees/many_rows.py` has an example. Nothing is
-checked here.
+First each input of a row becomes codes of a byte: the number of thresholds of its slot
+that are below its key, or below its key in each part of `MOST_CUTS` thresholds. Then
+the kernel evaluates the tests of a tree, from the last to the root, each for all rows
+of the block: `trees/many_rows.py` has an example. So no row waits for its path, and all
+that a test reads is in the first-level cache. Last, the kernel adds one leaf value for
+each row and tree, in the order of the trees. Nothing is checked here.
 """
 
 from typing import Any, NamedTuple
@@ -89,11 +86,7 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
-    """Turn the keys of slot s in `work` into codes, for `count` rows.
-
-    First every row is compared with the same few thresholds at even distances. Then
-    each row halves the interval between two of these.
-    """
+    """Turn the keys of slot s in `work` into codes, for `count` rows, by one search."""
     keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
     size, step = cuts.shape[0], 1

@@ -160,8 +160,7 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     """Add trees to `out[0]` until the sum passes a limit; return the code.
 
-    If the sum before six trees lies between their floor and their ceiling, no leaf of
-    these trees leads past a limit. Otherwise the six sums are compared one by one.
+    A sum between the floor and the ceiling of six trees passes no limit within them.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)

@@ -4,12 +4,10 @@ Each tree of a group of 64 has a lane, a byte of each vector. The values of a ro
 bytes, too: each is the number of its slot's thresholds that are below it, counted in
 two steps of 16. So one vector register holds 64 slots. Level by level, the answers of a
 tree so far select its next test. The test picks the code of its slot out of the
-register (`vpermb`) and compares it with its limit. Only the sum, which is added in the
-order of the trees, makes the processor wait.
+register (`vpermb`) and compares it with its limit.
 
 If `avx512.VECTORS` is false, nothing here may be called. Each kernel gives the bits of
-the kernel of `one_row.py` that its docstring names. `trees/one_row_vectors.py` has an
-example.
+the kernel of `one_row.py` that its docstring names.
 """
 
 from typing import Any, NamedTuple
@@ -176,8 +174,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
     """Add trees until the sum passes a limit, as `early` does; return the code.
 
     Most rows stop in the first group, so its sums are compared before the leaves of the
-    next groups are found: one more, then two, then four. Eight sums are compared one by
-    one only if a sum lies outside their floor and ceiling.
+    next groups are found: one more, then two, then four.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
