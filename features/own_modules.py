@@ -94,10 +94,7 @@ def _tree_of(file: Path) -> ast.Module | None:
 
 
 def _own_files(module: str) -> Iterator[Path]:
-    """Yield the files of one of the user's modules, and of the packages around it.
-
-    Yields nothing for a module that does not exist or is not the user's.
-    """
+    """Yield the files of one of the user's modules, and of the packages around it."""
     first = module.partition(".")[0]
     if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
         return

@@ -64,8 +64,7 @@ def measure(
     function may be slow now and then.
 
     `progress` is called with (done, total) after each item of each round. `quantile` is
-    the quantile of the times that cost curves will follow. `stopwatch` times the calls,
-    and knows afterwards how busy the machine was.
+    the quantile of the times that cost curves will follow.
     """
     if not items or repeats < 1:
         raise BadInput(

@@ -41,10 +41,7 @@ class Line(NamedTuple):
 def read_json_lines(
     path: Path, encoding: str | None = None, span: Span | None = None
 ) -> Iterator[Line]:
-    """Read a file with one JSON object in each line, or a span of such a file.
-
-    Without `encoding` the file is in UTF-8.
-    """
+    """Read a file, or a span of a file, with one JSON object in each line."""
     if span is None:
         documents = _documents(path, encoding)
         offset = 0 if encoding else _bom_length(path)

@@ -215,26 +215,15 @@ def columns(
     """Make a feature of some columns of a record.
 
     A column of numbers is taken as it is. A string is read as its position in its
-    column's vocabulary, a date as the numbers in `dates`. Missing and unknown values
-    are NaN; so is a number in a column of strings or dates. A string in a column of
-    numbers is refused when a record is read.
+    column's vocabulary (see `learn_texts`), a date as the numbers in `dates`: "day"
+    since 1970, "month", "weekday", "hour" and "second" of the hour. Missing and unknown
+    values are NaN; so is a number in a column of strings or dates. A string in a column
+    of numbers is refused when a record is read.
 
-    Parameters
-    ----------
-    vocabularies
-        Known strings by column, as `learn_texts` finds them. Here and below, entries
-        for columns that the feature does not read are ignored.
-    dates
-        Numbers that a date is read as, by column: "day" since 1970, "month", "weekday",
-        "hour" and "second" of the hour.
-    orders
-        Order of day and month, "MDY" or "DMY", by column of dates in which both are
-        numbers.
-    shifts
-        Offset and scale, by column of numbers that float32 does not tell apart, as
-        `learn_numbers` finds them.
-    declared
-        Cost of obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
+    All mappings but `declared` are by column; entries for other columns are ignored.
+    `orders` has the order of day and month, "MDY" or "DMY", for dates in which both are
+    numbers; `shifts` are those that `learn_numbers` finds. `declared` has the cost of
+    obtaining these columns, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
 
     Examples
     --------

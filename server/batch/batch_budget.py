@@ -75,10 +75,7 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Update the estimates from a chunk.
-
-        Seconds are sums over its `count` items.
-        """
+        """Update the estimates; seconds are sums over a chunk's `count` items."""
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
         weight = LATEST if self._known else 1.0
@@ -109,10 +106,7 @@ class StreamBudget:
         return max(self._count - self.seen - now, 0)
 
     def choose(self, hulls: Sequence[Hull], left: float) -> Solution:
-        """Choose the plans of the next items.
-
-        `left` is the budget for these items and all items to come.
-        """
+        """Choose the plans of the next items; `left` is for these and all to come."""
         if not hulls:
             return solve(hulls, left)
         self._remember(hulls)
@@ -278,10 +272,7 @@ class BatchBudget:
     def end_chunk(
         self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
     ) -> None:
-        """Update the timing from a chunk that took `all_s` seconds.
-
-        `times` has the predicted and the measured seconds of each plan carried out.
-        """
+        """Learn from the predicted and the measured seconds of each plan (`times`)."""
         self._under_way -= chunk.cost
         if times and self._counts_time:
             predicted_s, actual_s = map(sum, zip(*times, strict=True))

@@ -47,10 +47,7 @@ def show(found: Evaluation, console: "Console") -> None:
 
 
 def _columns(found: Evaluation) -> dict[str, Callable[[Result], str]]:
-    """Return the quality columns: heads, and functions that write a result's cell.
-
-    The index's own measure comes first.
-    """
+    """Return the heads of the quality columns, with functions that write a cell."""
     quality = name_quality(found.measure)
     if found.measure == "accuracy":
         return {quality: _accuracy, "expected": _expected}
@@ -109,10 +106,7 @@ def _show_measures(found: Evaluation, unit: str, console: "Console") -> None:
 
 
 def _show_within(found: Evaluation, title: str, console: "Console") -> None:
-    """Print each predictor's quality within each budget.
-
-    Late answers do not count.
-    """
+    """Print each predictor's quality within each budget; late answers do not count."""
     field = "right_inside" if found.task == "classes" else "quality_inside"
     own = [_shown(getattr(one, field)) for one in found.budgets]
     others = [[o.name, *map(_shown, getattr(o, field))] for o in found.beside]

@@ -72,10 +72,7 @@ def _flush() -> None:
 
 
 class CompilingNotice:
-    """Says on standard error that kernels are compiled: at the first, then at times.
-
-    It writes whole lines, so that progress bars and logs stay readable between them.
-    """
+    """Says on standard error that kernels are compiled: at the first, then at times."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

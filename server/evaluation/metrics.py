@@ -124,10 +124,7 @@ class Metrics(ABC):
         return [one.replies[place] for one in self._trials]
 
     def _inside(self, replies: Sequence[Reply], amount: float) -> Flags:
-        """Return a mask (N,): True for each answer that came inside a budget.
-
-        It is False for a missing answer.
-        """
+        """Return a mask (N,): True for each answer that came inside a budget."""
         if not self._counts_time:
             return np.array([_costs_at_most(one, amount) for one in replies])
         took_ms = [one.took_s * 1e3 for one in replies]

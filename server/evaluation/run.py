@@ -150,10 +150,7 @@ class EvaluationRun:
                 self.comparison.run(on_progress)
 
     def results(self, chosen: float) -> Evaluation:
-        """Compute the results of all finished trials.
-
-        The confusion is that of the budget `chosen`.
-        """
+        """Compute the results of finished trials, with the confusion at `chosen`."""
         comparison, amounts = self.comparison, self.amounts
         if not comparison.trials:
             raise BadInput("nothing was asked, so there are no results")

@@ -18,10 +18,7 @@ from .score_items import score_items
 
 @dataclass
 class FileRun:
-    """Items that are scored into one file, with the options of `polydom score`.
-
-    `rows` is the number of rows in the output so far.
-    """
+    """Items that are scored into one file, with the options of `polydom score`."""
 
     index: Path
     items: Path

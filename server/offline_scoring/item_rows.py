@@ -218,10 +218,7 @@ def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
 
 
 class _Reader:
-    """Makes rows of mappings from columns to cells, and notes unknown columns.
-
-    `names` has the names of the table's columns, once they are known.
-    """
+    """Makes rows of mappings from columns to cells, and notes unknown columns."""
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
         self.item_kind = package.kind
