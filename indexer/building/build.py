@@ -104,8 +104,7 @@ def make_index(
 ) -> Index:
     """Make an index of prepared items: choose a learner, measure, search, package.
 
-    With `ahead`, models are trained on all items before they are timed: their times may
-    be missing. Raises LacksTimes or LacksWork if another machine has to go on first.
+    With `ahead`, models are trained on all items before models are timed.
     """
     choice = choose_learner(data, own, watch)
     trainer = make_trainer(data, choice.setting, own)

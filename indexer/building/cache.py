@@ -72,8 +72,8 @@ class Cache:
     ) -> Read | None:
         """Read the entry `name` by `read`; None if there is no usable one.
 
-        `read` takes an entry's plain data and arrays. It raises a `PolydomError`, or
-        one of Python's own errors, if these have another form than it needs.
+        `read` raises an error of `_MISFITS` if the entry has another form than it
+        needs.
         """
         path = self._path(name)
         try:

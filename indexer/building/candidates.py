@@ -69,10 +69,7 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Return masks of features that an item may lack; equal columns share a mask.
-
-    Only features of a table's columns can be lacking.
-    """
+    """Return masks of features that an item may lack; equal columns share a mask."""
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
         if stored.reads is not None:

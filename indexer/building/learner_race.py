@@ -87,8 +87,7 @@ def race_learners(
     `values` (N, width) and `targets` (N,) are of all items; `division` are training
     rows and validation rows. With `limit_s`, each training has a process of its own; a
     crash or an overrun loses that learner only. `class_weights` (K,) are for learners
-    that accept weights. Raises BadInput if the strategy is unknown or every learner
-    fails.
+    that accept weights.
     """
     task: Task = "classes" if metric.classes else "regression"
     settings = installed(task) if settings is None else settings

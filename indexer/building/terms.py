@@ -64,10 +64,7 @@ def _make_either(project: Project) -> Any:
 
 
 def resolve_terms(project: Project, dataset: Dataset, strategy: str | None) -> Terms:
-    """Fill in the terms of a project that depend on its items.
-
-    Raises BadProject if a key or the learner is for another kind of labels.
-    """
+    """Fill in the terms of a project that depend on its items."""
     task: Task = "classes" if dataset.numbers is None else "regression"
     if task == "regression":
         project = project.of_numbers()

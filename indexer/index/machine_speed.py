@@ -251,10 +251,9 @@ def _factor(ratios: Floats) -> float:
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
     """Return an upper confidence bound of the median of a distribution.
 
-    The bound is the smallest of the values (N,) that is below the true median with a
+    The bound is the smallest of the values (N,) that is below the median with a
     probability of at most 1 - `confidence`, by the sign test: k of N values are below
-    the median with the probability of k heads of N coins. For fewer than five values
-    the bound is the largest.
+    it with the probability of k heads of N coins. For N < 5 it is the largest.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

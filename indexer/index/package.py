@@ -97,10 +97,7 @@ class Package:
 
     @property
     def confusion_costs(self) -> NDArray[np.float64] | None:
-        """Cost (K, K) of answers, by the right class, then by the answer.
-
-        None if the measure is no cost.
-        """
+        """Costs (K, K) by right class and answer; None if the measure is no cost."""
         costs = self.meta.get("confusion_costs")
         if self.measure != "cost" or not costs:
             return None
@@ -116,11 +113,7 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature; see `load_extractor`.
-
-        Raises BadIndexFile if the features need other steps than the cost curves are
-        for.
-        """
+        """Find the code of every feature; refuse steps that costs are not for."""
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:

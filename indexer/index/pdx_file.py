@@ -91,8 +91,7 @@ def write_file(
 ) -> None:
     """Write plain data, as msgpack takes it, and arrays to a file, all or nothing.
 
-    The bytes depend on the arguments only. Raises BadInput if an array has a dtype that
-    the format does not know, or the file would be too large for `read_file`.
+    The bytes depend on the arguments only; `read_file` must be able to read them.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)

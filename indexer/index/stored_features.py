@@ -85,10 +85,7 @@ class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reads(self) -> list[str] | None:
-        """Columns that the feature reads; None for a function, which may read any.
-
-        Only records have columns.
-        """
+        """Columns that the feature reads; None for a function, which may read any."""
         if self.text is not UNSET:
             return [self.text.column]
         return None if self.columns is None else self.columns.columns

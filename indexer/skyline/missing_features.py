@@ -36,10 +36,9 @@ def best_without(
     """Return the rows of candidates to add, for items that lack features.
 
     For each combination of missing `parts`, masks of features that an item lacks
-    together, the remaining candidates are pruned. The most accurate candidates of all
-    combinations are considered first, then the others. A candidate is added if it is
-    more accurate, by `WORTH`, than all candidates that are `kept` so far, need none of
-    the missing features, and cost no more at the largest size.
+    together, the remaining candidates are pruned; the most accurate ones are considered
+    first. A candidate is added if it is more accurate, by `WORTH`, than all `kept` so
+    far that need none of the missing features, and cost no more at the largest size.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)

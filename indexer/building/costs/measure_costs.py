@@ -123,10 +123,7 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Recall the times kept under a name; measure and keep them if there are none.
-
-        Times without a name are not kept.
-        """
+        """Recall the times kept under a name; measure them if there are none."""
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
@@ -214,10 +211,7 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Return the seconds of an answer of each model, by the name of its entry.
-
-        Models are made one at a time, since all of them may not fit into memory.
-        """
+        """Return the seconds of an answer of each model, by the name of its entry."""
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
         total = 0 if all(found) else len(models)

@@ -220,9 +220,8 @@ class PlanExitFitter:
     def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
         """Fit the exits of one plan at its checkpoints.
 
-        A checkpoint can be an exit only if another candidate answers there than at the
-        previous checkpoint. Checkpoint 0 is no exit: the prior knows nothing of the
-        item.
+        A checkpoint can be an exit only if another candidate answers there than before.
+        Checkpoint 0 is no exit: the prior knows nothing of the item.
         """
         margins = np.full(len(costs.steps), np.inf)
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints

@@ -118,10 +118,7 @@ class TextColumns:
         return self._made([self._part(name) for name in wanted])
 
     def usual(self, columns: Sequence[str], room: int) -> Chosen:
-        """Choose default features for some columns, the same number for each column.
-
-        Raises BadProject if `room` is too small for one feature per column.
-        """
+        """Choose default features for some columns, the same number for each column."""
         for count in range(len(BEST_FIRST), 0, -1):
             best = BEST_FIRST[:count]
             names = [name for name in default_features("text") if name in best]

@@ -32,8 +32,7 @@ def costs_by_code(
 ) -> Floats:
     """Make the matrix (K, K) of costs of answering class j for an item of class i.
 
-    Wrong answers that `costs`, by right class and answer, does not name cost 1, right
-    answers nothing. Raises BadProject if no answer costs anything.
+    Wrong answers that `costs`, by right class and answer, does not name cost 1.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -80,10 +79,7 @@ def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | 
 
 
 class Weighed(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that passes class weights (K,) to every fit of its estimator.
-
-    `fit` of the estimator takes weights; classes are numbered from 0.
-    """
+    """A classifier that passes class weights (K,) to every fit of its estimator."""
 
     def __init__(self, estimator: Any, class_weights: Floats) -> None:
         self.estimator = estimator

@@ -207,9 +207,9 @@ def count_violations(
 ) -> None:
     """Compare every `stride`-th set with all its subsets, by distance in features.
 
-    The kernel fills `pairs` (m + 1,) with the number of compared pairs, `histogram`
-    (m + 1, resolution + 1) with the number of losses of accuracy, rounded up to
-    multiples of 1 / resolution, and `largest` (m + 1,) with the largest loss.
+    The kernel fills `pairs` (m + 1,) with numbers of pairs, `histogram` (m + 1,
+    resolution + 1) with numbers of losses of accuracy, rounded up to multiples of 1 /
+    resolution, and `largest` (m + 1,) with the largest loss.
     """
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):

@@ -49,11 +49,10 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """List the candidates that may be on a skyline in a cell, and mark its sure steps.
 
-    Rows of `controls` are Bernstein coefficients (control values) in the cell, the most
-    accurate candidate first. A candidate with all coefficients at most another's costs
-    nowhere more. A step costs nowhere more than any candidate before it. This relation
-    is transitive, so comparing with the last step and the candidates listed since then
-    is enough.
+    Rows of `controls` are Bernstein coefficients in the cell, the most accurate
+    candidate first. A candidate with all coefficients at most another's costs nowhere
+    more. A step costs nowhere more than any candidate before it. This relation is
+    transitive, so the last step and the candidates since then are enough.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
