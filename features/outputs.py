@@ -60,7 +60,7 @@ def refuse_place(path: Path, option: str = "") -> None:
 
 
 def _is_system(folder: Path) -> bool:
-    """Return True if the system owns a folder, as it owns that of /dev/stdout."""
+    """Return True for a folder of the operating system, as that of /dev/stdout."""
     return folder == Path("/dev") or folder.is_relative_to("/proc")
 
 

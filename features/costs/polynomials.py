@@ -1,4 +1,4 @@
-"""Polynomials in a size of one number or two, in which costs are written.
+"""Polynomials of costs in a size; a size is one number or two.
 
 The coefficients of a polynomial in one number n are in the order 1, n, n^2, ... Those
 of a polynomial in two numbers (a, b) are in the order 1, a, b, a^2, ab, b^2, ...: by

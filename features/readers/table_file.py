@@ -40,7 +40,7 @@ class RawColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A file whose rows have columns."""
+    """A table file: where it is, its columns, and how its cells are written."""
 
     path: Path  # Path of the file, or of a folder of Parquet files that are one table
     # Names of the columns, in order; columns without a name are left out

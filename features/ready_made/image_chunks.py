@@ -1,4 +1,4 @@
-"""The chunks of an encoded image: those that a decoder needs, and its orientation.
+"""Chunks of an encoded image: the chunks that a decoder needs, and the orientation.
 
 A file may have millions of pieces that say nothing of the pixels: comments, profiles,
 empty blocks. Pillow reads each of them in Python. So pieces are counted here, and only
@@ -37,7 +37,7 @@ _JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _JPEG_TABLES = _JPEG_FRAMES | {0xC4, 0xCC, 0xDB, 0xDC, 0xDD}
 # Notes that say how colours are stored.
 _JPEG_NOTES = {0xE0: b"JFIF", 0xEE: b"Adobe"}
-_JPEG_APP1 = 0xE1  # where cameras and editors have their notes
+_JPEG_APP1 = 0xE1  # notes of cameras and editors
 _EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _JPEG_SCAN, _JPEG_END, _SCAN = 0xDA, 0xD9, b"\xff\xda"
 _PROGRESSIVE = {0xC2, 0xC6, 0xCA, 0xCE}

@@ -75,5 +75,5 @@ def bytes_of_pixel(picture: Picture, data: bytes) -> int:
 
 
 def describe(data: bytes) -> str:
-    """Describe bytes for a message: how many there are, and the first of them."""
+    """Describe bytes for a message: their number, and the first few."""
     return f"{len(data):,} bytes that begin {data[:8].hex(' ') or 'with nothing'}"

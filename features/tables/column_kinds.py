@@ -62,7 +62,7 @@ TIMES = (
 
 @dataclass(frozen=True)
 class ColumnTerms:
-    """How to read a column: as a project says, and as its file suggests."""
+    """Settings for reading a column, from the project and from the file."""
 
     # Kind of the column; None for the first kind that suits all cells
     kind: ColumnKind | None = None
@@ -442,7 +442,7 @@ def _trimmed(words: Any) -> Any:
 
 
 def _without(cells: Any, words: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
-    """Replace some words by null; return which of them the cells hold."""
+    """Replace some words by null; return the cells, and the words that were found."""
     marks = pc.is_in(cells, value_set=pa.array(words, cells.type))
     found = pc.unique(pc.filter(cells, marks)).to_pylist()
     return (pc.if_else(marks, None, cells) if found else cells), tuple(found)

@@ -1,4 +1,4 @@
-"""Numbers that float32 cannot tell apart, moved close to zero, where it can.
+"""Shifts of columns toward zero, where float32 tells more numbers apart.
 
 Models and servers read float32, which has 24 bits: of the seconds since 1970 it keeps
 every 128th. Most columns vary far less than they are large, so they fit after an offset

@@ -48,7 +48,7 @@ class Column:
     """A table's column, whose cells are of one kind."""
 
     # (N,) Arrow array, in one piece: Numbers: int, float or bool, NaN where empty.
-    # Words: a dictionary of strings. Dates: date32, or timestamp[us] in UTC where one
+    # Words: a dictionary of strings. Dates: date32, or timestamp[us] in UTC if any
     # has a time of day. Free text: large_string. Null is an empty cell.
     cells: Any
     kind: ColumnKind
@@ -189,7 +189,7 @@ class Records(Sequence[Item]):
 
 
 def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
-    """Keep some items of a sequence, by its own method `take` if there is one."""
+    """Return some items of a sequence, by its own method `take` if it has one."""
     own = getattr(items, "take", None)
     if own is not None:
         kept: Sequence[Any] = own(places)

@@ -87,7 +87,7 @@ def is_empty(cell: str, missing: Collection[str] = ()) -> bool:
 
 
 def read_numbers(words: Sequence[str], decimal: Decimal) -> list[float] | None:
-    """Read words as numbers of one currency; None if a word is no such number."""
+    """Read words as numbers of one currency; None if any word is no such number."""
     money: set[str] = set()
     numbers = []
     try:

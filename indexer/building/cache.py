@@ -102,7 +102,7 @@ class Cache:
         write_file(path, {"name": name, "kept": meta}, arrays)
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
-        """Put arrays where calls in other processes read them."""
+        """Make arrays readable for calls in other processes."""
         return SharedArrays.place(self.folder / name if self.seen else None, arrays)
 
     def names(self, group: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The candidates of an index: which sets are kept, in which order, how good."""
+"""The candidates of an index: the sets that it keeps, and their orders of features."""
 
 import logging
 from collections.abc import Sequence

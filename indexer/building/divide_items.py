@@ -1,4 +1,4 @@
-"""Items divided: some set aside for exits, the others for training and testing."""
+"""Division of items: some to calibrate exits, the rest for training and testing."""
 
 import math
 from dataclasses import replace
@@ -29,7 +29,7 @@ class DividedItems(NamedTuple):
     """The items of a project, divided."""
 
     rest: Dataset  # Items to train and test on
-    # Items set aside to calibrate exits on; none where no exits are promised
+    # Items set aside to calibrate exits on; no items if no exits are promised
     fresh: Dataset
     # Number of parts that `rest` is divided into; one part at a time is tested on
     parts: int

@@ -41,7 +41,7 @@ class Prepared:
     # not measured on.
     table: FeatureTable
     # The same items for the models that an index keeps, with features learned from all
-    # of them; `table` itself where that changes nothing
+    # of them; `table` itself if the features are the same
     final: FeatureTable
     # Items set aside to calibrate exits on, if any, with the features of `final`
     fresh: FeatureTable | None

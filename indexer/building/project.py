@@ -692,7 +692,7 @@ class Project(Part, frozen=True):
         return sum(source is not None for source in sources)
 
     def check_source(self, *, given: bool = False) -> None:
-        """Refuse a project that does not say where its items are, unless `given`."""
+        """Refuse a project that names no source of items, unless items are given."""
         if given and self._sources():
             raise BadProject("[data] says where items are, and a data set came, too")
         if not given and self._sources() != 1:

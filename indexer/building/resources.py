@@ -17,7 +17,7 @@ from .project import Project
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What every stage of a build may use."""
+    """Processes, folders and progress bars that every stage of a build may use."""
 
     workers: Workers  # Processes that calls are spread over
     cache: Cache  # Folder of finished work

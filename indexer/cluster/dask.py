@@ -28,7 +28,7 @@ class DaskExecutor(Executor):
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
     def cores(self) -> int:
-        """Count the workers' threads; 0 where the scheduler does not answer."""
+        """Count the workers' threads; 0 if the scheduler does not answer."""
         if self.client.status != "running":
             return 0
         try:

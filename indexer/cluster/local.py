@@ -31,7 +31,7 @@ class LocalExecutor(Executor):
         return future
 
     def cores(self) -> int:
-        """Return the number of processes, which start as calls come."""
+        """Return the number of processes; they start when calls come."""
         return self.count
 
     def kill(self) -> None:

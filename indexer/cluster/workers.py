@@ -258,7 +258,7 @@ def _error_of(future: "Future[Any]") -> BaseException | None:
 
 
 def means_lost(error: BaseException) -> bool:
-    """Return true for an error that means a killed or crashed worker."""
+    """Return True for an error that means a killed or crashed worker."""
     # raised by local processes, and by calls on a cluster that is gone
     if isinstance(error, BrokenExecutor | CancelledError):
         return True

@@ -81,7 +81,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     cache: str | os.PathLike[str] | None
     verbose: bool
-    _columns: Kinds | None  # kinds of columns by name, where records were fitted
+    _columns: Kinds | None  # kinds of columns by name, if records were fitted
 
     def __sklearn_tags__(self) -> Any:
         """Declare that `fit` takes missing values, strings and mixed tables."""
@@ -272,7 +272,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return self._loaded
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the features' code, which `_extractor` finds again."""
+        """Pickle without the features' code; `_extractor` loads the code again."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_loaded", None)
         return state

@@ -36,7 +36,7 @@ class Counted(NamedTuple):
     items: Sequence[Item]
     labels: NDArray[Any]
     groups: NDArray[Any] | None  # None if each item is its own group
-    # (N,): Weights above 0 with a mean of 1; None where all are equal
+    # (N,): Weights above 0 with a mean of 1; None if all are equal
     weights: NDArray[np.float64] | None
     # (N,): Position of each item among the items that were given
     rows: NDArray[np.int64]

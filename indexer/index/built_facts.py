@@ -28,7 +28,7 @@ Quality = Annotated[float, msgspec.Meta(ge=-LARGEST, le=1)]  # R2 has no least v
 
 
 class BuiltSchedule(msgspec.Struct):
-    """Base models that an early-stopping model evaluates, as shares of all of them."""
+    """Shares of a model's base models that the model evaluates before it stops."""
 
     base_models: Counted
     mean: Share

@@ -32,7 +32,7 @@ class Needs(NamedTuple):
 
 
 class ColumnNeeds:
-    """The columns that the features of an index read, and those that may be empty."""
+    """Columns that the features of an index read, and columns that may be empty."""
 
     def __init__(
         self, features: Iterable[StoredFeature], gaps: BuiltGaps | None = None

@@ -1,4 +1,4 @@
-"""What an index says of itself, as data: `facts_of`, and the skyline at a size."""
+"""Facts about an index, as data: `facts_of`, and the skyline at a size."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class SkylineFacts(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, kw_only=True):
-    """Everything an index says of itself; fields of a package are unset without one."""
+    """All facts about an index; facts about its package are unset without a package."""
 
     version: str  # Checksum of the index's file; "" before it is saved
     sizes: tuple[Size, Size]  # The smallest and the largest item size
@@ -61,7 +61,7 @@ class Facts(msgspec.Struct, kw_only=True):
     learned: dict[str, dict[str, Any]] | UnsetType = UNSET
     # Names of each candidate's features, in computing order
     sets: list[tuple[str, ...]] | UnsetType = UNSET
-    # Microseconds that every plan takes beside its features
+    # Microseconds that every plan takes in addition to its features
     overhead_us: float | UnsetType = UNSET
     # The package's `meta`, as `MetaFacts` reads it, without items and single times
     build: dict[str, Any] | UnsetType = UNSET

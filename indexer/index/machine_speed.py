@@ -1,4 +1,4 @@
-"""How fast a machine is at an index's own work, compared with the build's machine.
+"""Speed of a machine at an index's own work, relative to the build's machine.
 
 Cost curves follow a high quantile of thousands of times, which no server can measure
 when it starts. So the build also times a few rounds of the samples in the index. A
@@ -44,7 +44,7 @@ class MachineTimes(NamedTuple):
     # (S,): Seconds of reading an item's header and preparing its features
     overhead_s: Floats
     step_s: Floats  # (S, s): Seconds of each step
-    # (S, m): Seconds of each feature without its steps; NaN where seconds are declared
+    # (S, m): Seconds of each feature without its steps; NaN for declared seconds
     feature_s: Floats
     model_s: Floats  # (S, M): Seconds of the models that `compared_models` names
 
@@ -194,7 +194,7 @@ class MachineFactors(NamedTuple):
     # `overhead` and `models`: one factor for every overhead, one for all models
     overhead: float
     steps: Floats  # (s,): Factor of each step
-    features: Floats  # (m,): Factor of each feature; 1 where seconds are declared
+    features: Floats  # (m,): Factor of each feature; 1 if seconds are declared
     models: float
 
 

@@ -1,4 +1,4 @@
-"""Which feature to compute next, while a request's time runs: any-time Poly-Dom.
+"""The next feature to compute while a request's time runs: any-time Poly-Dom.
 
 ICSP leaves this open (section 6.2). The rule is asked again after every feature. It
 aims at the stored set with the largest expected quality at the deadline, and names the

@@ -1,4 +1,4 @@
-"""The features, models and costs that a server needs beside the look-up."""
+"""The features, models and costs that a server needs in addition to the look-up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,13 +66,13 @@ class Package:
     whole_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # `ends[r][k]` is the share of the items that plan r answers after k features. Empty
-    # in an index without exits and schedules, and where the share is not known.
+    # in an index without exits and schedules, and if the share is not known.
     ends: tuple[tuple[float, ...], ...] = ()
     # Term weights of the learned features, by feature name
     learned: Mapping[str, TermWeights] = field(default_factory=dict)
     # Name of the quality, from `quality.OF_CLASSES` or `quality.OF_NUMBERS`.
     measure: str = "accuracy"
-    # (C,) float64: Expected accuracy of each candidate where quality is another measure
+    # (C,) float64: Expected accuracy of each candidate if quality is another measure
     # of classes; else empty
     accuracies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     # (C, 2) float64: Lowest and highest residual, label less value, that is expected of

@@ -52,7 +52,7 @@ _PREAMBLE_BYTES = _FACTS.size + _DIGEST_BYTES
 _CHUNK_BYTES = 1 << 20
 
 # msgpack: for a first byte from 0xc4 on, the bytes of the length that follows, and the
-# bytes of the content where that is fixed. A first byte not listed stands alone.
+# bytes of content of fixed length. A first byte that is not listed stands alone.
 _BINARY = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0)}
 _EXTENSION = {0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
 _NUMBER = {0xCA: (0, 4), 0xCB: (0, 8)}

@@ -1,4 +1,4 @@
-"""The features that an index names; their code is found anew and compared."""
+"""Features that an index names: their code is found again and compared."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a feature was learned; its term weights are arrays of the file."""
+    """Facts about a learned feature; its term weights are arrays of the file."""
 
     terms: int  # Number of known terms
     texts: int  # Number of labelled texts that the weights were learned from

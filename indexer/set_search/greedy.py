@@ -107,7 +107,7 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add the best feature to every sequence, and split sequences where it changes."""
+    """Add the best feature to each sequence; split a sequence if the best changes."""
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask

@@ -16,7 +16,7 @@ from .kernels import sandwich as kernels
 Masks = NDArray[np.uint64]
 Accuracies = NDArray[np.float64]
 
-DENSE_FEATURES = 24  # up to so many features every set has 24 bytes in memory
+DENSE_FEATURES = 24  # up to this number of features, every set has 24 bytes in memory
 MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 

@@ -1,1 +1,1 @@
-"""What plans cost: features and models timed, here or on another machine."""
+"""Costs of plans: times of features and models, taken here or on another machine."""

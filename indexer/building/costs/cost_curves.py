@@ -19,7 +19,7 @@ CURVE_POINTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A cost curve beside the measurements it was fitted to."""
+    """A cost curve, with the measurements that it was fitted to."""
 
     name: str
     fitted: CostCurve

@@ -53,7 +53,7 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """What features, steps and overhead of a project cost, and how models are timed."""
+    """Costs of a project's features, steps and overhead, and a timer of models."""
 
     measurer: "Measurer"  # Stopwatch of models, with the features of training
     curves: Curves  # Cost curves in seconds

@@ -34,7 +34,7 @@ class CheckedData(NamedTuple):
     warnings: list[str]  # Sentences about probable mistakes in the data
 
     def facts(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return the report as plain data."""
         facts: dict[str, Any] = msgspec.to_builtins(self._asdict())
         return facts
 

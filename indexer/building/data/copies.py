@@ -52,7 +52,7 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
 
 
 def _numbered(items: StoredItems) -> Rows:
-    """Give items numbers (N,), equal for copies."""
+    """Return numbers (N,) of the items; copies get equal numbers."""
     rows = np.ascontiguousarray(items.digests)
     single = rows.view(f"V{rows.shape[1]}").ravel()
     return np.unique(single, return_inverse=True)[1]

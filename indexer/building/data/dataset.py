@@ -35,7 +35,7 @@ class Dataset:
     # N items of one kind. Items of files and tables are read when they are accessed.
     items: Sequence[Item]
     names: Sequence[str]  # Names of the items in messages: file and row
-    labels: tuple[str, ...]  # The K class names, sorted; empty where labels are numbers
+    labels: tuple[str, ...]  # The K class names, sorted; empty if labels are numbers
     # (N,) int64: Positions of the items' classes in `labels`; 0 for labels that are
     # numbers
     codes: Rows
@@ -346,7 +346,7 @@ def _number_groups(groups: Sequence[Any]) -> Rows:
 
 
 def number_in_turn(values: NDArray[Any]) -> Rows:
-    """Give different values numbers from 0, in the order of their first occurrence."""
+    """Return a number for each value: from 0, in the order of first occurrence."""
     _, first, own = np.unique(values, return_index=True, return_inverse=True)
     turns = np.empty(len(first), np.int64)
     turns[np.argsort(first)] = np.arange(len(first))

@@ -255,7 +255,7 @@ def _differ_by_chance(records: Records) -> bool:
 
 
 def _row_codes(records: Records) -> Rows:
-    """Give rows numbers (N,), equal for rows with the same cells."""
+    """Return numbers (N,) of the rows; rows with the same cells get equal numbers."""
     codes = np.zeros(len(records), np.int64)
     for column in records.columns.values():
         own, _ = column.told_apart()

@@ -139,7 +139,7 @@ def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
 
 
 def row_numbers(first: int, count: int, bad: Sequence[BadRow]) -> Rows:
-    """Give `count` rows their numbers in the file, skipping the bad rows."""
+    """Return the numbers of `count` rows in the file; bad rows are skipped."""
     every = np.arange(first, first + count + len(bad))
     return np.setdiff1d(every, [row.number for row in bad], assume_unique=True)
 
@@ -293,7 +293,7 @@ def label_of(value: Any) -> str:
 
 
 def groups_of(column: Column) -> Rows:
-    """Give groups numbers; a row without a group is a group of its own."""
+    """Return numbers of groups by row; a row without a group is its own group."""
     codes, _ = column.told_apart()
     rows = np.arange(len(column))
     return number_in_turn(np.where(codes == MISSING, len(rows) + rows, codes))

@@ -1,4 +1,4 @@
-"""How labelled items are divided for training and testing, by whole groups."""
+"""Splits of labelled items into training and testing, by whole groups."""
 
 from typing import Any
 

@@ -56,7 +56,7 @@ class Reference(NamedTuple):
     number: int = 0  # Number of the line or piece, for the item's name
     offset: int = 0  # Position of the first byte
     length: int = 0  # Number of bytes
-    own_name: str = ""  # Name of an item whose place gives none
+    own_name: str = ""  # Name of the item if its place has no names
 
     @property
     def name(self) -> str:
@@ -204,7 +204,7 @@ class StoredItems(Sequence[Item]):
         return StoredItems(self.table, {"rows": self.rows[places]})
 
     def shared(self, cache: Cache) -> "StoredItems":
-        """Write the table of places where other processes read it, if they can."""
+        """Let other processes read the table of places, if they can read the items."""
         if not cache.seen:
             return self
         table, rows = self.table, self.rows

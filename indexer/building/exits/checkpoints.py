@@ -31,7 +31,7 @@ Rows = NDArray[np.int64]
 class Answers:
     """Answers of the K + 1 checkpoints of a plan for N items."""
 
-    margins: Floats  # (N, K + 1) score of the best class minus that of the second
+    margins: Floats  # (N, K + 1) score of the best class minus the second-best score
     choices: Rows  # (N, K + 1) positions of the best classes
 
     def __post_init__(self) -> None:
@@ -51,9 +51,9 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointExits:
-    """Thresholds of margins beyond which the checkpoints of a plan answer."""
+    """Thresholds of a plan's checkpoints; a margin above a threshold ends the plan."""
 
-    thresholds: Floats  # (K + 1,), infinite where a checkpoint is no exit
+    thresholds: Floats  # (K + 1,), infinite if a checkpoint is no exit
     # Guarantee for fresh items; None without calibration
     promise: Promise | None = None
 

@@ -57,7 +57,7 @@ class PlanExits:
 class ItemAnswers:
     """Answers of C candidates for N items that their models were not trained on."""
 
-    # (N, C) float64: Scores of the best classes minus those of the second best
+    # (N, C) float64: Scores of the best classes minus second-best scores
     margins: Floats
     choices: Rows  # (N, C) int64: Classes that the candidates choose
     groups: Groups  # (N,): Numbers of the items' groups
@@ -125,14 +125,14 @@ class PlanExitFitter:
     """
 
     goal: ExitGoal  # Share of answers that may change, and the confidence
-    # Answers for the items to fit on, by the models whose quality was measured
+    # Answers for the items to fit on, by the models of which quality was measured
     fitted: ItemAnswers
     # Answers of the kept models for the items to calibrate on; None without such items
     fresh: ItemAnswers | None = None
     # Fitter of schedules; None if no items are left to fit them on
     schedules: ScheduleFitter | None = None
     weight: float = 1.0  # Units of the budget that a second costs
-    # True if the index keeps other models than those whose quality was measured
+    # True if the index keeps models that were trained again on all items
     refitted: bool = False
 
     @property
@@ -227,7 +227,9 @@ class PlanExitFitter:
         changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
         if len(changes) < 2:
             return Trial(CheckpointExits(margins))
-        paid_from = np.append(0, changes[:-1] + 1)  # the first paid for each of them
+        paid_from = np.append(
+            0, changes[:-1] + 1
+        )  # the first checkpoint paid with each
         answering, fresh = costs.candidates[changes], self.fresh
         whole = costs.steps + costs.checks
         calibrated = goal.confidence is not None and fresh is not None
@@ -321,7 +323,7 @@ def fit_plan_exits(
     costs: MeasuredCosts,
     own: Resources,
 ) -> PlanExits:
-    """Fit the exits of every candidate, where they pay and can be promised."""
+    """Fit the exits of every candidate; keep exits that pay and can be promised."""
     project, goal = data.project, data.project.exit_goal
     models, model_costs = kept.models, kept.model_costs
     if goal is None or data.lacking:

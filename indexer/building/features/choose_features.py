@@ -81,7 +81,7 @@ class ProjectFeatures:
         return type(self), (self.stored, self.files, None, (), self.learned)
 
     def shared(self, cache: Cache) -> "ProjectFeatures":
-        """Write descriptions and weights where calls in other processes read them."""
+        """Make descriptions and weights readable for calls in other processes."""
         stored = msgspec.msgpack.encode(self.stored)
         arrays: dict[str, Array] = {"stored": np.frombuffer(stored, np.uint8)}
         for place, one in enumerate(self.stored):
@@ -172,7 +172,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
 def _all_chosen(
     project: Project, dataset: Dataset, own: Mapping[str, Feature], texts: TextColumns
 ) -> Chosen:
-    """Find the features that the project names, and those that need no name."""
+    """Find the features that the project names, and the features used by default."""
     named, known = project.features.use, recipes_by_name()
     on_texts = texts.named(named)
     groups, usual = _groups(project, dataset, texts, on_texts)

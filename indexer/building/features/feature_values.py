@@ -195,7 +195,7 @@ class KeptValues:
                 yield start, stop, lacking
 
     def add(self, found: ComputedValues) -> None:
-        """Take computed values in; write them to the cache from time to time."""
+        """Add computed values; write them to the cache from time to time."""
         part = slice(found.start, found.start + len(found.rows))
         begun = 0
         for position in found.features:

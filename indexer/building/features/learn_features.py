@@ -67,7 +67,7 @@ CHOSEN_ON = 4_000_000  # terms times scores when C is chosen
 # terms is better than a regression on some of them.
 BAYES_FROM = 3
 MOST_WEIGHTS = 1 << 21  # weights of one feature
-SAMPLED = 200  # texts whose terms are counted to estimate the terms of all
+SAMPLED = 200  # texts in which terms are counted, to estimate the terms of all texts
 
 
 class Lesson(NamedTuple):
@@ -283,7 +283,7 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, lesson: Lesson) -> "Extent":
-        """Count the terms of some texts; estimate the others' terms by their length."""
+        """Count the terms of some texts; estimate terms of other texts by length."""
         names, own = np.unique(lesson.dataset.groups[lesson.rows], return_inverse=True)
         ranks = np.random.default_rng(lesson.seed).permutation(len(names))[own]
         first = np.argsort(ranks, kind="stable")[:SAMPLED]

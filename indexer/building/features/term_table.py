@@ -1,4 +1,4 @@
-"""Terms of many texts in one sparse table, which weights are learned from."""
+"""A sparse table of the terms of many texts; weights are learned from the table."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ CHUNK = 1 << 20
 
 
 class TermTable(NamedTuple):
-    """Terms of N texts that occur in at least two of them, one text after the other."""
+    """Terms of N texts, text after text; each term occurs in at least two texts."""
 
     hashes: NDArray[np.uint32]  # (T,) uint32: All terms, ascending
     # (N + 1,) int64: Position of each text's first term; at the end the number of terms

@@ -195,7 +195,7 @@ def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
 
 
 def lacks_text(items: Sequence[Item], column: str) -> NDArray[np.bool_]:
-    """Return (N,): True for a record whose cell in a column of text is empty."""
+    """Return a mask (N,): True for a record whose cell in a text column is empty."""
     if isinstance(items, Records):
         return items.columns[column].missing()[items.rows]
     values = (_record(item).get(column) for item in items)

@@ -44,7 +44,7 @@ class SetTrainer(Protocol):
         """Return the seconds of training a set that `qualities` has yielded."""
 
     def on_sample(self, count: int) -> Self:
-        """Make a trainer on so many of the rows."""
+        """Make a trainer on `count` of the rows."""
 
 
 CostOf = Callable[[int], float]

@@ -252,7 +252,7 @@ class Trainer:
         return self.task.tested
 
     def right(self, masks: Sequence[int]) -> NDArray[np.bool_]:
-        """Return (E, N): True where a trained set answers a tested item right."""
+        """Return (E, N): True if a trained set answers a tested item correctly."""
         packed = [self._entry(mask)[1]["right"] for mask in masks]
         count = len(self.tested)
         return np.unpackbits(np.vstack(packed), axis=1, count=count).view(np.bool_)
@@ -388,7 +388,7 @@ def _train(task: TrainingTask, mask: int) -> TrainedSet:
 def _evaluate(
     task: TrainingTask, given: Sequence[Answers]
 ) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Compute the quality of all answers, and the arrays to keep of them."""
+    """Return the quality of all answers, and the arrays that the cache keeps."""
     if not given:
         return math.nan, {}
     tested = task.tested
