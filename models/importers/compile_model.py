@@ -125,10 +125,7 @@ OTHER_FILES = (
 
 
 def compilable(estimator: Any) -> str | None:
-    """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
-
-    Returns its class, such as "sklearn.svm.LinearSVC"; None for a Pipeline.
-    """
+    """Return an unfitted estimator's class, None for a Pipeline; else BadModel."""
     transformers, last = _split(estimator)
     for transformer in transformers:
         if transformer not in (None, "passthrough"):

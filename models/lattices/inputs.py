@@ -13,10 +13,7 @@ WIDEST = 1e300
 
 
 def keypoints(values: NDArray[Any], count: int) -> Floats:
-    """Choose `count` ascending keypoints for the values (N,) of one input: quantiles.
-
-    If there are fewer different values, the largest gaps are halved.
-    """
+    """Choose `count` ascending keypoints, quantiles of the values (N,) of one input."""
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
     if len(found) > count:

@@ -124,8 +124,7 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Pack linear terms in this order; None if only NumPy can add them.
 
-    Rounding errors are a share of `sizes` (d, R) and `starts` (R,), the absolute
-    weights and intercepts of the model's own sums.
+    Rounding errors are a share of the absolute weights `sizes` and intercepts `starts`.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:

@@ -15,11 +15,7 @@ from .kernels.sums import gaussian
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussian(Scorer):
-    """One normal distribution for each class and input.
-
-    Rounding may differ from scikit-learn's in the last bits. Rows with NaN or infinity
-    are refused, with `BadRow`.
-    """
+    """One normal distribution for each class and input; BadRow for NaN or infinity."""
 
     preparation: Preparation  # Makes the d inputs from a full row
     # `means` and `variances`: (K, d) float64:

@@ -66,11 +66,7 @@ def stop_most(
 def most_stops(
     values: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Find the cuts (a, b) that stop the most values with at most `allowed` errors.
-
-    Of equally good cuts the function takes the ones with the fewest errors, then the
-    ones with the smallest a.
-    """
+    """Find the cuts (a, b) that stop most values with at most `allowed` errors."""
     n = len(values)
     valid = parted(values)
     wrong_low = np.concatenate([[0], np.cumsum(positive)])

@@ -74,10 +74,7 @@ def order_by_impurity(
 def open_features(
     left: ActiveExamples, threshold: float, costs: ModelCosts, needs: Flags
 ) -> Flags:
-    """Return a mask (F,) of features to compute next, if each base model needs some.
-
-    Of `needs` (L, F), the `OPENINGS` commonest sets are compared.
-    """
+    """Return a mask (F,) of features to compute next, if each base model needs some."""
     rows, sums, final = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]

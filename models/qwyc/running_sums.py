@@ -72,10 +72,7 @@ class ScoreSums:
 
 
 class MarginSums:
-    """Numbers for K classes: minus the margin of the best class over the second.
-
-    A row must not stop low while another class leads than at the end.
-    """
+    """Numbers for K classes: minus the margin of the best class over the second."""
 
     border: float | None = None
 

@@ -75,10 +75,7 @@ class Head:
         return out
 
     def answer(self, raw: Floats) -> tuple[int, list[float]]:
-        """Return the chosen class's position and class scores (K,) of one row's scores.
-
-        The argument `raw` has the shape (R,).
-        """
+        """Return the chosen class's position and class scores (K,) of raw (R,)."""
         out = np.empty(len(self.classes))
         code = self.enter(raw, self.link, self.rule, self.gain, out)
         return code, out.tolist()
@@ -124,10 +121,7 @@ def logistic(margin: float) -> float:
 
 
 def labels_of(classes: Any, count: int) -> NDArray[Any]:
-    """Return the labels as an array; if `classes` is None, 0 to `count` - 1.
-
-    BadModel if the number of labels is not `count`.
-    """
+    """Return labels, by default 0 to `count` - 1; BadModel if there are not `count`."""
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")

@@ -45,10 +45,7 @@ class FittedColumns:
     by_name: bool = False
 
     def rows_of(self, X: Any) -> Rows:
-        """Make rows (N, width) of numbers, with codes for categories.
-
-        BadInput if a frame's columns are others, or a category has no code.
-        """
+        """Make rows (N, width) of numbers; BadInput if a frame does not fit."""
         frame = open_frame(X)
         if frame is None:
             self._refuse_numbers()

@@ -194,10 +194,7 @@ def plain(columns: NDArray[Any]) -> Preparation:
 
 
 def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
-    """Return the preparation, by default the first `width` columns as they are.
-
-    BadModel if `preparation` does not make `width` inputs.
-    """
+    """Return the preparation of `width` inputs, by default the first columns."""
     if preparation is None:
         return plain(np.arange(width))
     if len(preparation.columns) != width:

@@ -19,10 +19,7 @@ DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:
-    """Make rows (N, width) of float32 or float64; BadInput if X is not a table.
-
-    Arrays of these types are returned as they are. Names of columns are ignored.
-    """
+    """Make rows (N, width) of float32 or float64; BadInput if X is not a table."""
     if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
         return X
     made = as_numbers(X, "rows")

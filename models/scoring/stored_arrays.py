@@ -25,10 +25,7 @@ class Stored:
     def array(
         self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
     ) -> NDArray[Any]:
-        """Return an array; BadModel unless it has this type and shape.
-
-        A None in `shape` allows any length.
-        """
+        """Return an array; BadModel unless it has this type and shape (None: any)."""
         if name not in self.arrays:
             raise self.fail(f"array {name!r} is missing")
         array = np.asarray(self.arrays[name])

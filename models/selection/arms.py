@@ -1,7 +1,4 @@
-"""Scikit-learn learners as arms of a race: trained on n examples, or for k iterations.
-
-Seconds are CPU seconds of the process, with one thread per numerical library.
-"""
+"""Scikit-learn learners as arms of a race, timed by CPU seconds of one thread."""
 
 import time
 import warnings

@@ -49,8 +49,7 @@ class CannotBeSent(Exception):
 class Worker:
     """One process that holds copies of all arms and trains one at a time.
 
-    `arms` are pickled, and loaded when first asked for. `rows` are the divisions of the
-    data that they refer to. `limit_s` are wall seconds for one training, None for any.
+    `rows` are the data that the pickled arms refer to. `limit_s` are wall seconds.
     """
 
     arms: Mapping[str, bytes]

@@ -132,10 +132,7 @@ class Race:
         return active
 
     def train(self, name: str, amount: int, bound: Bound | None = None) -> Allocation:
-        """Train a learner to an amount, unless it had that amount before.
-
-        `bound` computes the bound for the log from the learner's new curve.
-        """
+        """Train a learner to an amount, unless it had that amount; log its `bound`."""
         return self.train_all([(name, amount)], bound)[0]
 
     def train_all(

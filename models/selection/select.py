@@ -312,10 +312,7 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the family of each learner: its class, if there are `MANY` classes.
-
-    A few classes in many settings are a search for settings, without families.
-    """
+    """Return the family of each learner: its class, if there are `MANY` classes."""
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
     }

@@ -77,10 +77,7 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Return the totals (N, R) of checked rows X, and codes 0 (N,).
-
-        Sums begin with `start` (R,).
-        """
+        """Return totals (N, R) of checked rows X, from `start` (R,) on, and codes 0."""
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
         add_batch(X, self.forest, self.work_arrays(), self.terms, self.vector, totals)

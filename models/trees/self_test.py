@@ -1,8 +1,4 @@
-"""The self-test of vector kernels, run each time that a model's trees are packed.
-
-The drawn values are those at which a wrong kernel shows. After one difference this
-process uses no vector kernels any more.
-"""
+"""The self-test of vector kernels, run each time that a model's trees are packed."""
 
 import logging
 from dataclasses import dataclass

@@ -128,11 +128,7 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees in this order for kernels that stop; None if they cannot.
-
-        They cannot if leaves are so large that another order of adding could round by
-        more than `stops.near`.
-        """
+        """Pack trees for kernels that stop; None if rounding may exceed `near`."""
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
         sizes = np.zeros(len(self.nodes))
@@ -317,11 +313,7 @@ def join(
     divisor: float = 1.0,
     single: bool,
 ) -> Trees:
-    """Lay trees out one after the other, in the order in which they are summed.
-
-    A tree's values are added to raw scores from its `targets` on. With `single`, inputs
-    are rounded to float32 before they are compared.
-    """
+    """Lay trees out in their order; values are added from raw scores `targets` on."""
     if not trees:
         raise BadModel("an ensemble without trees")
     nodes: list[NDArray[np.void]] = []

@@ -148,10 +148,7 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradient of a multilinear lattice, by the derivatives `slopes` (R,).
-
-    It is added to `by_vertex` (R, V), and by input written to `out` (S,).
-    """
+    """Add a multilinear lattice's gradient to `by_vertex`, and write it by input."""
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
     weigh(inputs, weights)

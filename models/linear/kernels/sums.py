@@ -77,10 +77,7 @@ def linear_one(
 def gaussian(
     Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
-    """Write the joint log-likelihoods, `out` (N, K); return whether they are finite.
-
-    `means` and `variances` are (K, d); `constants` (K,) do not depend on the row.
-    """
+    """Write the joint log-likelihoods (N, K); return True if all are finite."""
     finite = True
     for i in range(Z.shape[0]):
         for k in range(means.shape[0]):

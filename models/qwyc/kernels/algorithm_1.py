@@ -1,7 +1,4 @@
-"""Algorithm 1 of QWYC, compiled: count the rows that each base model could stop next.
-
-Scores (N, T) are read in blocks of `BLOCK` columns, a cache line each.
-"""
+"""Algorithm 1 of QWYC, compiled: counts of rows that a base model could stop next."""
 
 import numpy as np
 from numba import boolean, float64, int64, void

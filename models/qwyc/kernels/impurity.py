@@ -59,11 +59,7 @@ def measure_impurity(
     most: NDArray[np.float64],
     impurity: NDArray[np.float64],
 ) -> None:
-    """Fill the impurity (L,) of full decisions after adding each column; two classes.
-
-    A row is positive if its `final` sum is at least `border`. Running sums are put into
-    `BINS` equal bins between `least` and `most` (L,).
-    """
+    """Fill the impurity (L,) of full decisions after each column; two classes."""
     bins = np.empty((CHUNK, BINS, 4), np.float64)
     scale = np.empty(CHUNK, np.float64)
     gains = np.empty(CHUNK, np.float64)

@@ -97,10 +97,7 @@ def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
 
 
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
-    """Find the places (64 bytes) of the leaves that 64 trees of one depth reach.
-
-    Each answer halves the candidates on all levels below, so only the last must wait.
-    """
+    """Find the places (64 bytes) of the leaves that 64 trees of one depth reach."""
     name = "llvm.x86.avx512.permvar.qi.512"
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 

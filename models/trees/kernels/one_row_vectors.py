@@ -173,8 +173,7 @@ def simd_margin(row: NDArray[np.float32], address: int) -> float:
 def simd_early(row: int, address: int, out: Any) -> int:
     """Add trees until the sum passes a limit, as `early` does; return the code.
 
-    Most rows stop in the first group, so its sums are compared before the leaves of the
-    next groups are found: one more, then two, then four.
+    Most rows stop in the first group; further groups come by one, two, then four.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
