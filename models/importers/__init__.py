@@ -1,1 +1,1 @@
-"""Fitted estimators and model files, read into compiled models."""
+"""Read fitted estimators and model files into compiled models."""

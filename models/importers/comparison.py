@@ -1,4 +1,4 @@
-"""The comparison of a compiled model with its original, on drawn rows."""
+"""Compare a compiled model with its original, on drawn rows."""
 
 import sys
 import warnings
@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 
 ROWS = 12
 GAPS = 0.1  # share of missing values, if the original accepts them
-# Smaller margins may be rounding errors: XGBoost adds in float32, forests in threads.
+# Margins below NEAR may be rounding errors: XGBoost adds in float32, and the threads of
+# forests in any order.
 NEAR = 1e-4
 
 
@@ -77,12 +78,12 @@ def _predicted(
 ) -> tuple[Floats, Any, Any]:
     """Find rows that the original accepts, as given to each model, and its answers."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about missing names, ranges and the like
+        warnings.simplefilter("ignore")  # on missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
             for form, both in _forms(original, fitted, rows[:, columns]):
                 try:
                     return rows, form if both else rows, original.predict(form)
-                except Exception:  # estimators refuse rows with any exception
+                except Exception:  # estimators may refuse rows by any exception
                     continue
     return X, X, None
 
@@ -90,7 +91,7 @@ def _predicted(
 def _forms(
     original: Any, fitted: FittedColumns | None, X: Floats
 ) -> Iterator[tuple[Any, bool]]:
-    """Yield forms of rows, and whether the compiled model must read the same form."""
+    """Yield forms of rows, each with True if the compiled model must read this form."""
     names = getattr(original, "feature_names_in_", None)
     if names is not None and (pandas := sys.modules.get("pandas")):
         frame = pandas.DataFrame(X, columns=names)
@@ -98,7 +99,7 @@ def _forms(
         if fitted and places and not isinstance(fitted.categories[0][0], bytes):
             for j, known in zip(places, fitted.categories, strict=True):
                 codes = np.nan_to_num(X[:, j], nan=-1.0).clip(-1, len(known))
-                codes[codes == len(known)] = -1  # unknown, which some refuse
+                codes[codes == len(known)] = -1  # unknown: some estimators refuse it
                 dtype = pandas.CategoricalDtype(list(known))
                 column = pandas.Categorical.from_codes(codes.astype(int), dtype=dtype)
                 frame.isetitem(j, column)
@@ -109,7 +110,7 @@ def _forms(
 def draw_rows(
     scorer: Any, columns: NDArray[np.int32], rng: np.random.Generator
 ) -> Floats:
-    """Draw full rows (ROWS, width) at which the scorer's decisions differ."""
+    """Draw full rows (ROWS, width) that the scorer decides differently."""
     X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
     preparation = scorer.preparation
     drawn = preparation.undo(scorer.draw_inputs(ROWS, rng))

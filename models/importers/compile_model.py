@@ -1,4 +1,4 @@
-"""Fitted estimators, boosters and model files to compiled models."""
+"""Compile fitted estimators, boosters and model files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     name = _find(last)
     _check_fitted(last, "n_features_in_" if name in REGRESSORS else "classes_")
     places = _columns(estimator, columns)
-    # The last bit of an input may decide in a tree, but not in a linear sum.
+    # The last bit of an input may matter in a tree, but not in a linear sum.
     rounded = columns is None and name not in LINEAR
     preparation = compile_preparation(transformers, places, rounded=rounded)
     model = {**CLASSIFIERS, **REGRESSORS}[name](last, preparation)
@@ -80,14 +80,14 @@ def _check_fitted(estimator: Any, attribute: str) -> None:
 
 
 def read_booster(booster: Any) -> Classifier | Regressor:
-    """Compile a Booster with all rounds and the scores of its `predict`."""
+    """Compile a Booster: all its rounds count, and scores are those of `predict`."""
     if find_class(booster, ["lightgbm.Booster"]):
         return read_lightgbm(lightgbm_text(booster))
     return read_xgboost(bytes(booster.save_raw("ubj")), to_best=False)
 
 
 def read_file(path: Path) -> Classifier | Regressor:
-    """Compile a booster's model file; its content tells the format, not its name."""
+    """Compile a booster's model file; the content, not the name, tells the format."""
     data = path.read_bytes()
     if is_ubj(data):
         return read_xgboost(data)
@@ -110,10 +110,10 @@ RUNS_CODE = (
     ", but a pickle, which is not read as it may run any code: load it yourself, as by "
     "joblib.load, and give the object"
 )
-# Beginnings of files of other formats, and the advice for each.
+# First bytes of files in formats that cannot be read, and advice for each format.
 OTHER_FILES = (
     (b"\x80", RUNS_CODE),
-    (b"x\x01", RUNS_CODE),  # joblib compresses it by zlib
+    (b"x\x01", RUNS_CODE),  # a zlib-compressed file of joblib
     (b"x^", RUNS_CODE),
     (b"x\x9c", RUNS_CODE),
     (b"x\xda", RUNS_CODE),
@@ -164,7 +164,7 @@ def _find(estimator: Any) -> str:
 
 
 def is_regressor(estimator: Any) -> bool:
-    """Say whether an estimator, fitted or not, predicts numbers."""
+    """Return True if an estimator, fitted or not, predicts numbers."""
     from sklearn.base import RegressorMixin
 
     return isinstance(estimator, RegressorMixin)

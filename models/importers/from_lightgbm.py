@@ -1,4 +1,4 @@
-"""LightGBM's models, read from their text without LightGBM."""
+"""Read LightGBM's models from their text, without LightGBM."""
 
 import json
 import math
@@ -42,7 +42,7 @@ REGRESSIONS: dict[str, Link] = {
     "lambdarank": "identity",
     "rank_xendcg": "identity",
 }
-# Bits of a node's decision_type.
+# Bits of a node's `decision_type`.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO = 0, 1
 
@@ -70,10 +70,10 @@ def read_lightgbm(
 
 
 def lightgbm_text(booster: Any) -> str:
-    """Write a Booster as a text; BadModel if LightGBM cannot."""
+    """Return a Booster as text; BadModel if LightGBM cannot write it."""
     try:
         return str(booster.model_to_string())
-    except (TypeError, ValueError) as error:  # JSON cannot hold some categories
+    except (TypeError, ValueError) as error:  # some categories have no form in JSON
         raise BadModel(
             f"LightGBM cannot write this model as a text: {error}; fit it on "
             "categories that are texts or numbers"
@@ -81,7 +81,7 @@ def lightgbm_text(booster: Any) -> str:
 
 
 def _fitted(text: str) -> FittedColumns:
-    """Read the names of the columns, and their categories, which follow the trees."""
+    """Read the columns' names, and their categories at the end of the text."""
     text = text.replace("\r\n", "\n")
     fields = _fields(text.partition("\nTree=")[0])
     names = tuple(fields.get("feature_names", "").split())
@@ -150,8 +150,8 @@ def _read(
 
 
 def _check_whole(text: str, fields: Fields) -> None:
-    """Raise BadModel unless the trees have the sizes, in bytes, of the header."""
-    if "tree_sizes" not in fields:  # old files have none
+    """Raise BadModel unless the trees have the sizes (bytes) that the header states."""
+    if "tree_sizes" not in fields:  # old files do not state sizes
         return
     sizes = fields["tree_sizes"].split()
     body = text.encode()
@@ -217,7 +217,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
 
 
 def _tree(fields: Fields, width: int) -> Tree:
-    """Read one tree: inner nodes first, then leaves."""
+    """Read one tree; its inner nodes come first, then its leaves."""
     if fields.get("is_linear", "0") != "0":
         raise BadModel("LightGBM trees with linear leaves have no compiled form")
     leaves = _numbers(fields["leaf_value"])
@@ -253,14 +253,14 @@ def _numbers(text: str) -> NDArray[np.float64]:
 
 
 def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move thresholds so that values within `ZERO_LIMIT` of 0 go where 0 goes."""
+    """Move thresholds so that values within `ZERO_LIMIT` of 0 take the way of 0."""
     below = np.nextafter(-ZERO_LIMIT, -np.inf)
     where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
     return np.where(np.abs(thresholds) <= ZERO_LIMIT, where_zero_goes, thresholds)
 
 
 def _children(children: NDArray[np.float64], inner: int) -> NDArray[np.int64]:
-    """Return children as numbers of nodes; LightGBM writes leaf k as -(k + 1)."""
+    """Return children as node numbers; LightGBM writes leaf k as -(k + 1)."""
     whole = children.astype(np.int64)
     placed = np.where(whole < 0, inner - whole - 1, whole)
     return np.concatenate([placed, np.full(inner + 1, -1)])

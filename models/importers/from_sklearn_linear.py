@@ -1,4 +1,4 @@
-"""scikit-learn's linear models, naive Bayes and dummies, to flat arrays."""
+"""Read scikit-learn's linear models, naive Bayes and dummies into flat arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _loss(classifier: Any) -> str:
-    """Find the key of `LINKS` for a classifier's scores."""
+    """Return the key of `LINKS` that fits a classifier's scores."""
     if type(classifier).__name__ == "SGDClassifier":
         return str(classifier.loss)
     if getattr(classifier, "solver", None) == "liblinear":

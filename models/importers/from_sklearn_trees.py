@@ -1,4 +1,4 @@
-"""scikit-learn's trees, forests and boosted trees, to flat arrays."""
+"""Read scikit-learn's trees, forests and boosted trees into flat arrays."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ from .known_classes import find_class, short
 def _read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
-    """Read a fitted `tree_`; `inputs` has the column of each of its features."""
+    """Read a fitted `tree_`; `inputs` has the column of each feature of the tree."""
     column = np.where(fitted.children_left < 0, -1, fitted.feature)
     if inputs is not None:
         column = np.where(column < 0, -1, np.asarray(inputs)[column])
@@ -86,7 +86,7 @@ def _need_trees(estimator: Any) -> None:
 
 
 def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
-    """Read the trees of a GradientBoosting, stage by stage, and its first sums."""
+    """Read a GradientBoosting's trees, stage by stage, and the sums before them."""
     init, kind = estimator.init_, type(estimator).__name__
     usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
     if init != "zero" and not find_class(init, usual):
@@ -105,7 +105,7 @@ def _boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 
 
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile a mean of trees' class shares; the largest wins."""
+    """Compile a classifier that chooses the largest mean of its trees' class shares."""
     K = len(classifier.classes_)
     trees = _fitted_trees(classifier, lambda tree: _probabilities(tree, K))
     targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
@@ -114,7 +114,7 @@ def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile AdaBoost: a tree votes for one class and against all others."""
+    """Compile AdaBoost: each tree votes for one class and against all others."""
     K = len(classifier.classes_)
     _need_trees(classifier)
     weights = classifier.estimator_weights_[: len(classifier.estimators_)]
@@ -155,7 +155,7 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
-    """Return the raw score of each tree: a stage has one tree for each."""
+    """Return each tree's raw score, by position: a stage has a tree for each score."""
     return [i % len(bias) for i in range(len(trees))]
 
 
@@ -178,7 +178,7 @@ def _hist_trees(estimator: Any) -> list[Tree]:
 
 
 def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
-    """Find the input of each of the trees' features (reordered), and its categories."""
+    """Find the input of each feature that the trees read, and inputs' categories."""
     d = estimator.n_features_in_
     if estimator._preprocessor is None:
         return np.arange(d), {}
@@ -192,7 +192,7 @@ def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.in
             continue
         try:
             known = np.asarray(values, np.float64)
-        except (TypeError, ValueError):  # intervals and the like
+        except (TypeError, ValueError):  # categories such as intervals
             known = np.array([-1.0])
         known = known[~np.isnan(known)]
         if not ((known >= 0) & (known < 2**20) & (known == np.floor(known))).all():
@@ -207,7 +207,7 @@ def _encoded(estimator: Any) -> tuple[NDArray[np.int64], dict[int, NDArray[np.in
 
 
 def text_categories(estimator: Any) -> dict[int, tuple[str, ...]]:
-    """List the categories of each column of texts, in the order of their codes."""
+    """List the categories of each text column, in the order of their codes."""
     if getattr(estimator, "_preprocessor", None) is None:
         return {}
     encoder = estimator._preprocessor.named_transformers_["encoder"]
@@ -234,7 +234,7 @@ def _hist_tree(
         words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
         codes = np.arange(len(known))
         goes_left = (words[codes // 32] >> (codes % 32).astype(np.uint32)) & 1 == 1
-        # An unknown category goes where a missing value goes, so the set has the
+        # An unknown category takes the way of a missing value, so the set holds the
         # categories that go to the other side.
         flags[node] |= WHOLE_ONLY
         if missing_left[node]:

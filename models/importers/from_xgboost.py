@@ -1,4 +1,4 @@
-"""XGBoost's models, read from JSON or Universal Binary JSON without XGBoost."""
+"""Read XGBoost's models from JSON or Universal Binary JSON, without XGBoost."""
 
 import json
 import math
@@ -41,9 +41,9 @@ REGRESSIONS: dict[str, Link] = {
     "rank:pairwise": "identity",
 }
 BOOSTERS = ("gbtree", "dart", "gblinear")
-# Errors from reading a value of a wrong type or size.
+# Errors that Python raises if a value in the file has a wrong type or size.
 MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-# XGBoost's own limit.
+# XGBoost's own limit on the categories of a column.
 MOST_CATEGORIES = 1 << 24
 
 
@@ -77,7 +77,7 @@ def _read(
     objectives: tuple[str, ...],
     to_best: bool,
 ) -> tuple[str, int, SumOfTerms, FittedColumns]:
-    """Read the objective, the number of classes or 1, the scorer, and the columns."""
+    """Read objective, number of classes (1 if a regressor), scorer, and columns."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         if "tree_info" in model:
@@ -142,7 +142,7 @@ def _fitted(learner: dict[str, Any]) -> FittedColumns:
 
 
 def _categories(encoding: dict[str, Any]) -> tuple[Any, ...]:
-    """Read the categories of a column; texts that XGBoost has cut stay bytes."""
+    """Read a column's categories; texts that XGBoost has cut are returned as bytes."""
     values = np.asarray(encoding["values"])
     if "offsets" not in encoding:
         return tuple(values.tolist())
@@ -174,7 +174,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
-    """Turn a base score, one number or one for each class, into margins (K,)."""
+    """Convert the base score (one number, or one for each class) to margins (K,)."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers
@@ -220,7 +220,7 @@ def _trees(
 
 
 def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
-    """Count the trees up to the best round; all if training did not stop early."""
+    """Count the trees up to the best round; all trees without early stopping."""
     count = len(model["trees"])
     if best is None:
         return count
@@ -257,7 +257,7 @@ def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
     flags[list(sets)] |= NOT_BELOW_ZERO
     return Tree(
         column=np.where(leaf, -1, features),
-        # XGBoost goes left if value < condition, we if value <= threshold.
+        # XGBoost goes left if value < condition, polydom if value <= threshold.
         threshold=np.nextafter(conditions, np.float32(-np.inf)).astype(np.float64),
         left=left,
         right=right,
@@ -268,12 +268,12 @@ def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
 
 
 def _whole(tree: dict[str, Any], name: str) -> NDArray[np.int64]:
-    with np.errstate(invalid="ignore"):  # numbers that are too large are refused later
+    with np.errstate(invalid="ignore"):  # too large numbers are refused later
         return np.asarray(tree[name]).astype(np.int64)
 
 
 def _sets(tree: dict[str, Any], leaf: NDArray[np.bool_]) -> dict[int, Sequence[int]]:
-    """Read the categories that go right, by node."""
+    """Map each node with categories to the categories that go right."""
     types = _whole(tree, "split_type") if "split_type" in tree else np.zeros(len(leaf))
     if types.shape != leaf.shape:
         raise BadModel("an XGBoost tree with fields of different lengths")
@@ -327,7 +327,7 @@ def _regressor(fitted: Any, preparation: Preparation) -> Classifier | Regressor:
 
 
 def _ubj_of(estimator: Any) -> bytes:
-    """Give a fitted estimator's UBJSON; BadModel if a number stands for a gap."""
+    """Return a fitted estimator's UBJSON; BadModel if a number marks missing values."""
     if not np.isnan(estimator.missing):
         raise BadModel(
             f"{type(estimator).__name__}(missing={estimator.missing!r}) has no "

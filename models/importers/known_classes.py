@@ -1,4 +1,4 @@
-"""Classes by module and name, found without importing their libraries."""
+"""Find an object's class by module and name, without importing its library."""
 
 import sys
 from collections.abc import Iterable
@@ -6,11 +6,11 @@ from typing import Any
 
 
 def find_class(thing: Any, known: Iterable[str]) -> str | None:
-    """Find a thing's own class in `known`, such as "sklearn.svm.LinearSVC"."""
+    """Return the name in `known` of a thing's class, or None."""
     kind = type(thing)
     for full in known:
         module, _, name = full.rpartition(".")
-        # A module that was not imported has no objects.
+        # If a module was not imported, the thing is not an object of its classes.
         own = sys.modules.get(module)
         if name == kind.__name__ and getattr(own, name, None) is kind:
             return full
@@ -18,7 +18,7 @@ def find_class(thing: Any, known: Iterable[str]) -> str | None:
 
 
 def named(thing: Any, known: Iterable[str]) -> str:
-    """Name a thing's class, and a known class of the same name that it is not."""
+    """Name a thing's class, and any known class that only has the same name."""
     kind = type(thing)
     full = f"{kind.__module__}.{kind.__name__}"
     for other in known:

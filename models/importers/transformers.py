@@ -1,4 +1,4 @@
-"""scikit-learn's fitted transformers, read into a `Preparation`."""
+"""Read scikit-learn's fitted transformers into a `Preparation`."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -83,10 +83,10 @@ def _add(made: Preparation, transformer: Any, rounded: bool) -> Preparation:
 
 @cache
 def _is_single() -> bool:
-    """Say whether the installed StandardScaler rounds its means for float32 rows."""
+    """Return True if this scikit-learn's StandardScaler rounds means for float32."""
     from sklearn.preprocessing import StandardScaler
 
-    odd = 2.0**24 + 1  # not a float32
+    odd = 2.0**24 + 1  # this number is not a float32
     scaler = StandardScaler().fit([[odd]])
     return bool(scaler.transform(np.array([[odd - 1]], np.float32))[0, 0] == 0)
 
@@ -109,8 +109,8 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
         )
     fill = np.asarray(imputer.statistics_, np.float64)
     if imputer._fit_dtype == np.float32:
-        fill = fill.astype(np.float32).astype(np.float64)  # as the imputer rounds
+        fill = fill.astype(np.float32).astype(np.float64)  # the imputer rounds so, too
     made = made.then(AFFINE, affine(len(fill), {FILL: fill}))
-    # The imputer drops columns without a single value to learn from.
+    # The imputer drops columns in which all values were missing.
     kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)
     return made.keep(kept)

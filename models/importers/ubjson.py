@@ -1,4 +1,4 @@
-"""A reader of Universal Binary JSON, in the form of XGBoost's models."""
+"""A reader of Universal Binary JSON, as far as XGBoost's models use the format."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from polydom.features.errors import BadModel
 
-# Numbers are big-endian. Lengths have one of the types of whole numbers.
+# Types of numbers, which are big-endian. Lengths use the whole number types.
 NUMBERS = {
     b"i": ">i1",
     b"U": ">u1",
@@ -18,12 +18,12 @@ NUMBERS = {
 }
 WHOLE = b"iUIlL"
 CONSTANTS = {b"Z": None, b"T": True, b"F": False}
-# An XGBoost model is seven deep.
+# Limit on nesting; an XGBoost model has seven levels.
 DEEPEST = 32
 
 
 def is_ubj(data: bytes) -> bool:
-    """Say whether data begin as an object of UBJSON; no JSON text does."""
+    """Return True if data begin like a UBJSON object, which no JSON text does."""
     return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
 
 
@@ -51,7 +51,7 @@ class _Reader:
         return BadModel(f"not a UBJSON file: {what}, at byte {self.at}")
 
     def take(self, count: int) -> bytes:
-        """Take the next bytes."""
+        """Return the next `count` bytes, and move past them."""
         left = len(self.data) - self.at
         if not 0 <= count <= left:
             raise self.fail(f"{count} bytes are needed and {left} left")
@@ -59,7 +59,7 @@ class _Reader:
         return self.data[self.at - count : self.at]
 
     def peek(self) -> bytes:
-        """Return the next byte without taking it; empty at the end."""
+        """Return the next byte without moving past it; empty at the end."""
         return self.data[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:
@@ -111,13 +111,13 @@ class _Reader:
         return found
 
     def array(self, depth: int) -> Any:
-        """Read an array: of one type and counted, counted, or up to its bracket."""
+        """Read an array: with type and count, with a count, or ended by a bracket."""
         if self.peek() == b"$":
             return self.typed()
         if self.peek() == b"#":
             self.take(1)
             count = self.length()
-            # Every value takes at least a byte.
+            # Every value takes at least a byte, so the count cannot exceed the rest.
             if not 0 <= count <= len(self.data) - self.at:
                 raise self.fail(f"an array of {count} values")
             return [self.value(depth + 1) for _ in range(count)]

@@ -94,7 +94,7 @@ class Lattices(SumOfTerms):
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in this order for kernels that stop; None if none can."""
+        """Pack lattices in this order and with this rule; None if no kernel can."""
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:

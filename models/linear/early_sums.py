@@ -1,4 +1,4 @@
-"""Linear terms packed for early exits: sixteen at a time, in blocks."""
+"""Linear terms packed for early exits: in blocks, evaluated sixteen at a time."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from .kernels.early_sums import (
 )
 from .kernels.vector_steps import LANES
 
-MOST_OUTPUTS = 1000  # because sums are on the stack
+MOST_OUTPUTS = 1000  # limit on raw scores, as their sums are on the stack
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -55,9 +55,9 @@ class Shapes(NamedTuple):
 
 
 class Magnitudes(NamedTuple):
-    """Bounds of a preparation's intermediate results, for rounding errors: arrays (d,).
+    """Bounds on a preparation's intermediate results, to bound rounding: arrays (d,).
 
-    They are `passed` for a missing value or 0, plus `slope` for each unit of the value.
+    For a value x they are `passed` + `slope` * |x|; for a missing value, `passed`.
     """
 
     slope: Floats
@@ -65,7 +65,7 @@ class Magnitudes(NamedTuple):
 
 
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join affine operations, and perhaps a comparison after them; None for others."""
+    """Join affine operations and a last comparison; None for any other operation."""
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
     if (preparation.operations != AFFINE).any():
@@ -93,10 +93,10 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | Non
 
 
 def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join operations that turn values up to `last` into 0 and larger ones into 1.
+    """Join operations that turn values up to `last` into 0, and larger values into 1.
 
-    This is exact: values of float32 are multiples of 2^-149. So after a gain of 2^149,
-    which float64 can represent, the next value is at least 1 further.
+    The result is exact: float32 values are multiples of 2^-149. So after a gain of
+    2^149, which float64 can represent, the next larger value is at least 1 larger.
     """
     d, limits = len(preparation.columns), preparation.table[-1, CENTER]
     flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
@@ -151,7 +151,7 @@ def pack_linear(
         "constants": start + constant[order].cumsum(axis=0)[looks - 1],
         **{name: limit[looks - 1] for name, limit in stops.by_tree(d).items()},
     }
-    # Far more than the rounding errors of sums in both orders and of all operations.
+    # More than enough for the rounding errors of both sums and of all operations.
     share = 4 * EPSILON * (d + 8 * (1 + len(preparation.operations)))
     table = lay_table(
         TABLE,
@@ -169,10 +169,10 @@ def pack_linear(
 def lay_blocks(
     order: NDArray[Any], stops: Stops
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide terms into blocks, at whose ends sums have limits, and groups of `LANES`.
+    """Divide terms into blocks, whose ends have limits, and into groups of `LANES`.
 
-    Returns the terms of each group and marks of those that only fill up a group, (G,
-    LANES); then the number of groups, and of terms, up to the end of each block, (B,).
+    Returns the terms of each group and a mask of mere filling, (G, LANES); then the
+    number of groups, and of terms, up to the end of each block, (B,).
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

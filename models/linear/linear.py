@@ -28,7 +28,7 @@ class Linear(SumOfTerms):
     `BadRow`.
     """
 
-    preparation: Preparation  # Makes the d inputs from a full row
+    preparation: Preparation  # Step from full rows to the d inputs
     # (d, R) float64: R is 1 for a binary margin, else the number of classes
     weights: Floats
     intercepts: Floats  # (R,) float64:
@@ -72,7 +72,7 @@ class Linear(SumOfTerms):
         return SumOfTerms.raw_one(self, row)
 
     def margin(self) -> "Linear":
-        """Return the same sum with one raw score: the only one, or the difference."""
+        """Return the sum with one raw score: the only one, or the difference of two."""
         if self.outputs == 1:
             return self
         weights = np.ascontiguousarray(self.weights[:, 1:] - self.weights[:, :1])
@@ -80,7 +80,7 @@ class Linear(SumOfTerms):
         return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
-        """Evaluate each term by itself: summands of the raw scores, (N, d, R)."""
+        """Return what each term adds to the raw scores: (N, d, R)."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
     def base_bias(self) -> Floats:
@@ -88,30 +88,30 @@ class Linear(SumOfTerms):
         return self.intercepts
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Raise BadInput: inputs have no bounds, so terms have none."""
+        """Raise BadInput: inputs have no bounds, so terms have no bounds either."""
         raise BadInput(
             "the terms of a linear model have no bounds; trees and lattices do"
         )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark the column of full rows that each term reads: (T, width)."""
+        """Return a mask (T, width): True for the column that each term reads."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size), self.columns] = True
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in this order for kernels that stop; None if none can."""
+        """Pack terms in this order and with this rule; None if no kernel can."""
         terms = self.preparation, self.weights, self.intercepts
         sizes, starts = np.abs(self.weights), np.abs(self.intercepts)
         return pack_linear(*terms, order, stops, sizes, starts)
 
     def reach(self) -> float:
-        """Return a bound of the absolute raw scores of finite float32 rows."""
+        """Return an upper bound on absolute raw scores, for finite float32 rows."""
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at which decisions differ."""
+        """Draw prepared inputs (count, d) for which the model decides differently."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()
         reach = 1.0 + np.abs(self.intercepts - start).max()
@@ -132,7 +132,7 @@ class Linear(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":
-        """Read a linear model; BadModel if the arrays are not one."""
+        """Read a linear model; BadModel if the arrays are not a linear model's."""
         preparation = load_preparation(stored, width)
         intercepts = stored.finite("intercepts", (None,))
         if not len(intercepts):
@@ -143,16 +143,16 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The difference of two linear sums, which may be far smaller than each."""
+    """The difference of two linear sums, which may be far smaller than both sums."""
 
-    # Both sums. Rounding errors are a share of these, not of the difference.
+    # Both sums: rounding errors are relative to the sums, not to the difference.
     sums: Linear
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in this order for kernels that stop; None if none can."""
+        """Pack terms in this order and with this rule; None if no kernel can."""
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

@@ -17,7 +17,7 @@ from .kernels.sums import gaussian
 class Gaussian(Scorer):
     """One normal distribution for each class and input; BadRow for NaN or infinity."""
 
-    preparation: Preparation  # Makes the d inputs from a full row
+    preparation: Preparation  # Step from full rows to the d inputs
     # `means` and `variances`: (K, d) float64:
     means: Floats
     variances: Floats
@@ -39,13 +39,13 @@ class Gaussian(Scorer):
         return out
 
     def reach(self) -> float:
-        """Return a bound of the absolute log-likelihoods of finite float32 rows."""
+        """Return an upper bound on absolute log-likelihoods of finite float32 rows."""
         gaps = self.preparation.reach() + np.abs(self.means)
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at which decisions differ."""
+        """Draw prepared inputs (count, d) for which the model decides differently."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])
         return self.means[k] + spread * rng.normal(size=spread.shape)
@@ -64,7 +64,7 @@ class Gaussian(Scorer):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":
-        """Read distributions; BadModel if the arrays do not hold any."""
+        """Read the classes' distributions; BadModel if the arrays do not hold any."""
         preparation = load_preparation(stored, width)
         constants = stored.finite("constants", (None,))
         if not len(constants):

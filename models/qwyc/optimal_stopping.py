@@ -78,7 +78,7 @@ class Stopping:
     def likely(
         self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
     ) -> NDArray[np.uint8]:
-        """Return the levels (n,) of entries; those outside [a, b) are certain."""
+        """Return the levels (n,) of entries; entries outside [a, b) are certain."""
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:
             final = self.sums.final[rows]

@@ -1,9 +1,9 @@
 """Orders of base models: polydom's own, by impurity, and the orders QWYC compares with.
 
 QWYC* counts the rows that a base model can stop, which depends on a few extreme rows.
-Here the score of a base model is the impurity of full decisions that it removes, within
-bins of rows with like running sums (or margins), per cost. Rows that are sure enough
-are dropped.
+polydom's order takes next the base model that most reduces, per cost, the impurity of
+full decisions within bins of rows with similar running sums (or margins). Rows that are
+sure enough are dropped.
 """
 
 from collections.abc import Sequence
@@ -157,7 +157,7 @@ def order_by_margin_impurity(
 def unsettled(
     values: Floats, positive: Flags, whole: float, both: bool, penalty: float = PENALTY
 ) -> Flags:
-    """Mark the rows that are cheaper to go on with than to stop."""
+    """Return a mask of the rows for which going on is cheaper than stopping."""
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
     cuts = cheapest_cuts(
@@ -178,7 +178,7 @@ def make_order(
     *,
     seed: int = 0,
 ) -> Rows:
-    """Return the order given, or one of QWYC's appendix B by name, to `target` (N,)."""
+    """Return the order given, or an order of QWYC's appendix B for `target` (N,)."""
     if not isinstance(order, str):
         return check_permutation(order, scores.shape[1])
     full = whole_sums(scores)

@@ -1,9 +1,9 @@
 """Running sums along an order of base models, and thresholds that cut sorted sums.
 
-A row's number after each position is its running sum, or for more than two classes
-minus its margin. A row stops low below a lower, and high above an upper threshold. A
-cut c of n sorted numbers lies between the c-th and the next number, at their midpoint.
-Equal numbers are never separated. The cuts 0 and n lie just beyond the numbers.
+A row's number after each position is its running sum, or, for more than two classes,
+minus its margin. A row stops low if its number is below the lower threshold, high if
+above the upper threshold. Cut c of n sorted numbers is the midpoint between the c-th
+and the next number. Equal numbers are never separated. Cuts 0 and n lie just outside.
 """
 
 from collections.abc import Callable

@@ -38,8 +38,8 @@ TABLE = np.dtype(
         ("lower", "<u8"),  # (B,) float64
         ("upper", "<u8"),  # (B,) float64, or margins
         ("threshold", "<f8"),
-        ("rounding", "<f8"),  # rounding error of the largest sum, for each 1 of inputs
-        ("constant_rounding", "<f8"),  # rounding error for inputs of 0
+        ("rounding", "<f8"),  # bound of rounding errors, per unit of the largest input
+        ("constant_rounding", "<f8"),  # bound of rounding errors if inputs are 0
         ("blocks", "<i8"),  # B
         ("outputs", "<i8"),  # R
         ("shaped", "<i8"),  # 1 if `shapes` is used
@@ -49,7 +49,7 @@ TABLE = np.dtype(
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve memory for a row: values, magnitudes, and R sums, all 0."""
+    """Reserve memory for a row's values, magnitudes and R sums, all set to 0."""
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
     made[:] = 0
@@ -59,7 +59,7 @@ def reserve(table: Any) -> int:
 
 @njit(void(uint64, uint64, int64, int64, uint64), **OPTIONS)
 def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
-    """Add the terms of groups `first` to `end` to the sums of a row."""
+    """Add the terms of groups `first` to `end` - 1 to the sums of a row."""
     table = table_at(address, TABLE)
     R, vector = uint64(table.outputs), uint64(VECTOR)
     peaks, sums = work + vector, work + uint64(2) * vector
@@ -76,7 +76,7 @@ def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
 
 @njit(float64(uint64, uint64), **OPTIONS)
 def rounding_of(address: int, work: int) -> float:
-    """Bound the difference to a sum in another order, for the inputs that were read."""
+    """Bound the rounding difference to a sum in another order, for the inputs read."""
     table = table_at(address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
     bits[0] = largest(work + uint64(VECTOR))
@@ -112,13 +112,13 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
+    """Return the answer for one row, from `early` or from the side of the whole sum."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return code and sum of one row; the answer is that of `decide`."""
+    """Return the code and the sum of one row; the code has the answer of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 

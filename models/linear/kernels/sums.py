@@ -29,7 +29,7 @@ def dot(z: Floats, weights: Floats) -> float:
 
 @njit(inline="always")
 def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Evaluate one row as `linear` does: `out` (R,)."""
+    """Write the sums of one row to `out` (R,); return True if they are finite."""
     outputs = weights.shape[1]
     finite = True
     if outputs == 1:
@@ -48,7 +48,7 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write Z `weights` (d, R) + `intercepts` (R,); return whether `out` is finite."""
+    """Write Z @ weights + intercepts to `out` (N, R); return True if it is finite."""
     finite = True
     for i in range(Z.shape[0]):
         finite &= add_row(Z[i], weights, intercepts, out[i])
@@ -67,7 +67,7 @@ def linear_one(
     intercepts: Floats,
     out: Floats,
 ) -> bool:
-    """Prepare and evaluate one full row: `out` (R,); True if it is finite."""
+    """Prepare one full row, write its sums (R,); return True if they are finite."""
     z = np.empty(columns.shape[0])
     prepare_row(row, columns, operations, table, z)
     return bool(add_row(z, weights, intercepts, out))

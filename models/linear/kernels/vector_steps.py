@@ -8,8 +8,8 @@ from numba import types
 from ...scoring.kernels.native import ADDRESS, constant, gather, in_llvm, load, store
 
 LANES = 16
-INFINITE = 0x7F800000  # bits of a float32
-MAGNITUDE = 2**31 - 1  # all bits of a float32 but its sign
+INFINITE = 0x7F800000  # bits of the float32 infinity
+MAGNITUDE = 2**31 - 1  # mask of all bits of a float32 but the sign
 ROW = 8 * LANES  # bytes of a vector of float64
 
 _LONG = ir.IntType(64)
@@ -20,7 +20,7 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Write the row's values in sixteen columns, and update the largest magnitudes."""
+    """Write the row's values of sixteen columns, and update the largest magnitudes."""
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
     bits = builder.and_(builder.bitcast(found, _WORDS), constant(_WORDS, MAGNITUDE))
@@ -33,7 +33,7 @@ def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> No
 
 @in_llvm(types.void(*[ADDRESS] * 2))
 def shape(builder: Any, values: Any, shapes: Any) -> None:
-    """Shape values by the gains, offsets, limits and fillings at an address."""
+    """Scale, shift, clip and fill values, by the numbers at the address `shapes`."""
     ends = [builder.add(shapes, _LONG(ROW * k)) for k in range(5)]
     gain, offset, low, high, filling = (load(builder, at, _DOUBLES) for at in ends)
     value = load(builder, values, _DOUBLES)
@@ -55,7 +55,7 @@ def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
 
 @in_llvm(types.float64(ADDRESS))
 def add_up(builder: Any, sums: Any) -> Any:
-    """Add up sixteen sums, half by half."""
+    """Add up sixteen sums: repeatedly, one half is added to the other half."""
     left, count = load(builder, sums, _DOUBLES), LANES
     while count > 1:
         count //= 2

@@ -1,11 +1,11 @@
 """Optimal stopping, compiled: the cheapest cuts of sorted rows; nothing is checked.
 
-A list holds the rows at one position as int32, by ascending number (running sum, or
-minus the margin of the leading class). If a row's number equals the one before, the row
-is stored as ~row: no threshold separates the two. A low stop is wrong for a `positive`
-entry, a high stop for the others. `levels` say how likely an entry ends positive, by
-rows with similar numbers (`fill_levels`), as the row's own ending is one draw. The cuts
-(a, b) stop the entries before a low, and the entries from b on high.
+A list holds the rows at one position as int32, sorted by their number: the running sum,
+or minus the leading class's margin. A row whose number equals the previous row's is
+stored as ~row, as no threshold separates the two. A low stop is wrong for `positive`
+entries, a high stop for all others. `levels` tell how likely each entry ends positive;
+as a row's own ending is a single draw, rows with similar numbers tell (`fill_levels`).
+The cuts (a, b) stop entries before a low, and entries from b on high.
 """
 
 import math
@@ -179,7 +179,7 @@ def follow_cuts(
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
 ) -> None:
-    """Fill the stop (N,) of each row under `cuts` (2, T), and mark wrong stops (N,)."""
+    """Write each row's `stop` (N,) under `cuts` (2, T), and mark `wrong` stops (N,)."""
     last = starts.shape[0] - 2
     stop[:] = last
     wrong[:] = False
