@@ -39,7 +39,7 @@ REQUEST = (
     "indexer.index.size_lookup",
     "indexer.index.package",
     "features.extract",
-    "server.engine.outcome",
+    "server.engine.request",
     "server.http.reply",
 )
 BUILD = (
