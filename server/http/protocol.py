@@ -1,4 +1,4 @@
-"""HTTP/1.1 by uvicorn, with arrival times, admission, limits and quick answers."""
+"""Uvicorn's HTTP/1.1, with arrival times, admission, limits and quick answers."""
 
 import asyncio
 import contextlib
@@ -31,24 +31,26 @@ from .raw_request import (
 )
 from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 
-# Browsers, Java and curl offer other protocols. A server may ignore the offer (RFC
-# 9110, 7.8); the parser would take the request's body for the other protocol.
+# Headers by which browsers, Java and curl offer another protocol. A server may ignore
+# the offer (RFC 9110, 7.8). But the parser would not, and would treat the request's
+# body as bytes of the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
-# Headers that say whether the caller waits, and whether the connection is kept.
+# Headers that say whether the caller waits for "100 Continue", and whether the
+# connection stays open.
 _SAYING = (b"expect", b"connection")
 _EMPTY_LINES = re.compile(rb"[\r\n]*")
 _LINE_END = re.compile(rb"\r?\n")
-# Seconds for a refused caller to read why, before the connection is closed.
+# Seconds for which a refused caller can read the reason, before the connection closes.
 LINGER_S = 1.0
-# Bytes of a head, or of a body in chunks, that are parsed at a time: at most a thousand
-# chunks or headers, and the parser calls a function for each.
+# Bytes of a head, or of a chunked body, that are parsed at a time. They hold at most a
+# thousand chunks or headers, and the parser calls a function for each.
 PIECE = 4096
-# Seconds for which pieces of a body are parsed in one turn of the event loop.
+# Longest time in seconds of one turn for parsing pieces of a body.
 PIECES_S = 0.0005
 
 
 def _without_offer(data: bytes, end: int) -> bytes:
-    """Remove offers of another protocol from a whole head, which ends at `end` > 0."""
+    """Remove offers of another protocol from a head; `end` is its end, or -1."""
     if end > 0 and (
         data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
     ):
@@ -57,7 +59,7 @@ def _without_offer(data: bytes, end: int) -> bytes:
 
 
 def _what_came(data: bytes) -> str:
-    """Return the error for bytes that are no HTTP/1.1: often the port is wrong."""
+    """Return an error message for bytes that are not HTTP/1.1."""
     if data.startswith((b"PRI * HTTP/2", b"SM\r\n\r\n")):
         return "HTTP/2 came, as gRPC speaks it; this port answers HTTP/1.1"
     if data.startswith(b"\x16\x03"):
@@ -66,12 +68,12 @@ def _what_came(data: bytes) -> str:
 
 
 class Next(Enum):
-    """The state of a connection: what its next byte belongs to."""
+    """The state of a connection: what the next byte belongs to."""
 
     REQUEST = auto()  # a new request
     HEAD = auto()
     BODY = auto()
-    WAITING = auto()  # none yet: a request waits for its turn at the admission
+    WAITING = auto()  # no request: the latest request waits for admission
     REFUSED = auto()  # the rest of a refused request, which is skipped
     NOTHING = auto()  # no request: the connection is about to be closed
 
@@ -80,7 +82,7 @@ REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
 class _Refused(Exception):
-    """Raised inside a call of the parser: why a request cannot be read."""
+    """An error raised inside a parser's call: why a request cannot be read."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -112,7 +114,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.caller = Caller(prompt=True)
         self.read_s = 0.0  # beginning of the turn that read the latest bytes
         self._turn = turn_of(self.loop)
-        # an application mounted in another must not answer requests of the other one
+        # if an application is mounted in another, it must not answer the other's
+        # requests
         ours = self.app_state.get("application") is self.config.app
         state = self.app_state if ours else {}
         self._admission: Admission | None = state.get("admission")
@@ -121,23 +124,24 @@ class HttpProtocol(HttpToolsProtocol):
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._direct = {}
-        # the connection
+        # state of the connection
         self._next = REQUEST
-        self._accept_wait_s = 0.0  # seconds until it was accepted; 0 after a request
-        self._delayed = b""  # while WAITING: a request that came alone
-        self._skip = 0  # while REFUSED: bytes
-        self._go_on_due = False  # whether `_go_on` is called in a turn to come
-        self._leaving = False  # whether `shutdown` was called while bytes wait
+        # seconds that the connection waited to be accepted; 0 after the first request
+        self._accept_wait_s = 0.0
+        self._delayed = b""  # while WAITING: bytes of a request that came alone
+        self._skip = 0  # while REFUSED: number of bytes to skip
+        self._go_on_due = False  # True if `_go_on` will be called in a later turn
+        self._leaving = False  # True if `shutdown` was called while bytes wait
         self._receive_timer: asyncio.TimerHandle | None = None
         self._idle_since_s = 0.0
         self._closes_unless_body = False
-        # the request that is read
+        # the request that is being read
         self._request = IncomingRequest(0.0)
-        # the bytes that are parsed
-        self._head_bytes = 0  # of the head, or between two pieces of a body
-        self._may_begin = True  # whether a request may begin in them
-        self._begins_behind = False  # whether another would have begun
-        self._untimed = False  # whether one began, and its timer is not set yet
+        # state of the bytes that are being parsed
+        self._head_bytes = 0
+        self._may_begin = True  # True if a request may begin in these bytes
+        self._begins_behind = False  # True if a second request began in these bytes
+        self._untimed = False  # True if a request began whose timer is not set yet
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
@@ -157,7 +161,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the work for this connection that nobody waits for it any more."""
+        """Mark the caller as gone, and stop all timers."""
         self.caller.gone = True
         if self._request.answerer is not None:
             self._begin_cycle()
@@ -178,19 +182,19 @@ class HttpProtocol(HttpToolsProtocol):
         return self._is_owed() and self.scheme == "http"
 
     def _is_owed(self) -> bool:
-        """Whether an answer is being written, or bytes of another request wait."""
+        """Return True if an answer is unfinished, or bytes of another request wait."""
         if self._flow.unparsed or self._next is WAITING:
             return True
         answered = self.cycle is None or self.cycle.response_complete
         return self._next is REQUEST and not answered
 
     def _close_if_ended(self) -> None:
-        """Close if the caller sends no more and no answer is owed."""
+        """Close the connection if the caller sends no more and no answer is owed."""
         if self.caller.ended and not (self.transport.is_closing() or self._is_owed()):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Take the time; then read a request, delay it or refuse it."""
+        """Note the arrival time of the bytes; then read, delay or refuse a request."""
         if self._next is not REQUEST or self._flow.unparsed or not self._is_idle():
             self._take(data)
             return
@@ -224,7 +228,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:  # the offer is ignored
+        # the offer of another protocol is ignored
+        except httptools.HttpParserUpgrade as offer:
             if (rest := offer.args[0]) < len(data):
                 self._keep(data, rest)
         except httptools.HttpParserError as error:
@@ -239,7 +244,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._await_rest()
 
     def _put_back(self, data: bytes) -> None:
-        """Keep the bytes of a second request, which the parser must not read yet."""
+        """Keep the bytes of a second request; make a new parser, as this one failed."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
@@ -263,7 +268,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._refuse(400, why)
 
     def _too_long(self) -> str:
-        """Return an error if the headers are over a limit, else an empty string."""
+        """Return an error message if the headers exceed a limit; otherwise ""."""
         if self._head_bytes > self.head_limit:
             return f"the headers are over the limit of {self.head_limit:,} bytes"
         if len(self._request.section) > self.header_limit:
@@ -271,7 +276,7 @@ class HttpProtocol(HttpToolsProtocol):
         return ""
 
     def _take(self, data: bytes) -> None:
-        """Read more of a request, skip a refused one's bytes, or keep the bytes."""
+        """Read more of a request, skip bytes of a refused one, or keep the bytes."""
         now_s = time.monotonic()
         if self._next is NOTHING:
             return
@@ -292,29 +297,29 @@ class HttpProtocol(HttpToolsProtocol):
         self._keep(data)
 
     def _keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on for a later turn, and read no more until then."""
+        """Keep bytes from `start` on for a later turn, and pause reading until then."""
         try:
             self._flow.keep(data, start)
             self._go_on_soon()
         except Overloaded:
-            assert self._replies is not None  # it comes with the limit
+            assert self._replies is not None  # if there is a limit, there are replies
             default = self.server_state.default_headers
             self._close_saying(self._replies.refusal(default, keeps=False))
 
     def _clear_unparsed(self) -> None:
-        """Read on: all bytes that waited were parsed, or are not wanted."""
+        """Drop the bytes that wait, and resume reading."""
         self._flow.clear()
         if not self.transport.is_closing():
             self._flow.resume_reading()
 
     def _go_on_soon(self) -> None:
-        """Have `_go_on` called in a turn of the event loop to come."""
+        """Schedule `_go_on` for a later turn of the event loop."""
         if not self._go_on_due:
             self._go_on_due = True
             self._turn.later(self._go_on)
 
     def _go_on(self) -> None:
-        """Parse the next waiting request, or more of it."""
+        """Parse the next request that waits, or the next part of it."""
         self._go_on_due = False
         if self.transport.is_closing():
             self._clear_unparsed()
@@ -323,13 +328,13 @@ class HttpProtocol(HttpToolsProtocol):
             if self._next is not REQUEST or self._is_let_in(now_s):
                 self._read_pieces(now_s)
             elif self._flow.unparsed and self._next is REQUEST and self._is_idle():
-                self._go_on_soon()  # a request was refused; another waits
+                self._go_on_soon()  # a request was refused, and another one waits
         if self._leaving and not self._flow.unparsed:
             self.shutdown()
         self._close_if_ended()
 
     def _is_let_in(self, now_s: float) -> bool:
-        """Whether the next waiting request may begin now; else delay or refuse it."""
+        """Return True if the next request may begin; otherwise delay or refuse it."""
         if not self._is_idle():
             return False
         lines = _EMPTY_LINES.match(self._flow.unparsed, self._flow.at)
@@ -350,7 +355,7 @@ class HttpProtocol(HttpToolsProtocol):
         return False
 
     def _read_pieces(self, now_s: float) -> None:
-        """Parse waiting bytes up to a request's end, for at most `PIECES_S`."""
+        """Parse bytes that wait, up to a request's end, for `PIECES_S` at most."""
         while self._flow.unparsed:
             data, start = self._flow.unparsed, self._flow.at
             end = self._end_of_piece(data, start)
@@ -380,12 +385,12 @@ class HttpProtocol(HttpToolsProtocol):
         return min(start + PIECE, len(data)) if end < 0 else end + len(END)
 
     def _missing(self) -> int | None:
-        """Bytes of the body that did not come yet; None for a body in chunks."""
+        """Return the bytes of the body still to come; None for a chunked body."""
         length = length_in(self._request.headers)
         return None if length is None else max(length - self._request.passed_bytes, 1)
 
     def on_message_begin(self) -> None:
-        """Stamp the request that begins; the parser calls this at its first byte."""
+        """Start a request; the parser calls this at the first byte."""
         if not self._may_begin:
             self._begins_behind = True
             raise _Refused("this is behind another request")
@@ -394,11 +399,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._next, self._untimed = HEAD, True
 
     def on_url(self, url: bytes) -> None:
-        """Keep the request's target, or a part of it."""
+        """Add a part of the request's target; the parser calls this."""
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, and what it says of the connection."""
+        """Add a header; note `expect` and `connection`. The parser calls this."""
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -408,7 +413,7 @@ class HttpProtocol(HttpToolsProtocol):
                 request.expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Begin an ASGI cycle, or wait for the body if `direct` may answer."""
+        """Begin an ASGI cycle, or wait for the body if a direct function may answer."""
         request = self._request
         if why := self._too_long():
             raise _Refused(why)
@@ -416,7 +421,8 @@ class HttpProtocol(HttpToolsProtocol):
         parser = self.parser
         offers = parser.should_upgrade()
         if offers and self._has_body():
-            # offered in pieces, so it was not taken out: the body would not be read
+            # such an offer came in several reads, so it was not removed; the parser
+            # would not read the body
             raise _Refused("an upgrade is offered with a body")
         path, asks, query = request.target.partition(b"?")
         answerer = self._direct.get((parser.get_method(), path))
@@ -430,16 +436,16 @@ class HttpProtocol(HttpToolsProtocol):
         self._next = BODY
 
     def _begin_cycle(self, planned: object = None) -> None:
-        """Have the application answer a request, or go on with a planned one."""
+        """Let the application answer a request; `planned` is passed to it."""
         self._unset_keepalive_if_required()
         request = self._request
         request.answerer = None
         headers, expects = request.headers, request.expects_continue
         if not request.target.startswith(b"/"):
             headers = with_host_of(request.target, headers)
-        super().on_message_begin()  # makes a scope
+        super().on_message_begin()  # makes a new scope
         self.url, self.expect_100_continue = request.target, expects
-        self.headers += headers  # the list is the scope's
+        self.headers += headers  # the scope has this list
         state = self.scope["state"]
         state["arrived_s"] = request.arrived_s
         state["caller"] = self.caller
@@ -447,17 +453,17 @@ class HttpProtocol(HttpToolsProtocol):
         if planned is not None:
             state["planned"] = planned
         super().on_headers_complete()
-        self.headers = []  # in which uvicorn would find an offered upgrade again
+        self.headers = []  # otherwise uvicorn would find the offered upgrade again
         if expects and self.cycle.keep_alive:
-            # The answer may come before a body does, and nobody can know then whether
-            # the body follows.
+            # The answer may be sent before the body comes, and then nobody knows if the
+            # body will follow.
             self.cycle.keep_alive, self._closes_unless_body = False, True
         pieces, request.pieces = request.pieces, []
         for piece in pieces:
             self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of a body for `direct`, or pass it to the application."""
+        """Keep a part of a body for a direct function or for the application."""
         self._head_bytes = 0
         request = self._request
         if request.answerer is not None:
@@ -468,12 +474,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def _keep_where_body_came(self) -> None:
-        """Keep the connection of a caller who sent the body without waiting for 100."""
+        """Keep the connection open if the caller sent the body without waiting."""
         if self._closes_unless_body and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Answer the whole request, or let the application answer it."""
+        """Answer a whole request directly, or let the application answer it."""
         if self._receive_timer is not None:
             self._stop_timer()
         self._next = REQUEST
@@ -500,31 +506,33 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _answered(self, answer: bytes) -> None:
-        """Answer without uvicorn's request and response."""
-        assert self._replies is not None  # it comes with what answers
+        """Write a direct answer, without uvicorn's request and response."""
+        # if there are direct functions, there are replies
+        assert self._replies is not None
         request, parser = self._request, self.parser
         request.answerer, request.pieces = None, []
         keeps = parser.should_keep_alive()
-        if keeps and request.names_connection:  # HTTP/1.0 may ask for it
+        # HTTP/1.0 closes, even if it asks for keep-alive
+        if keeps and request.names_connection:
             keeps = parser.get_http_version() != "1.0"
         default = self.server_state.default_headers
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
     def _say(self, said: bytes, *, keeps: bool) -> None:
-        """Write a whole reply; then close, or wait for the next request."""
+        """Write a whole reply; then close the connection or wait for a request."""
         self.server_state.total_requests += 1
         self.transport.write(said)
         if not keeps:
             self._close()
             return
-        # One timer serves many answers: a new timer for each would take longer than
-        # looking at the time when the timer is up.
+        # One timer serves many answers: setting a timer for each answer takes longer
+        # than checking the time when this one ends.
         self._idle_since_s = self.caller.read_s
         if self.timeout_keep_alive_task is None:
             self._close_in(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close, unless a request was answered since the timer was set."""
+        """Close the connection, unless a request came since the timer was set."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
         if left_s > 0:
             self._close_in(left_s)
@@ -532,7 +540,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._close()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
+        """Begin the next request, if its bytes wait."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._reader.start()
@@ -542,13 +550,13 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_if_ended()
 
     def pause_writing(self) -> None:
-        """Stop sending to a caller who does not read, and note that in `caller`."""
+        """Pause sending; note in `caller` that the caller does not read promptly."""
         self.caller.prompt = False
         super().pause_writing()
         self._reader.start()
 
     def resume_writing(self) -> None:
-        """Send again, and parse the requests that waited."""
+        """Resume sending, and parse the requests that waited."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._reader.stop()
@@ -556,7 +564,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self._go_on_soon()
 
     def shutdown(self) -> None:
-        """Close once all requests that came are answered."""
+        """Close the connection after all received requests are answered."""
         self._resume()
         self._leaving = bool(self._flow.unparsed)
         if self._leaving:
@@ -568,12 +576,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._reader.start()
 
     def _is_idle(self) -> bool:
-        """Whether an answer may be written now: no other is under way."""
+        """Return True if no answer is being written, so that the next may be."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not (self.flow.write_paused or self.transport.is_closing())
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
-        """Have a request wait for its turn, or refuse it if it would be late."""
+        """Let a request wait for admission, or refuse it if it would be late."""
         waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
@@ -583,7 +591,7 @@ class HttpProtocol(HttpToolsProtocol):
             admission.refused(now_s)
 
     def _resume(self) -> None:
-        """Begin the request that waited; its time is still that of its first byte."""
+        """Begin the request that waited; its budget still runs from its first byte."""
         if self._next is not WAITING:
             return
         data, self._delayed, self._next = self._delayed, b"", REQUEST
@@ -600,7 +608,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _shed(self, data: bytes, start: int = 0) -> None:
         """Refuse the request that begins at `start`, without parsing it."""
-        assert self._replies is not None  # the state has it with the admission
+        assert self._replies is not None  # if there is an admission, there are replies
         end = data.find(END, start, start + LONGEST_HEAD + len(END))
         framing = framing_of(data[start:end]) if end > start else None
         length, keeps = (0, False) if framing is None else framing
@@ -610,7 +618,7 @@ class HttpProtocol(HttpToolsProtocol):
             said = said[: said.find(END) + len(END)]
         self._say(said, keeps=True)
         self._clear_unparsed()
-        over = end + len(END) + length - len(data)  # bytes that did not come yet
+        over = end + len(END) + length - len(data)  # number of bytes still to come
         if not keeps:
             self._leave(at_once=framing is not None and over <= 0)
         elif over > 0:
@@ -620,9 +628,9 @@ class HttpProtocol(HttpToolsProtocol):
             self._keep(data, over + len(data))
 
     def _leave(self, *, at_once: bool = False) -> None:
-        """Close after `LINGER_S`, or at once if all that the caller sends has come.
+        """Close the connection after `LINGER_S`, or at once.
 
-        A caller who still sends when the connection closes does not see the reply.
+        If the caller is still sending when the connection closes, the reply is lost.
         """
         self._next = NOTHING
         self._stop_timer()
@@ -658,16 +666,16 @@ class HttpProtocol(HttpToolsProtocol):
         return not names.isdisjoint((b"content-length", b"transfer-encoding"))
 
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
-        """Reply with an error, and close."""
+        """Send an error and close the connection."""
         failure = Failure(error, code)
         self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
 
     def _close_saying(self, said: bytes) -> None:
-        """Write a reply and close; only close if another answer was begun."""
+        """Send a reply and close; only close if another answer was begun."""
         if self.transport.is_closing():
             return
         if self._request.answerer is not None:
-            self._begin_cycle()  # the application counts the abandoned request
+            self._begin_cycle()  # so that the application counts the abandoned request
         cycle, begun, self._next = self.cycle, self._next is BODY, NOTHING
         if (
             cycle is None
@@ -678,8 +686,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._close()
 
     def _new_parser(self) -> Any:
-        """Make a parser as uvicorn does."""
+        """Return a new parser with uvicorn's settings."""
         parser = httptools.HttpRequestParser(self)
-        with contextlib.suppress(AttributeError):  # httptools before 0.6.3
+        with contextlib.suppress(AttributeError):  # missing in httptools before 0.6.3
             parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser

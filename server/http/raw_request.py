@@ -1,4 +1,4 @@
-"""Requests outside the ASGI cycle, and facts read from a request's raw bytes."""
+"""Requests answered without ASGI, and facts read from a request's raw bytes."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,15 +7,16 @@ import msgspec
 
 from ..engine.request import Caller
 
-# Paths of probes and metrics, which are never refused: operators need them under load.
+# Paths of probes and metrics; operators need them under load, so they are never
+# refused.
 UNREFUSED = frozenset(
     (b"/livez", b"/readyz", b"/metrics", b"/v2/health/live", b"/v2/health/ready")
 )
-# End of a request's head.
+# The end of a request's head.
 END = b"\r\n\r\n"
-# First bytes of GET and HEAD, which probes use.
+# First bytes of GET and HEAD, the methods of probes.
 PROBING = b"GH"
-# Bytes of the longest head that is searched for the end of a refused request.
+# If a refused request's head is longer than this, its end is not searched for.
 LONGEST_HEAD = 2048
 _PLAIN = re.compile(
     rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
@@ -29,20 +30,21 @@ _FRAMING = re.compile(
 
 
 class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A whole request, for a function that answers without an ASGI cycle."""
+    """A whole request, for a function that answers it without an ASGI cycle."""
 
-    # `query`, `headers`, `body`: the request as it came; names of headers in lower case
+    # The request as received, except that names of headers are in lower case
     query: bytes
     headers: list[tuple[bytes, bytes]]
     body: bytes
     arrived_s: float  # Time of the first byte
     caller: Caller  # The caller who waits for the answer
-    # Calls a function once the answer was written
+    # Schedules a function to be called after the answer is written
     when_written: Callable[[Callable[[], object]], object]
 
 
-# Returns the body of status 200, in JSON. Any other object is for the application: the
-# request's state has it as `planned` if it is not None.
+# A function that may answer a request: it returns the JSON body of a response with
+# status 200. If it returns another object, the application answers, and finds the
+# object as `planned` in the request's state unless it is None.
 Direct = Callable[[RawRequest], object]
 
 
@@ -66,7 +68,7 @@ class IncomingRequest(msgspec.Struct, eq=False):
 
 
 def is_probe(data: bytes) -> bool:
-    """Whether the bytes are one probe and nothing else."""
+    """Return True if the bytes are exactly one probe."""
     method, _, rest = data[:64].partition(b" ")
     known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
     return known and data.find(END) == len(data) - 4
@@ -118,9 +120,9 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
 def with_host_of(
     target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Return headers with the host of a target such as `http://a:80/b`.
+    """Return headers with the host from a target such as `http://a:80/b`.
 
-    RFC 9112, 3.2.2. The application sees only the target's path.
+    RFC 9112, 3.2.2, demands it. The application sees only the target's path.
     """
     _, names_host, rest = target.partition(b"://")
     if not names_host:

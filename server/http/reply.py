@@ -1,4 +1,4 @@
-"""Replies: JSON, errors, and bytes for a connection without an ASGI cycle."""
+"""Replies: JSON, errors, and raw bytes for connections that bypass ASGI."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from ..errors import Failure
 from ..schema.wire import encode
 
 JSON = b"application/json"
-# Seconds after which a refused caller may ask again.
+# Header that asks a refused caller to wait one second before the next request.
 RETRY_AFTER = (b"retry-after", b"1")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
 CLOSE = (b"connection", b"close")
@@ -21,7 +21,7 @@ Header = tuple[bytes, bytes]
 
 
 class Reply(Response):
-    """A response with content type, length and other headers."""
+    """A response with a body, its content type, and other headers."""
 
     def __init__(
         self, status: int, body: bytes, *headers: Header, kind: bytes = JSON
@@ -32,17 +32,18 @@ class Reply(Response):
 
 
 def json_reply(answer: Any, status: int = 200) -> Reply:
-    """Return a reply with a structure, or other plain data, as JSON."""
+    """Return a response with a structure or other plain data as JSON."""
     return Reply(status, encode(answer))
 
 
 def error_reply(status: int, failure: Failure, *headers: Header) -> Reply:
-    """Return a reply with an error, and the headers that its status needs."""
+    """Return a response with an error, and with the headers that its status needs."""
     more = list(headers)
     if status == 401:
         more.append(CHALLENGE)
     if status == 413:
-        more.append(CLOSE)  # the rest of the body is not read
+        # the connection is closed, as the rest of the body is not read
+        more.append(CLOSE)
     if status == 429:
         more.append(RETRY_AFTER)
     return Reply(status, encode(failure), *more)
@@ -69,7 +70,7 @@ async def send_and_count(
 
 
 def reply_bytes(reply: Reply) -> bytes:
-    """Return a reply as bytes, with its status line."""
+    """Return a response as bytes, with its status line."""
     status = HTTPStatus(reply.status_code)
     lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
     line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
@@ -85,9 +86,10 @@ class RawReplies:
         self._start = self._kept = self._closed = b""
 
     def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
-        """Return an answer in JSON.
+        """Return a JSON response with status 200 as bytes.
 
-        `default` is uvicorn's list of headers; uvicorn makes a new list for changes.
+        `default` is uvicorn's list of headers; uvicorn makes a new list when these
+        change.
         """
         if default is not self._default:
             self._write_down(default)
@@ -102,7 +104,7 @@ class RawReplies:
         return self._kept if keeps else self._closed
 
     def _write_down(self, default: list[Header]) -> None:
-        """Write the replies' constant parts, once a second as they have the date."""
+        """Write the constant parts of replies, once a second as they have the date."""
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")

@@ -1,1 +1,1 @@
-"""Metrics: their names and helps, the counts, and the exposition to Prometheus."""
+"""Metrics: their names and help texts, the counts, and the export to Prometheus."""

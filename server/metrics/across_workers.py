@@ -1,9 +1,9 @@
-"""Samples of all workers of one server, collected by the worker that is scraped.
+"""Metrics of all workers of one server, collected by the worker that is scraped.
 
 Each worker listens at a socket file in a folder that only its user may enter, and sends
-its current samples to whoever connects. So a scrape that reaches any worker shows the
-samples of all, each with its own `worker` label; a count falls only when a worker was
-started anew. A worker that does not answer in time is left out of that scrape.
+its current samples to each connection. So a scrape that reaches any worker shows the
+samples of all workers, each with its own `worker` label. A counter falls only if its
+worker is restarted. A worker that does not answer in time is missing in that scrape.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import msgspec
 
 from .counts import Samples
 
-# Longest wait for another worker's samples.
+# Longest wait in seconds for another worker's samples.
 ANSWER_S = 1.0
 
 _decode = msgspec.msgpack.Decoder(Samples).decode
@@ -32,7 +32,7 @@ class WorkerMetrics:
 
     @contextlib.asynccontextmanager
     async def telling(self, samples: Callable[[], Samples]) -> AsyncIterator[None]:
-        """While the block runs, send `samples()` to each worker that asks."""
+        """While the context is open, send `samples()` to each worker that asks."""
 
         async def tell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError):
@@ -41,7 +41,7 @@ class WorkerMetrics:
             writer.close()
 
         path = self._path(self.number)
-        path.unlink(missing_ok=True)  # a worker that died left its socket
+        path.unlink(missing_ok=True)  # a socket file of an earlier process may be left
         server = await asyncio.start_unix_server(tell, path)
         async with server:
             yield

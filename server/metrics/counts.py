@@ -1,7 +1,7 @@
-"""Counts of each model's requests: answers, errors, times of their stages, reloads.
+"""Counts of each model's requests: answers, errors, times of stages, and reloads.
 
-The event loop alone adds to these plain numbers, so they need none of the locks that
-the Prometheus library's own metrics have. `prometheus.py` exposes the counts.
+Only the event loop's thread changes these plain numbers. So they need no locks, unlike
+the metrics of the Prometheus library. `prometheus.py` exports the counts.
 """
 
 import logging
@@ -26,19 +26,20 @@ from ..engine.send_time import SendTime
 from ..errors import UNEXPECTED, Failure, describe
 from ..schema.wire import Reason
 
-# Seconds: 10 us to 10 s, in steps of 1, 2 and 5.
+# Bounds of buckets in seconds, from 10 us to 10 s in steps of 1, 2 and 5.
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
-# By a metric's name, its samples: name, labels and value of each.
+# Samples by the metric's name; each sample has a name, labels and a value.
 Samples = dict[str, list[tuple[str, dict[str, str], float]]]
-# Features of an answer, its reason or "", and whether its budget was met.
+# The features of an answer; its reason or ""; True if its budget was met.
 AnswerKind = tuple[tuple[str, ...], str, bool]
-# Answers that are noted before they go into the histograms together.
+# Number of answers that are collected before they are added to the histograms.
 AT_ONCE = 1024
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
-# Upper bounds of the histograms. Each answer adds to all of them: the seconds from its
-# first byte until it was written, from the request read until work on it began, of
-# features and model, and from the plan's end until the answer was written; and the
-# plan's actual over its predicted time, where costs are times.
+# Upper bounds of the histograms. Each answer adds one value to each. "request": seconds
+# from the first byte until the answer is written. "queue": from the request read until
+# work on it begins. "plan": seconds for features and model. "encode": from the plan's
+# end until the answer is written. "ratio": the plan's actual time over its predicted
+# time, if costs are times.
 BOUNDS = {
     "request": SECONDS,
     "queue": SECONDS,
@@ -67,7 +68,7 @@ class Histogram:
         self.total = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        """Count many values; each takes a tenth of the time that it would alone."""
+        """Add many values at once, which takes a tenth of the time of single calls."""
         places = np.searchsorted(self._edges, values)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.total += float(values.sum())
@@ -77,24 +78,23 @@ class Timed(msgspec.Struct, frozen=True, gc=False):
     """The kind of one answer, and the times of its stages on the planner's clock."""
 
     features: tuple[str, ...]  # Names of the features that answered
-    # `reason` and `predicted`: fields of `Outcome`
+    # `reason` and `predicted`: as in `Outcome`
     reason: Reason | None
     predicted: float
-    # `arrived_s`, `read_s`, `started_s`, `finished_s`: fields of `Request` and
-    # `Outcome`
+    # `arrived_s`, `read_s`, `started_s`, `finished_s`: as in `Request` and `Outcome`
     arrived_s: float
     read_s: float
     started_s: float
     finished_s: float
-    # Time by which the answer had to be written. For an index that counts money:
-    # infinity if the plan cost no more than the budget, else minus infinity.
+    # Time by which the answer must be written. If the index's unit is not time:
+    # infinity if the plan was within the budget, otherwise minus infinity.
     due_s: float
-    # The estimate of sending times that learns from this answer, or None
+    # The estimate of the time to send that this answer updates; None for no update
     send_time: SendTime | None
 
 
 def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Timed:
-    """Return the times and the kind of a request's answer."""
+    """Return the kind and the times of an answer, for `Metrics.answered`."""
     due_s = request.budget.due_s
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
@@ -112,7 +112,7 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 class PlannerTotals(NamedTuple):
-    """Sums of the counts of `CostDrift` and `ExitAudit`."""
+    """Sums over planners of the counts in `CostDrift` and `ExitAudit`."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -134,16 +134,17 @@ class PlannerCounts:
         self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
-        """Add a planner, whose counts are zero so far."""
-        self.totals()  # drops planners that were deleted
+        """Add a planner whose counts are still zero."""
+        self.totals()  # moves the counts of deleted planners to the sums
         self._known.append((ref(planner), planner.drift, planner.audit))
 
     def totals(self) -> PlannerTotals:
-        """Return the sums up to now."""
+        """Return the sums of all counts until now."""
         total, known = self._gone, []
         for one in self._known:
             planner, drift, audit = one
-            gone = planner() is None  # before its counts are read: then they are final
+            # checked first: if the planner is gone, the counts read below are final
+            gone = planner() is None
             own = PlannerTotals(
                 drift.bound_hits,
                 audit.exits,
@@ -171,7 +172,7 @@ class Metrics:
     def __init__(self) -> None:
         self._histograms = tuple(map(Histogram, BOUNDS.values()))
         self._pack = Struct(f"{len(BOUNDS)}d").pack_into
-        # answers that are not in the histograms yet, one a row
+        # answers that are not in the histograms yet, one per row
         self._latest = np.empty((AT_ONCE, len(BOUNDS)))
         self._bytes = self._latest.data.cast("B")
         self._end = 0
@@ -208,7 +209,7 @@ class Metrics:
         return self._end // ROW_BYTES
 
     def histogram(self, name: str) -> Histogram:
-        """Return a histogram by its name in `BOUNDS`, with all answers so far."""
+        """Return the histogram with a name in `BOUNDS`, with all answers until now."""
         self._count()
         return self._histograms[[*BOUNDS].index(name)]
 

@@ -1,4 +1,4 @@
-"""Every metric of the server, in one table, and its exposition to Prometheus."""
+"""All metrics of the server in one table, and their export to Prometheus."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,12 +20,15 @@ from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from .counts import Histogram, Metrics, Samples
 
-# The values of a sample's labels after `model`, and the sample's value.
+# The values of a sample's labels except `model`, and the sample's value.
 Value = tuple[tuple[str, ...], Any]
 
 
 class Model(NamedTuple):
-    """A model's name, its counts, and what serves it; `served` is None until ready."""
+    """A model's name and counts, and the loaded model or None.
+
+    `served` is None until the model is ready.
+    """
 
     name: str
     metrics: Metrics
@@ -36,15 +39,15 @@ Values = Callable[[Model], Iterable[Value]]
 
 
 class Family(NamedTuple):
-    """One metric that every model has."""
+    """One metric that exists for every model."""
 
-    # `name`, `kind`, `help`: prometheus's name, metric class and help text
+    # Prometheus's name, metric class and help text
     name: str
     kind: Any
     help: str
-    values: Values  # Returns the samples of one model
-    labels: tuple[str, ...] = ()  # Names of the labels after `model`
-    # True to expose requests that reached no model, with `model=""`
+    values: Values  # Function that returns the samples of one model
+    labels: tuple[str, ...] = ()  # Names of the labels except `model`
+    # True to export requests that reached no model, too, with `model=""`
     of_none: bool = False
 
 
@@ -66,7 +69,7 @@ def _counted(attribute: str) -> Values:
 
 
 def _total(attribute: str) -> Values:
-    """Read a field of `PlannerTotals`."""
+    """Return a function that reads a field of `PlannerTotals`."""
     return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
@@ -77,7 +80,7 @@ def _base_models(model: Model) -> Iterator[Value]:
 
 
 def _served(read: Callable[[ServedModel], Any]) -> Values:
-    """Read a value of a model that is ready; a model that is not has no sample."""
+    """Return a function that reads a value of a model, if the model is ready."""
     return lambda model: [((), read(model.served))] if model.served else []
 
 
@@ -217,7 +220,7 @@ FAMILIES = (
         ("used",),
     ),
 )
-# Two metrics belong to no model: a gauge and a counter without labels of their own.
+# Names of two metrics that belong to no model: a gauge, and a counter.
 WAITING = "polydom_waiting"
 WAITING_HELP = "Requests that wait for the computing thread or are in it."
 THROTTLED = "polydom_cpu_throttled_seconds"
@@ -241,7 +244,7 @@ def render(
 
 
 def samples_of(repository: Repository) -> Samples:
-    """Return this worker's samples, for another worker to `render`."""
+    """Return this worker's samples, for another worker that is scraped."""
     metrics = Families(repository).collect()
     return {metric.name: _samples(metric) for metric in metrics}
 
@@ -251,7 +254,7 @@ def _samples(metric: Metric) -> list[tuple[str, dict[str, str], float]]:
 
 
 class Families(Collector):
-    """Collects `FAMILIES` of every model; parameters as for `render`."""
+    """Prometheus collector of `FAMILIES` for all models; parameters as in `render`."""
 
     def __init__(
         self,
@@ -265,11 +268,11 @@ class Families(Collector):
         self._models = [_model(repository, name) for name in repository.names()]
 
     def collect(self) -> Iterator[Metric]:
-        """Return every metric once, with the samples of all workers."""
+        """Return each metric once, with the samples of all workers."""
         yield from map(self._of_all_workers, self._own())
 
     def _of_all_workers(self, metric: Metric) -> Metric:
-        """Label our samples with the worker's number, and add those of the others."""
+        """Add this worker's number as a label, and the samples of the other workers."""
         if self._worker is None:
             return metric
         ours = {metric.name: _samples(metric)}
@@ -288,7 +291,7 @@ class Families(Collector):
             metric = family.kind(family.name, family.help, labels=labels)
             for model in (*self._models, none) if family.of_none else self._models:
                 for values, value in family.values(model):
-                    # a histogram's value is its buckets and its sum
+                    # the value of a histogram is a tuple of buckets and sum
                     counted = value if isinstance(value, tuple) else (value,)
                     metric.add_metric([model.name, *values], *counted)
             yield metric
@@ -311,7 +314,7 @@ class CpuThrottling(Collector):
         self._root = root
 
     def collect(self) -> Iterator[Metric]:
-        """Return the counter, or nothing; the kernel is asked at each scrape."""
+        """Yield the counter if the kernel has one; each scrape reads it anew."""
         throttled_s = read_throttled_s(self._root)
         if throttled_s is not None:
             yield CounterMetricFamily(THROTTLED, THROTTLED_HELP, value=throttled_s)

@@ -1,1 +1,1 @@
-"""Many items scored without a server, by one process or by many."""
+"""Scoring of many items without a server, by one or several processes."""

@@ -1,4 +1,4 @@
-"""The checkpoint of a folder of parts: finished parts, and the plan of each part."""
+"""The checkpoint file of a folder of parts: the plan and the result of each part."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from ..batch.batch_plan import BatchPlan
 from .output_file import WriteLock
 from .part_scoring import UNFINISHED, PartScored
 
-# Readers of folders leave out names that begin with an underscore.
+# Most readers of folders ignore names that begin with an underscore.
 NAME, LOCK = "_batch.jsonl", "_lock"
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """One line of the file: a part with its plan, or a part with its result."""
+    """One line of the checkpoint: a part with its plan, or with its result."""
 
     part: int
     plan: BatchPlan | None = None
@@ -90,15 +90,15 @@ class Checkpoint:
         self._lock.release()
 
     def begin(self, part: int, plan: BatchPlan) -> None:
-        """Write the plan of a part to disk."""
+        """Write to disk that a part is begun with a plan."""
         self._add(_Line(part, plan))
 
     def end(self, scored: PartScored) -> None:
-        """Write the result of a part to disk."""
+        """Write to disk that a part is finished, with its result."""
         self._add(_Line(scored.number, scored=scored))
 
     def remove_unfinished(self) -> None:
-        """Remove the files of processes that were killed during a part."""
+        """Remove unfinished files of processes that were killed while scoring."""
         for left in self._path.parent.glob(f"{UNFINISHED}*"):
             left.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""A run of `polydom score`: items scored into one file under one budget."""
+"""One run of `polydom score`: items are scored into one file under one budget."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class FileRun:
             "label": label,
             "top": top,
         }
-        if self.exact:  # files of versions without this option have no such fact
+        if self.exact:  # checkpoints of older versions have no entry for this option
             self._facts["exact"] = True
 
     def carry_out(

@@ -1,4 +1,4 @@
-"""The total of a folder of parts: what is left sets the price of the next part."""
+"""The total budget of a folder of parts; the rest sets the price of the next part."""
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -18,14 +18,15 @@ from ..runtime.known_columns import KnownColumns
 from .part_scoring import PartScored
 from .parts import Part
 
-# Share of the total that prices aim at; the rest covers last parts that cost more than
-# expected.
+# Share of the total that plans may spend; the rest is for last parts that cost more
+# than expected.
 AIM = 0.997
-# Weight of a part in the timing relative to the next part.
+# Weight of each part in the timing, relative to the part after it.
 FADING = 0.97
-# Shapes to sample; a price from 4,096 shapes meets the total within a percent.
+# Number of shapes to sample; a price found from 4,096 shapes meets the total within a
+# percent.
 SHAPES = 4096
-# Parts of which the first items are sampled.
+# Number of parts whose first items are sampled.
 PARTS = 512
 
 
@@ -56,12 +57,12 @@ class ShapeSample:
         self.lacking = self._columns.named(self._always_empty)
 
     def representative(self, number: int) -> int:
-        """Return the number of the sampled part that represents a part."""
+        """Return the number of the sampled part that stands for part `number`."""
         place = bisect_right(self._numbers, number) - 1
         return self._numbers[max(place, 0)]
 
     def of(self, number: int) -> list[Shape]:
-        """Return the shapes that represent the items of a part."""
+        """Return sampled shapes that stand for the items of a part."""
         return self._shapes[self.representative(number)]
 
     def _read(self, part: Part, count: int) -> list[Shape]:
@@ -78,7 +79,7 @@ class ShapeSample:
         return shapes
 
     def _withheld(self, payload: object) -> int:
-        """Return the features that an item withholds, and note its empty columns."""
+        """Return a mask of the features that an item lacks; note its empty columns."""
         if not isinstance(payload, Mapping):
             return 0
         empty = self._columns.empty_in(payload)
@@ -87,7 +88,7 @@ class ShapeSample:
 
 
 class PartTiming:
-    """Measured costs of parts relative to the predicted costs of their plans."""
+    """Measured costs of parts, relative to the predicted costs of their plans."""
 
     def __init__(self) -> None:
         self._predicted = self._plans = self._beside = self._items = 0.0
@@ -99,13 +100,14 @@ class PartTiming:
 
     @property
     def overhead(self) -> float:
-        """Cost per item beside its plan."""
+        """Measured cost per item in addition to its plan."""
         return self._beside / self._items if self._items else 0.0
 
     def add(self, scored: PartScored, predicted: float) -> None:
-        """Learn from a part whose plans were predicted by its shapes to cost this much.
+        """Update the estimates by a part; `predicted` is the cost of its plans.
 
-        The first part of a process teaches nothing, as it imports and compiles.
+        The first part of a process is ignored, because it includes imports and
+        compilation.
         """
         if scored.is_first:
             return
@@ -116,7 +118,7 @@ class PartTiming:
 
 
 class _Begun(NamedTuple):
-    """A part under way: the number of its items, and their predicted cost."""
+    """A part that a worker is scoring: its number of items and predicted cost."""
 
     items: int
     predicted: float
@@ -142,13 +144,13 @@ class FolderBudget:
         self._total = total
         self._timing = PartTiming()
         self._under_way: dict[int, _Begun] = {}
-        # items to come by the sampled part that represents them
+        # number of items to come, by the sampled part that stands for them
         self._to_come: Counter[int] = Counter()
         for part in parts:
             self._to_come[sample.representative(part.number)] += part.count
 
     def find(self) -> BatchPlan:
-        """Find the price for all items to come by what is left of the total."""
+        """Find the price for all items to come from the rest of the total."""
         counts: defaultdict[Shape, float] = defaultdict(float)
         for number, count in self._to_come.items():
             own = self._sample.of(number)
@@ -160,17 +162,17 @@ class FolderBudget:
         return self._finder.find([*counts], weights, left)
 
     def begin(self, part: Part, plan: BatchPlan) -> None:
-        """Note that a worker begins to score a part by a plan."""
+        """Note that a worker begins to score a part with a plan."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         cost = self._finder.mean_cost(plan, self._sample.of(part.number))
         self._under_way[part.number] = _Begun(part.count, part.count * cost)
 
     def end(self, scored: PartScored) -> None:
-        """Charge a part that was scored, and learn from its costs."""
+        """Add the cost of a finished part, and update the timing."""
         self._charge(scored, self._under_way.pop(scored.number).predicted)
 
     def skip(self, part: Part, scored: PartScored) -> None:
-        """Charge a part that an earlier run scored."""
+        """Add the cost of a part that an earlier run finished."""
         self._to_come[self._sample.representative(part.number)] -= part.count
         self._charge(scored, scored.planned)
 

@@ -1,4 +1,4 @@
-"""A run of `polydom score-parts`: workers score parts into a folder under one total."""
+"""One run of `polydom score-parts`: workers score parts within one total budget."""
 
 import logging
 import random
@@ -30,9 +30,9 @@ CURE = "use fewer workers; parts that are done stay for `--resume`"
 
 @dataclass
 class FolderRun:
-    """Items that are scored in parts, with the options of `polydom score-parts`.
+    """A run that scores items in parts, with the options of `polydom score-parts`.
 
-    `scored` has the results of finished parts, in the order in which they ended.
+    `scored` has the results of finished parts, in the order of their ends.
     """
 
     index: Path
@@ -44,7 +44,7 @@ class FolderRun:
     scored: list[PartScored] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        """Read the index, and divide the items."""
+        """Read the index, and divide the items into parts."""
         self._file, package = IndexFile.of(self.index, self.features)
         check_kept(self.keep, (*columns_of(package.numeric), *OF_PLAN))
         self._package = package
@@ -58,7 +58,7 @@ class FolderRun:
 
     @property
     def count(self) -> int:
-        """Number of items."""
+        """Number of all items."""
         return sum(part.count for part in self.parts)
 
     @cached_property
@@ -66,11 +66,11 @@ class FolderRun:
         return ShapeSample(self.parts, self._package, self._loaded.pairs)
 
     def foresee(self, total: float) -> BatchPlan:
-        """Return the plan for a total, by the index and a sample of the items."""
+        """Return the plan for a total budget, from a sample of the items."""
         return FolderBudget(self._finder, self._sample, self.parts, total).find()
 
     def remarks(self) -> list[str]:
-        """Name the columns of the index that the items lack, if any."""
+        """Return a remark that names the index's columns that no item has, if any."""
         lacking = self._sample.lacking
         if not lacking:
             return []
@@ -97,7 +97,7 @@ class FolderRun:
         again.
         """
         refuse_among(folder, self.items)
-        import_parquet(folder)  # raises if Arrow cannot be imported
+        import_parquet(folder)  # raises BadInput if Arrow is missing
         facts = {
             "index": self._file.version,
             "items": str(self.items.resolve()),
@@ -131,7 +131,7 @@ class FolderRun:
     def _skip_done(
         self, folder: Path, checkpoint: Checkpoint, budget: FolderBudget
     ) -> list[Part]:
-        """Charge the parts whose files are intact, and return all other parts."""
+        """Charge finished parts to the budget, and return all other parts."""
         left, doubtful = [], []
         for part in self.parts:
             path, scored = folder / part.name, checkpoint.scored.get(part.number)
@@ -159,8 +159,9 @@ class FolderRun:
         checkpoint: Checkpoint,
         budget: FolderBudget,
     ) -> Iterator[tuple[PartJob, Part, BatchPlan]]:
-        """Give each part its plan when a worker is free; a second run keeps plans."""
-        # in the order of sizes, the last few parts could not correct what others spent
+        """Yield each part with its plan when a worker is free; reuse earlier plans."""
+        # random order: if parts came by size, the last few could not correct the
+        # spending
         for part in random.Random(0).sample(parts, len(parts)):
             plan = checkpoint.plans.get(part.number)
             if plan is None:

@@ -1,4 +1,4 @@
-"""The items of files, as an index reads them: folders, tables and JSON Lines."""
+"""The items in files, read for an index: folders, tables and JSON Lines."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,24 +40,25 @@ TRUTHS: Mapping[str, Value] = {"false": False, "true": True}
 
 
 class Row(NamedTuple):
-    """A row of a table, a line of JSON Lines, or a file of a folder."""
+    """One item of a source: a table's row, a JSON line, or a folder's file."""
 
-    name: str  # Number of the row from 0, or path of the file in its folder
-    # The item, with only the columns that the index knows; an error if not readable
+    name: str  # Number of the row, from 0, or path of the file in its folder
+    # The item, with only the columns that the index knows; an error if it is unreadable
     item: ScorableItem
-    label: Any = None  # Cell of the label column; None without such a column
-    # All columns but the label, for records; None if they were not asked for
+    label: Any = None  # Value of the label column; None without such a column
+    # For records, all columns except the label; None unless asked for
     whole: Mapping[str, Any] | None = None
 
 
 class Rows(NamedTuple):
-    """The rows of a file or folder."""
+    """The items of a file or folder, read one by one."""
 
     rows: Iterator[Row]  # Iterator over the rows
-    total: int | None  # Number of rows; None if unknown before all are read
-    # Returns sentences about columns that were not read or never present so far
+    # Number of rows; None if it is unknown before the last row is read
+    total: int | None
+    # Function that returns remarks on unknown and on missing columns so far
     remarks: Callable[[], list[str]]
-    # Returns the names of the columns; of JSON Lines those of the first line read
+    # Function that returns the names of the columns; for JSON Lines, of the first line
     names: Callable[[], Sequence[str]] = tuple
 
 
@@ -85,12 +86,12 @@ def read_items(
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether each file is an item; a folder named `x.parquet` is one table."""
+    """Return True if each file in `path` is an item; `x.parquet` is one table."""
     return path.is_dir() and path.suffix.lower() != PARQUET
 
 
 def files_in(folder: Path, kind: Kind, encoding: str | None = None) -> FoundFiles:
-    """Find the files of a folder that are items of a kind; BadInput without any."""
+    """Return a folder's files that are items of a kind; raise BadInput if none are."""
     found = find_files(folder, kind, encoded=encoding is not None)
     if not found.files:
         left_out = "".join(f"; {remark}" for remark in found.remarks())
@@ -133,17 +134,17 @@ def read_rows(
 
 
 class ItemColumns(NamedTuple):
-    """The columns of an Arrow table that hold its items."""
+    """The choice of columns of an Arrow table that hold its items."""
 
     kind: Kind
-    # Column of the items; None for the usual column, and if each row is a record
+    # Column of the items; None for the usual column, or if each row is a record
     column: str | None
-    # Columns that records have; if empty, all columns but `beside`
+    # Columns that records have; if empty, all columns except `beside`
     known: tuple[str, ...]
-    beside: tuple[str, ...] = ()  # Columns that are no part of records
+    beside: tuple[str, ...] = ()  # Columns that are not part of records
 
     def among(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to read of a table; BadInput if the table has none."""
+        """Return the columns of a table to read; BadInput if it has none of them."""
         if self.kind == "record" and self.column is None:
             known = self.known or [name for name in names if name not in self.beside]
             wanted = [name for name in names if name in known]
@@ -159,7 +160,7 @@ class ItemColumns(NamedTuple):
         return [name]
 
     def items(self, batch: Any) -> Iterator[ScorableItem]:
-        """Read the items of an Arrow batch or table; BadInput as `among`."""
+        """Yield the items of an Arrow batch or table; errors as in `among`."""
         wanted = self.among(batch.schema.names)
         if self.kind == "record" and self.column is None:
             yield from batch.select(wanted).to_pylist()
@@ -169,7 +170,7 @@ class ItemColumns(NamedTuple):
 
 
 def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableItem:
-    """Read a file as an item of a kind; return an error if it is not one."""
+    """Read a file as an item of a kind; return the error if it is unreadable."""
     try:
         content: ScorableItem = decode_content(path.read_bytes(), kind, encoding)
         return content
@@ -177,7 +178,8 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
         return BadItem(error.strerror or str(error))
     except BadItem as error:
         return error
-    except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
+    # errors of msgspec are ValueErrors, too
+    except (ValueError, RecursionError) as error:
         return BadItem(f"this is no {kind}: {describe_decode_error(error)}")
 
 
@@ -193,18 +195,18 @@ def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
 
 
 def text_in(cell: object) -> ScorableItem:
-    """Read a text from a cell; return an error if the cell has none."""
+    """Return the text in a cell, or an error if the cell has none."""
     return cell if isinstance(cell, str) else BadItem("the row holds no 'text'")
 
 
 def record_in(cell: object) -> ScorableItem:
-    """Read a record from a cell; return an error if the cell has none."""
+    """Return the record in a cell, or an error if the cell has none."""
     return cell if isinstance(cell, Mapping) else BadItem("the row holds no record")
 
 
 def image_in(cell: object) -> ScorableItem:
-    """Read an image from a cell of bytes or base64; return an error without one."""
-    if isinstance(cell, Mapping):  # data sets of Hugging Face have such cells
+    """Return the image in a cell, as bytes or base64, or an error if it has none."""
+    if isinstance(cell, Mapping):  # the form of cells in data sets of Hugging Face
         cell = cell.get("bytes")
     if isinstance(cell, str):
         with suppress(ValueError):
@@ -213,7 +215,7 @@ def image_in(cell: object) -> ScorableItem:
 
 
 def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
-    """Read one row of each of some JSON Lines."""
+    """Yield one row for each of some JSON Lines."""
     return _Reader(package, None, whole=False).rows(line.row for line in lines)
 
 
@@ -241,7 +243,7 @@ class _Reader:
 
     @property
     def wanted(self) -> frozenset[str]:
-        """Names of the columns that may be read, including the label."""
+        """Names of the columns that may be read, with the label column."""
         own = [] if self._label is None else [self._label]
         return self._readable.union(own)
 
@@ -252,15 +254,15 @@ class _Reader:
         return frozenset(["text"] if self.item_kind == "text" else IMAGE_COLUMNS)
 
     def empty_words(self, name: str) -> tuple[str, ...]:
-        """Return the words that meant an empty cell of a column at the build."""
+        """Return the words that meant "empty" in a column at the build."""
         return tuple(self._facts[name].empty_words) if name in self._facts else ()
 
     def decimal(self, name: str) -> Decimal | None:
-        """Return the decimal mark of a column of written numbers at the build."""
+        """Return the decimal mark that a column's numbers had at the build."""
         return self._facts[name].decimal if name in self._facts else None
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
-        """Return a table's columns to read; BadInput if a needed one is missing."""
+        """Return the columns of a table to read; BadInput if one is missing."""
         self.names = tuple(names)
         own = [] if self._label is None else [self._label]
         if own and self._label not in names:
@@ -279,7 +281,7 @@ class _Reader:
         return own + (others if self._whole else wanted)
 
     def remarks(self) -> list[str]:
-        """Name the columns that were not read, and the known columns never present."""
+        """Return remarks on unknown columns, and on known columns never found."""
         remarks = []
         if self._left_out:
             shown = ", ".join(list(self._left_out)[:SHOWN])
@@ -296,7 +298,7 @@ class _Reader:
                 self._left_out[name[:80]] = None
 
     def rows(self, rows: Iterable[Any]) -> Iterator[Row]:
-        """Split rows into items and labels; a row may be an error."""
+        """Split mappings into items and labels; an error becomes a row, too."""
         for number, row in enumerate(rows):
             if isinstance(row, BadItem):
                 yield Row(str(number), row)
@@ -317,13 +319,14 @@ class _Reader:
                 return own
             self._note(row)
             known = {name: row[name] for name in row if name in self._known}
-            return known or dict(row)  # the translator refuses a row without columns
+            # without known columns: the translator refuses this row
+            return known or dict(row)
         if self.item_kind == "text":
             return text_in(row.get("text"))
         return image_in(row.get("image") or row.get("image_base64"))
 
     def kind(self, name: str) -> str:
-        """Return how to read a column: as "number", "word", "raw" text, or "any"."""
+        """Return how to read a column: "number", "word", "raw" for text, or "any"."""
         if name == self._label:
             return "number" if self._numeric else "raw"
         if self.item_kind != "record":
@@ -334,7 +337,7 @@ class _Reader:
 
 
 class TextCells:
-    """Reads blocks of cells of a table as the index needs them."""
+    """Reads blocks of a table's cells as the kinds of values that the index needs."""
 
     def __init__(self, reader: _Reader, table: Table) -> None:
         self._reader = reader
@@ -342,7 +345,7 @@ class TextCells:
         self._decimals: dict[str, Decimal] = {}
 
     def read(self, name: str, cells: Any) -> Sequence[Value]:
-        """Read some cells of a column; a cell that is not a number stays a string."""
+        """Read cells of one column; a cell that is not a number stays a string."""
         from polydom.features.tables import column_kinds as kinds
 
         kind = self._reader.kind(name)
@@ -376,7 +379,7 @@ class TextCells:
     def _number(
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
-        """Read a single cell of a column in which some cell is not a number."""
+        """Read one cell of a number column that also has cells without numbers."""
         if cell is None or is_empty(cell, missing):
             return None
         if decimal == ",":

@@ -1,4 +1,4 @@
-"""A file of answers that appears whole or not at all, and can be resumed."""
+"""An output file of answers that appears only when complete, and can be resumed."""
 
 import csv
 import itertools
@@ -30,7 +30,7 @@ OUTPUTS = (PARQUET, ".jsonl", ".csv")
 _BEGINNING = re.compile(
     rb'item,(?:label|value),|\{"item":"(?:[^"\\]|\\.)*","(?:label|value)":'
 )
-ROWS = 1024  # of a Parquet file that are in memory at a time
+ROWS = 1024  # number of Parquet rows held in memory at a time
 
 Cells = dict[str, Any]
 Columns = tuple[str, ...]
@@ -80,7 +80,7 @@ def refuse_answers(output: Path, read: Iterable[Path]) -> None:
 
 
 def refuse_among(output: Path, items: Path) -> None:
-    """Raise BadInput if the output is the items' file, or in the items' table."""
+    """Raise BadInput if the output is the items' file, or one of the items' table."""
     place, own = output.resolve(), items.resolve()
     is_table = items.is_dir() and not is_folder(items)
     if place == own or (is_table and place.is_relative_to(own)):
@@ -92,7 +92,7 @@ def _are_answers(path: Path) -> bool:
         return _BEGINNING.match(head_of(path)) is not None
     try:
         names = import_parquet(path).read_schema(path).names
-    except (OSError, ValueError):  # Arrow's are ValueErrors
+    except (OSError, ValueError):  # errors of Arrow are ValueErrors
         return False
     return names[:1] == ["item"] and {"cost", "error"} <= {*names}
 
@@ -137,7 +137,7 @@ class PartialOutput:
         self._rows = self.done
 
     def _seek_end(self, head: bytes, resume: bool) -> None:
-        """Count the intact rows and seek behind the last; write `head` without any."""
+        """Count the intact rows, and seek to their end; without any, write `head`."""
         found = self._file.readline()
         if found and not _is_head(found, head):
             raise BadInput(
@@ -181,10 +181,11 @@ class PartialOutput:
         try:
             self._file.close()
         except OSError as error:
-            if kind is None:  # else the exception under way matters more
+            # otherwise the exception that is already raised matters more
+            if kind is None:
                 raise cannot_write(self.path, error) from error
         finally:
-            if not self._rows:  # nothing to resume from
+            if not self._rows:  # no row, so there is nothing to resume
                 self.path.unlink(missing_ok=True)
             self._lock.release()
 
@@ -197,7 +198,10 @@ class PartialOutput:
         self._rows += 1
 
     def flush(self) -> None:
-        """Hand all rows to the system, so they outlive the process; errors as `add`."""
+        """Flush all rows to the system, so that they outlive this process.
+
+        Errors as in `add`.
+        """
         with naming(self.path):
             self._file.flush()
 
@@ -217,7 +221,10 @@ class PartialOutput:
             _write_parquet(rows, path, self._columns)
 
     def finish(self) -> None:
-        """Write the output, which appears whole; remove the rows; errors as `add`."""
+        """Write the complete output under its name, and remove the rows' file.
+
+        Errors as in `add`.
+        """
         with naming(self.path):
             self._file.close()
         whole = self._output.with_name(self._output.name + ".whole")
@@ -226,7 +233,8 @@ class PartialOutput:
                 with self.path.open("rb") as file:
                     next(file)
                     self._write(file, whole)
-                with whole.open("r+b") as file:  # Windows syncs no file opened to read
+                # Windows cannot sync a file that is opened for reading
+                with whole.open("r+b") as file:
                     os.fsync(file.fileno())
                 whole.replace(self._output)
             finally:
@@ -239,7 +247,7 @@ _decode = msgspec.json.Decoder(Scored).decode
 
 
 def _is_head(line: bytes, head: bytes) -> bool:
-    """Whether a first line describes a run, or is cut off from this run's `head`."""
+    """Return True if a first line describes a run, or is a part of `head`."""
     if head.startswith(line):
         return True
     try:
@@ -250,7 +258,7 @@ def _is_head(line: bytes, head: bytes) -> bool:
 
 
 def _sealed(row: bytes) -> bytes:
-    """Make a line of a row and its checksum; the JSON has no tab of its own."""
+    """Return a line with a row and its checksum; the row's JSON contains no tab."""
     return b"%b\t%08x\n" % (row, crc32(row))
 
 

@@ -1,4 +1,4 @@
-"""A row of the output of scoring: one item's answer, and its Arrow columns."""
+"""One row of scoring output: an item's answer, and its columns for Arrow."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +11,14 @@ from polydom.features.items import Gaps, Item
 from ..batch.batch_budget import Failed, Result
 from ..runtime.translator import Translator
 
-# Fields that only answers by class have, and fields that only numbers have.
+# Fields that only answers with classes have, and fields that only answers with numbers
+# have.
 _OF_CLASSES = frozenset(
     ("label", "scores", "expected_accuracy", "base_models_used", "base_models")
 )
 _OF_NUMBERS = frozenset(("value", "low", "high"))
 
-# Spark's names for the types of columns.
+# Names of column types in Spark's SQL.
 NUMBER, COUNT, WORD, WORDS = "DOUBLE", "BIGINT", "STRING", "ARRAY<STRING>"
 _TYPES = {
     **dict.fromkeys(("item", "label", "error", "index_version"), WORD),
@@ -78,13 +79,13 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
 
 
 def columns_of(numeric: bool) -> tuple[str, ...]:
-    """Return the names of the output's columns, for numbers or for classes."""
+    """Return the names of the output's columns; they depend on the kind of answers."""
     unused = _OF_CLASSES if numeric else _OF_NUMBERS
     return tuple(field for field in Scored.__struct_fields__ if field not in unused)
 
 
 def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse to keep a column that answers have, too, or that is given twice."""
+    """Raise BadInput if answers have a column to keep, too, or if it is given twice."""
     for name in keep:
         if name in columns:
             raise BadInput(
@@ -95,7 +96,7 @@ def check_kept(keep: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def row_of(translator: Translator, result: Result) -> Scored:
-    """Make the output row of a result; `item` is the item's number."""
+    """Return the output row of a result; its `item` is the item's number."""
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
@@ -122,7 +123,7 @@ def row_of(translator: Translator, result: Result) -> Scored:
 
 
 def as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
-    """Read an item; return the error if it is not valid."""
+    """Read an item; return the error if the item is invalid."""
     if isinstance(item, PolydomError):
         return item
     try:
@@ -153,7 +154,7 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 def arrow_batch(
     rows: Sequence[Scored], columns: Sequence[str], **same: str | float | None
 ) -> Any:
-    """Make an Arrow batch of rows; a column named in `same` has one value for all."""
+    """Return an Arrow batch of rows; columns named in `same` have a constant value."""
     import pyarrow as pa
 
     def cells(name: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One part of a batch, scored by one process into one file."""
+"""Scoring of one part of a batch by one process, into one file."""
 
 import hashlib
 import os
@@ -20,36 +20,37 @@ from .output_row import OF_PLAN, arrow_batch, as_item, columns_of, row_of
 from .parts import ROWS, Part, Rows
 from .worker_index import IndexFile, WorkerIndex
 
-UNFINISHED = "_unfinished-"  # readers of folders skip names with an underscore
+# readers of folders ignore names that begin with an underscore
+UNFINISHED = "_unfinished-"
 
 
 class PartScored(msgspec.Struct):
     """The result of scoring a part."""
 
-    # `number`, `rows`, `errors`: number of the part, of its items, and of items without
-    # an answer
+    # Number of the part; number of its items; number of items without an answer
     number: int
     rows: int = 0
     errors: int = 0
-    planned: float = 0.0  # Predicted cost of its plans by the index
-    # Cost of carrying out the plans: reference seconds of a processor, or an amount in
-    # the index's unit
+    # Predicted cost of its plans by the index, for the machine of the build
+    planned: float = 0.0
+    # Measured cost of the plans: processor seconds converted to the index's machine, or
+    # an amount in the index's unit
     plans: float = 0.0
-    # Cost of the plans, and of reading and writing; of money, the same as `plans`
+    # Measured cost of plans, reading and writing; if costs are money, equal to `plans`
     spent: float = 0.0
     measured_s: float = 0.0  # Processor seconds on the machine that scored the part
     quality: float = 0.0  # Sum of the expected qualities of its answers
-    is_first: bool = False  # True if the process had not scored a part before
+    is_first: bool = False  # True if this was the first part of its process
     digest: str = ""  # Digest of its file, by `digest_of`
 
 
 class PartJob(msgspec.Struct, frozen=True):
-    """The settings that all parts of a batch share."""
+    """The settings that are equal for all parts of a batch."""
 
     file: IndexFile  # File of the index
-    folder: str  # Folder of the files with answers
-    keep: tuple[str, ...]  # Columns of the items that the files keep beside the answers
-    stops: bool  # True to end the run at an item that cannot be answered
+    folder: str  # Folder for the files with answers
+    keep: tuple[str, ...]  # Columns of the items to copy beside the answers
+    stops: bool  # True to stop the run at an item that cannot be answered
 
 
 def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
@@ -73,7 +74,7 @@ def digest_of(path: Path) -> str:
 
 
 class _PartScoring:
-    """Scores a part; counts processor time of this thread, as a process has several."""
+    """The scoring of one part; it counts this thread's processor time only."""
 
     def __init__(
         self, job: PartJob, part: Part, plan: BatchPlan, opened: WorkerIndex
@@ -124,7 +125,7 @@ class _PartScoring:
             os.fsync(file.fileno())
 
     def _batch(self, rows: Rows) -> Any:
-        """Score some items; return columns of names, kept cells, and answers."""
+        """Score items; return an Arrow batch of names, kept columns and answers."""
         import pyarrow as pa
 
         translator, plan, scored = self._opened.translator, self._plan, self._result
@@ -160,11 +161,11 @@ class _PartScoring:
             result.plans += busy_s
         elif isinstance(outcome, Outcome):
             result.plans += outcome.charged
-        else:  # the cost up to the failure is not known
+        else:  # the cost until the failure is unknown
             result.plans += assignment.cost
 
     def _sum_up(self, measured_s: float) -> None:
-        """Convert the measured seconds to reference seconds."""
+        """Convert the measured seconds to seconds of the index's machine."""
         result = self._result
         result.measured_s, result.spent = measured_s, result.plans
         if self._planner.unit == "s":

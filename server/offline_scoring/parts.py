@@ -1,4 +1,4 @@
-"""The division of items into parts: runs of files, row groups, or spans of lines."""
+"""Division of items into parts: groups of files, row groups, or spans of lines."""
 
 import itertools
 import logging
@@ -33,22 +33,23 @@ from .output_row import ScorableItem
 
 log = logging.getLogger("polydom")
 
-# Number of parts: enough to correct the price on the way, and not too many files.
+# Wanted number of parts: enough to correct the price between parts, but not too many
+# files.
 LEAST_PARTS = 200
-# Items of a part.
+# Least and most items of a part.
 LEAST, MOST = 32, 65_536
-# A part within this distance of the beginning of its row group is sampled cheaply.
+# If a part begins within this many bytes of its row group, sampling it is cheap.
 NEAR_BYTES = 4 << 20
-MOST_FILES = 1024  # a part carries the names of its files
-ROWS = 256  # in memory at a time
+MOST_FILES = 1024  # most files of a part, because a part carries their names
+ROWS = 256  # number of rows held in memory at a time
 
 
 class Rows(NamedTuple):
-    """Some items of a part."""
+    """Some of the items of a part."""
 
-    # Name of each item: the number of its row from 0, or its path in the folder
+    # Name of each item: the row's number from 0, or the file's path in the folder
     names: list[str]
-    items: list[ScorableItem]  # Items, or errors
+    items: list[ScorableItem]  # The items; errors for items that cannot be read
     kept: list[Any]  # Arrow arrays of the columns to keep
 
 
@@ -56,32 +57,32 @@ class Part(msgspec.Struct, frozen=True, tag=True):
     """A part of the items."""
 
     number: int  # Number of the part from 0
-    first: int  # Number of items before the part
+    first: int  # Number of items in all earlier parts
     count: int  # Number of items in the part
 
     @property
     def name(self) -> str:
-        """Return the name of the file with its answers."""
+        """Return the name of the file for the part's answers."""
         return f"part-{self.number:05d}.parquet"
 
     @property
     def is_near(self) -> bool:
-        """Whether the first items can be read without reading much before them."""
+        """Return True if the first items can be read without much before them."""
         return True
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read the items in order, `rows` at a time; BadInput if that fails."""
+        """Yield the items in order, `rows` at a time; raise BadInput if that fails."""
         raise NotImplementedError
 
 
 class FilesPart(Part, frozen=True, tag="files"):
-    """Files of a folder, in order; `files` are paths in the folder."""
+    """A part of some files of a folder; `files` are paths in the folder, in order."""
 
     folder: str
     files: tuple[str, ...]
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read the items, as `Part.read`."""
+        """Yield the items, like `Part.read`."""
         folder = Path(self.folder)
         for start in range(0, len(self.files), rows):
             names = list(self.files[start : start + rows])
@@ -90,7 +91,7 @@ class FilesPart(Part, frozen=True, tag="files"):
 
 
 class ParquetPart(Part, frozen=True, tag="parquet"):
-    """Rows of a row group, after `skip` rows with `skip_bytes` bytes in all."""
+    """A part of the rows of a row group, after `skip` rows with `skip_bytes` bytes."""
 
     path: str
     group: int
@@ -99,7 +100,7 @@ class ParquetPart(Part, frozen=True, tag="parquet"):
 
     @property
     def is_near(self) -> bool:
-        """Whether the part is near the beginning of its row group."""
+        """Return True if the part is near the beginning of its row group."""
         return self.skip_bytes <= NEAR_BYTES
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
@@ -121,14 +122,14 @@ class ParquetPart(Part, frozen=True, tag="parquet"):
 
 
 class LinesPart(Part, frozen=True, tag="lines"):
-    """A span of a file of JSON Lines."""
+    """A part of consecutive lines of a JSON Lines file."""
 
     path: str
     offset: int
     length: int
 
     def read(self, package: Package, keep: Sequence[str], rows: int) -> Iterator[Rows]:
-        """Read the items, as `Part.read`; cells to keep become text or JSON."""
+        """Yield the items, like `Part.read`; kept columns become text or JSON."""
         import pyarrow as pa
 
         span = Span(self.offset, self.length, self.count)
@@ -176,7 +177,7 @@ def divide(path: Path, package: Package, most: int | None = None) -> list[Part]:
 
 
 def check_columns(path: Path, keep: Sequence[str]) -> None:
-    """Raise BadInput if the items lack a column to keep."""
+    """Raise BadInput if a column to keep is missing."""
     if keep and is_folder(path):
         raise BadInput("--keep needs the columns of a table; files have none")
     if keep and path.suffix.lower() == PARQUET:
@@ -220,7 +221,7 @@ def _lines_parts(path: Path, most: int | None) -> Iterator[Part]:
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """Return the Parquet files of a table, without hidden files such as Spark's."""
+    """Return the Parquet files of a table, except hidden files such as Spark's."""
     if path.is_file():
         return [path]
     files = sorted(
@@ -244,7 +245,7 @@ def _opened(path: Path) -> Any:
 
 
 def _cut(batches: Iterator[Any], skip: int, count: int) -> Iterator[tuple[int, Any]]:
-    """Cut rows `skip` to `skip + count` out of batches; number the rows from 0."""
+    """Yield rows `skip` to `skip + count` of batches, with the first row's number."""
     done = 0
     for batch in batches:
         own = batch.slice(min(skip, batch.num_rows), count - done)

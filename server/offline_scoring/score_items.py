@@ -1,4 +1,4 @@
-"""Many items answered under one budget, by this process or by several."""
+"""Scoring of many items under one budget, by this process or by several."""
 
 import itertools
 import os
@@ -111,7 +111,7 @@ def score_items(
 
 
 def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
-    """Answer numbered items in their order, chunk by chunk."""
+    """Yield the answers to numbered items in their order, chunk by chunk."""
     for chunk in _chunks(items):
         yield from budget.answers(chunk)
 
@@ -119,7 +119,7 @@ def answer(budget: BatchBudget, items: Iterable[Numbered]) -> Iterator[Result]:
 def _answer_by_many(
     budget: BatchBudget, file: IndexFile, workers: int, items: Iterable[Numbered]
 ) -> Iterator[Result]:
-    """Plan each chunk in this process, and carry it out in one of several workers."""
+    """Plan chunks in this process, and carry them out in worker processes."""
     under_way: deque[tuple[list[Numbered], Chunk]] = deque()
 
     def calls() -> Iterator[tuple[IndexFile, list[Assignment]]]:
@@ -138,7 +138,7 @@ def _answer_by_many(
 def _work(
     file: IndexFile, assignments: list[Assignment]
 ) -> tuple[list[Outcome | PolydomError], float]:
-    """Carry out a chunk in a worker; return outcomes and seconds."""
+    """Carry out a chunk in a worker; return outcomes, and the seconds it took."""
     planner = file.open().translator.planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
@@ -152,7 +152,7 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 
 def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
-    """Return the likeliest of all answered items; failed items are not listed."""
+    """Answer all items, then yield the likeliest; failed items are not listed."""
     for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)

@@ -125,7 +125,7 @@ class Scorer:
         return [msgspec.structs.asdict(row) for row in self._score(list(items))]
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Answer Arrow batches one by one: for Spark's `mapInArrow`; errors as `table`.
+        """Answer Arrow batches one by one, for Spark's `mapInArrow`; errors as `table`.
 
         Each batch becomes a batch of `schema` with as many rows.
         """
@@ -147,9 +147,9 @@ class Scorer:
         return pa.Table.from_batches(scored, self.schema(table.schema))
 
     def frame(self, frame: Any) -> Any:
-        """Answer a DataFrame of pandas: for Dask's `map_partitions`; errors as `table`.
+        """Answer a pandas DataFrame, for Dask's `map_partitions`; errors as in `table`.
 
-        The result has the index of the DataFrame, and the columns to keep unchanged.
+        The result has the DataFrame's index, and the columns to keep unchanged.
         """
         import pandas as pd
         import pyarrow as pa
@@ -164,19 +164,19 @@ class Scorer:
             raise BadInput(f"no table can be made of the DataFrame: {error}") from error
         answers = [self._answers(batch) for batch in given.to_batches()]
         answered = pa.Table.from_batches(answers, arrow_schema(self.columns))
-        # integers of NumPy cannot be missing
+        # NumPy's integers cannot represent missing values
         found = answered.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
         found.index = frame.index
         return pd.concat([frame[list(self._keep)], found], axis=1)
 
     def meta(self, frame: Any) -> Any:
-        """Return what `frame` returns, without rows; for pandas or Dask."""
+        """Return an empty DataFrame with the columns and types of `frame`'s result."""
         return self.frame(getattr(frame, "_meta", frame).iloc[:0])
 
     def schema(self, given: Any = None) -> Any:
-        """Return the Arrow schema of answers to items of the schema `given`.
+        """Return the Arrow schema of the answers to items with the schema `given`.
 
-        `given` has the types of columns to keep; BadInput if one is missing.
+        `given` has the types of columns to keep. Raises BadInput if one is missing.
         """
         import pyarrow as pa
 
@@ -187,7 +187,7 @@ class Scorer:
         return pa.schema([*kept, *arrow_schema(self.columns)])
 
     def ddl(self, given: Any = None) -> str:
-        """Return the schema in Spark's SQL; `given` is a Spark DataFrame's schema."""
+        """Return the answers' schema in Spark's SQL, for a Spark schema `given`."""
         kept = []
         for name in self._keep:
             require([] if given is None else given.fieldNames(), name)
@@ -196,7 +196,7 @@ class Scorer:
         return ", ".join([*kept, *own])
 
     def _batch(self, batch: Any) -> Any:
-        """Answer an Arrow batch; the columns to keep come first."""
+        """Answer an Arrow batch; in the result, the columns to keep come first."""
         import pyarrow as pa
 
         schema = self.schema(batch.schema)
@@ -211,7 +211,7 @@ class Scorer:
         return arrow_batch(rows, self.columns, price=price, index_version=version)
 
     def _score(self, items: Sequence[ScorableItem]) -> list[Scored]:
-        """Answer items; the index is only opened if there are any."""
+        """Answer items; open the index only if there are any."""
         if not items:
             return []
         opened = self._file.open()

@@ -1,4 +1,4 @@
-"""An index in many processes: each process opens the same file once."""
+"""An index file that many processes use; each process opens it only once."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from ..batch.batch_plan import Assigner, BatchPlan
 from ..engine.loading import load_index
 from ..runtime.warm_up import open_translator
 
-_opening = Lock()  # several threads of one worker share the index
+_opening = Lock()  # held while opening, because threads of one worker share the index
 
 
 class WorkerIndex:
@@ -38,9 +38,9 @@ class WorkerIndex:
 
 
 class IndexFile(NamedTuple):
-    """The index file that a worker must open; small enough to send with each call."""
+    """The index file that a worker must open, described in a few bytes."""
 
-    path: str  # Absolute path, equal on all machines
+    path: str  # Absolute path, the same on all machines
     version: str  # Checksum of the file
     features: tuple[Path, ...]  # Python files with the user's own features
 
@@ -48,15 +48,15 @@ class IndexFile(NamedTuple):
     def of(
         cls, path: str | os.PathLike[str], features: Sequence[Path] = ()
     ) -> tuple[Self, Package]:
-        """Describe the index file at a path, and return its package too."""
+        """Return the description of the index file at a path, and its package."""
         index, package = load_index(path)
         own = tuple(Path(file).absolute() for file in features)
         return cls(os.path.abspath(path), index.version, own), package
 
     def open(self) -> WorkerIndex:
-        """Return the index; a process opens an unchanged file only once.
+        """Return the opened index; a process opens an unchanged file only once.
 
-        BadIndexFile if this machine has another file at the path.
+        Raises BadIndexFile if this machine has a different file at the path.
         """
         try:
             found = os.stat(self.path)

@@ -1,1 +1,1 @@
-"""The process: sockets, signals, workers, watched files, logs."""
+"""The server's process: sockets, signals, workers, watched files and logs."""

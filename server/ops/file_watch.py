@@ -1,4 +1,4 @@
-"""A watch over index files, which notices when one was replaced."""
+"""Watching index files, to notice when one is replaced."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ class Watch:
         self._seen = dict(self._reported)
 
     def poll(self) -> list[str]:
-        """Return the names of the files that changed; each change is reported once."""
+        """Return the names of files that have changed; each change is reported once."""
         changed = []
         for name, path in self._paths.items():
             stamp = _stamp(path)

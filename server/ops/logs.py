@@ -1,4 +1,4 @@
-"""The server's log on standard error: text, or one JSON object a line."""
+"""The server's log on standard error: text, or one JSON object per line."""
 
 import logging
 import time
@@ -10,16 +10,17 @@ from polydom.features.errors import BadInput
 
 LogFormat = Literal["text", "json"]
 
-# Attributes of every record. Any other attribute came as `extra` and goes into the
-# object, except names such as `_ray_timestamp_ns`, which libraries add for themselves.
+# Attributes that every record has. Any other attribute comes from `extra` and goes into
+# the JSON object, except names such as `_ray_timestamp_ns`, which libraries add to all
+# records.
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message"}
 
 
 class JsonLogFormatter(logging.Formatter):
-    """One object a line: time (UTC), level, message, extra fields, traceback."""
+    """Formats records as JSON: time (UTC), level, message, extras and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record."""
+        """Return one record as a line of JSON."""
         now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         facts: dict[str, Any] = {
             "time": f"{now}.{int(record.msecs):03d}Z",

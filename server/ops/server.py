@@ -1,4 +1,4 @@
-"""A server at an address, from its listening socket until a signal stops it."""
+"""A server at one address, from its listening socket until a signal stops it."""
 
 import asyncio
 import contextlib
@@ -32,14 +32,14 @@ lifecycle = logging.getLogger("polydom.life")
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options of a server that its process needs, and its answers do not."""
+    """Options of a server's process; they do not affect answers."""
 
-    # Watch over files that are reloaded when replaced; None for no watch
+    # Watch over index files, to reload replaced ones; None for no watch
     watch: Watch | None = None
-    # Seconds, after a signal to stop, of saying "not ready" and still taking
-    # connections: time for load balancers to notice
+    # Seconds after a signal to stop in which the server still takes connections, but
+    # says "not ready", so that load balancers notice
     leave_s: float = 0.0
-    # `certificate` and `key`: PEM files, for TLS
+    # PEM files of the certificate and its key, for TLS
     certificate: Path | None = None
     key: Path | None = None
 
@@ -55,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port that is free now: `port`, or any for 0; BadInput if none is."""
+    """Return `port`, or for 0 any free port; raise BadInput if it is in use."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
@@ -64,7 +64,7 @@ def free_port(host: str, port: int) -> int:
 def run(
     app: FastAPI, listener: socket.socket, options: ServeOptions = ServeOptions()
 ) -> None:
-    """Serve at a socket until SIGTERM, SIGINT or SIGQUIT; finish requests; return."""
+    """Serve until SIGTERM, SIGINT or SIGQUIT; finish open requests, then return."""
     survive_strays()
     ReloadingServer(app, options).run_at(listener)
 
@@ -113,23 +113,23 @@ class ReloadingServer(uvicorn.Server):
 
     def run_at(self, listener: socket.socket) -> None:
         """Serve until a signal stops the server."""
-        # uvicorn raises the signal that stopped it again after it stopped gracefully
+        # after its graceful stop, uvicorn raises the signal again
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         with contextlib.suppress(KeyboardInterrupt):
             self.run(sockets=[listener])
         signal.signal(signal.SIGTERM, before)
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve, with signal handlers, the watch, and the contexts of `beside`."""
+        """Serve with signal handlers, watched files, and the contexts of `beside`."""
         async with contextlib.AsyncExitStack() as stack:
             loop = self._loop = asyncio.get_running_loop()
-            if hasattr(signal, "SIGHUP"):  # not on Windows
+            if hasattr(signal, "SIGHUP"):  # missing on Windows
                 told = asyncio.Event()
                 loop.add_signal_handler(signal.SIGHUP, told.set)
                 stack.callback(loop.remove_signal_handler, signal.SIGHUP)
                 reloading = asyncio.create_task(self._reload_when_told(told))
                 stack.callback(reloading.cancel)
-            if hasattr(signal, "SIGQUIT"):  # as SIGTERM, of which uvicorn knows
+            if hasattr(signal, "SIGQUIT"):  # uvicorn only knows SIGTERM
                 stop = partial(self.handle_exit, signal.SIGTERM, None)
                 loop.add_signal_handler(signal.SIGQUIT, stop)
                 stack.callback(loop.remove_signal_handler, signal.SIGQUIT)
@@ -153,7 +153,8 @@ class ReloadingServer(uvicorn.Server):
         times.
         """
         for given in sockets or ():
-            given.setblocking(False)  # one blocking copy would make all copies block
+            # copies share this mode, and accepting must not block
+            given.setblocking(False)
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
         if (admission := self.lifespan.state.get("admission")) is not None:
@@ -161,13 +162,13 @@ class ReloadingServer(uvicorn.Server):
         self.when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop HTTP and other listeners at the same time, and finish open requests."""
+        """Stop all listeners at the same time, and finish open requests."""
         for stop in self._when_stopping:
             stop()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Say "not ready" for `leave_s`, then stop; a second signal stops at once."""
+        """Say "not ready" for `leave_s`, then stop; on a second, stop at once."""
         self.repository.leaving = True
         stop = partial(super().handle_exit, sig, frame)
         if self._stopping or not self.options.leave_s:
@@ -178,13 +179,13 @@ class ReloadingServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
-        """Load the files of some names again; the repository logs and counts errors."""
+        """Load some models' files again; the repository logs and counts errors."""
         for name in names:
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)
 
     async def _reload_when_told(self, told: asyncio.Event) -> None:
-        """Reload all files on each event; events during a reload cause one more."""
+        """Reload all files at each event; events during a reload cause one more."""
         while True:
             await told.wait()
             told.clear()

@@ -1,4 +1,4 @@
-"""Signals that wait until the process asks for them, and signals to ignore."""
+"""Signals that are kept until the process asks for them, and signals to ignore."""
 
 import contextlib
 import re
@@ -7,16 +7,16 @@ import signal
 import socket
 from collections.abc import Callable, Iterable
 
-# Signals that stop a server after it has answered all requests; Windows has no SIGQUIT.
+# Signals that stop a server after it has answered its requests; Windows has no SIGQUIT.
 STOPS = tuple(s for s in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, s))
-# Signals that end a process by default, and that report no fault of the process.
+# Signals that would end the process by default, though they report no error.
 _STRAYS = re.compile("SIG(USR[12]|ALRM|VTALRM|PROF|IO|POLL|PWR|STKFLT|RTM(IN|AX))")
 
 
 class SignalSocket:
-    """Collects signals while it is open as a context, each number once.
+    """A context that collects signals while it is open, each number once.
 
-    A handler only notes its signal's number, so no work is interrupted half-way.
+    A handler only notes its signal's number, so signals do not interrupt work.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -32,7 +32,7 @@ class SignalSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore the handlers of before."""
+        """Restore the previous handlers."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -40,7 +40,7 @@ class SignalSocket:
         self._wake.close()
 
     def wait(self, seconds: float) -> set[int]:
-        """Wait for a signal or until the time is up; return the numbers noted."""
+        """Wait for a signal, `seconds` at most; return the collected numbers."""
         if select.select([self._told], [], [], seconds)[0]:
             self._told.recv(4096)
         heard, self._heard = self._heard, set()
@@ -49,9 +49,9 @@ class SignalSocket:
     def run_interruptible(
         self, names: Iterable[str], work: Callable[[], object]
     ) -> None:
-        """Do some work, but give it up when one of these signals comes, and note that.
+        """Call `work`, but note these signals, and abort it at the first.
 
-        The second of these signals is noted, too, and interrupts nothing.
+        A second one of these signals is noted, too, but does not interrupt anything.
         """
         stops, working = signals_of(names), [True]
 
@@ -72,17 +72,17 @@ class SignalSocket:
             signal.signal(number, self._hear)
 
     def leave_to_parent(self) -> None:
-        """Handle no signal any more, in a process forked while this was open."""
+        """Stop handling signals, in a process that was forked while this was open."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _hear(self, number: int, _: object) -> None:
-        """Note a signal's number; a full socket wakes `wait` all the same."""
+        """Note a signal's number; a full socket also wakes up `wait`."""
         self._heard.add(number)
 
 
 class _GiveUp(BaseException):
-    """Raised inside work that a signal interrupts."""
+    """An exception that aborts the work interrupted by a signal."""
 
 
 def survive_strays() -> None:
@@ -92,7 +92,7 @@ def survive_strays() -> None:
     program that this process starts has the default action again.
     """
     named = {number for number in signal.Signals if _STRAYS.fullmatch(number.name)}
-    if hasattr(signal, "SIGRTMIN"):  # signals between these two have no names
+    if hasattr(signal, "SIGRTMIN"):  # the signals between these two have no names
         named |= {*range(signal.SIGRTMIN, signal.SIGRTMAX + 1)}
     for number in named:
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -100,5 +100,5 @@ def survive_strays() -> None:
 
 
 def signals_of(names: Iterable[str]) -> set[signal.Signals]:
-    """Look signals up by their names."""
+    """Return the signals with these names."""
     return {getattr(signal, name) for name in names}

@@ -1,7 +1,7 @@
-"""Several processes that serve at one socket, and their parent, which replaces them.
+"""Several worker processes at one socket, and their parent, which replaces them.
 
-The parent has imported, loaded and run everything before it forks the workers. So all
-share its pages of memory, and a worker needs memory only for pages that it writes to.
+The parent imports, loads and runs everything before it forks the workers. So all of
+them share its memory pages, and a worker needs memory only for pages that it writes to.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ from .file_watch import POLL_S
 from .server import ReloadingServer, ServeOptions, run
 from .signal_socket import STOPS, SignalSocket, signals_of, survive_strays
 
-# Seconds at least between two starts of the same worker.
+# Least seconds between two starts of the same worker.
 RESTART_S = 1.0
-# Longest that a trial may take to load all files and run everything.
+# Longest time in seconds for a trial to load all files and run everything.
 TRIAL_S = 120.0
 _TOLD = (*STOPS, "SIGHUP", "SIGCHLD")
-# Signal to the workers that a trial failed.
+# The signal that tells workers that a trial failed.
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
@@ -82,20 +82,21 @@ class Workers:
         self._count = count
         self._folder = folder
         self._stop_limit_s = options.leave_s + DRAIN_S + 5
-        self._numbers: dict[int, int] = {}  # number of the worker, by process id
+        self._numbers: dict[int, int] = {}  # numbers of workers, by process id
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
         self._signals = SignalSocket(_TOLD)
         self._reload_due = False
-        self._trial: tuple[int, float] | None = None  # process id, and when it began
+        # process id of the trial, and the time when it began
+        self._trial: tuple[int, float] | None = None
 
     def run(self) -> None:
-        """Serve until a signal comes and all workers have ended."""
+        """Serve until a signal stops the server and all workers have ended."""
         repository = self._server.repository
         with one_thread():
             repository.run_once()
-        # Garbage collection writes to every object that it visits. Frozen objects are
-        # not visited, so workers go on sharing their pages.
+        # Garbage collection writes to every object that it visits. It does not visit
+        # frozen objects, so their pages stay shared with the workers.
         gc.collect()
         gc.freeze()
         self._parent_lives, self._alive = os.pipe()
@@ -125,11 +126,12 @@ class Workers:
         return not self._numbers and self._trial is None
 
     def _handle_signals(self, told: set[int]) -> None:
-        """Stop the workers, or note that a reload is due."""
+        """Stop the workers, or note that a reload is wanted."""
         if told & signals_of(STOPS):
             self._stopping_s = self._stopping_s or time.monotonic()
             self._signal_workers(signal.SIGTERM)
-            self._signal_workers(signal.SIGCONT)  # wakes a suspended one
+            # a suspended worker must wake up to stop
+            self._signal_workers(signal.SIGCONT)
             self._end_trial()
         elif signal.SIGHUP in told:
             self._reload_due = True
@@ -140,7 +142,7 @@ class Workers:
                 os.kill(process, number)
 
     def _try_files(self) -> None:
-        """Begin a trial if a reload is due, and end a trial that hangs."""
+        """Begin a trial if a reload is wanted, or kill a trial that hangs."""
         if self._trial is not None:
             if time.monotonic() - self._trial[1] > TRIAL_S:
                 self._end_trial()
@@ -153,7 +155,7 @@ class Workers:
             os.kill(self._trial[0], signal.SIGKILL)
 
     def _handle_trial(self, status: int) -> None:
-        """Make all workers load the files if the trial ended well."""
+        """If the trial ended well, tell all workers to load the files."""
         code = os.waitstatus_to_exitcode(status)
         if self._stopping_s is not None:
             return
@@ -213,7 +215,7 @@ class Workers:
         try:
             self._signals.leave_to_parent()
             os.close(self._alive)
-            os.setpgrp()  # the parent passes Ctrl-C on, not the terminal
+            os.setpgrp()  # so that Ctrl-C reaches only the parent, which passes it on
             become()
             code = 0
         except BaseException:
@@ -222,8 +224,9 @@ class Workers:
             os._exit(code)
 
     def _become_trial(self) -> None:
-        """Open every file and run everything; the workers report any error again."""
-        with contextlib.suppress(OSError):  # the kernel kills the trial, not the parent
+        """Open every file and run everything; later the workers report any error."""
+        # if memory runs out, the kernel should kill the trial, not the parent
+        with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
         logging.disable()
         os.nice(10)
@@ -256,7 +259,7 @@ class Workers:
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
-        """Stop when the parent has died, since nobody else would stop this process."""
+        """Stop this worker if its parent dies, because nobody else would stop it."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -271,7 +274,7 @@ class Workers:
 
 @contextlib.asynccontextmanager
 async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
-    """Count a reload that failed in the trial, before this worker began it."""
+    """Count a failed reload when the parent says that a trial failed."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
     yield
@@ -279,17 +282,17 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 
 
 def _stop_as_others_do() -> None:
-    """Drop the parent's handlers, so that signals end a worker that does not serve."""
+    """Restore default handlers, so that signals end a worker before it serves."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in signals_of(STOPS) - {signal.SIGINT}:
         signal.signal(number, signal.SIG_DFL)
 
 
 def _blocked() -> set[signal.Signals]:
-    """Return the signals that a forked process holds back until it is ready."""
+    """Return the signals that are held for a forked process until it is ready."""
     return signals_of((*_TOLD, _TRIAL_FAILED))
 
 
 def _hear_signals() -> None:
-    """Deliver the signals held back since this process was forked."""
+    """Deliver the signals that were held since the fork, and all later ones."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())
