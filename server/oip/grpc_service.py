@@ -49,6 +49,7 @@ PROBES_AT_ONCE = 16
 LOOKAHEAD = 16 << 10
 # Bytes of requests after which freed memory is given back, and seconds between checks.
 TRIM_BYTES, TRIM_S = 16 << 20, 0.5
+TRIMS = 5  # after so many bytes, as the last requests are still in use at first
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
 # Methods that need an admin's token, and methods that need no token.
@@ -337,12 +338,12 @@ async def give_back_spare(size: Callable[[], int]) -> None:
     """
     if _trim is None:
         return
-    trim, before, again = _trim, 0, False
+    trim, before, turns = _trim, 0, 0
     while True:
         await asyncio.sleep(TRIM_S)
         came = size()
-        if came - before >= TRIM_BYTES or again:
-            # once more later, as the last requests are still in use
-            again = came != before
-            before = came
+        if came - before >= TRIM_BYTES:
+            before, turns = came, TRIMS
+        if turns:
+            turns -= 1
             await run_in_thread(lambda: trim(0))

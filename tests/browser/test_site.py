@@ -106,5 +106,5 @@ def test_names_of_python_have_signatures_and_descriptions(site: Path) -> None:
     for name in ("polydom.BudgetClassifier", "polydom.build", "polydom.models.select"):
         assert f'id="{name}"' in page
     assert "search_budget_s: float | None" in plain  # a constructor's, of a lazy name
-    assert "The most accurate classifier that a budget buys" in plain
+    assert "answers with the most accurate model within a budget" in plain
     assert "Share of the items that quality is measured on" in plain
