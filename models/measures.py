@@ -92,9 +92,8 @@ def auc(
 ) -> float:
     """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
-    With two classes the result is the area of the second, with more the mean area
-    (macro one-vs-rest). Classes without rows, or with all rows, do not count; NaN if no
-    class is left.
+    With two classes the result is the area of the second, with more the mean (macro
+    one-vs-rest) over classes that have rows and lack some; NaN without any.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)

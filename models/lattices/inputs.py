@@ -73,8 +73,7 @@ def join_inputs(
 ) -> Any:
     """Choose the inputs (T, S) of lattices so that those of a lattice interact.
 
-    The first input of a lattice is drawn by its number of tests. The next input is
-    tested most often with the inputs so far; a pair in other lattices counts for less.
+    The next input is tested most often with those so far; used pairs count for less.
     """
     T, S = shape
     d = len(together)

@@ -25,11 +25,10 @@ class Lattices(SumOfTerms):
 
     A piecewise-linear calibrator maps each of S inputs to [0, 1]. A missing value has
     its own calibrated value, and values beyond the outer keypoints are clipped. A
-    lattice interpolates between its 2^S vertices: multilinearly between all of them, or
-    between the S + 1 vertices of the simplex that contains its inputs (Lovasz's
-    extension), which is several times as fast. If calibrators and vertices ascend, raw
-    scores ascend with the input, to the last bit; `kernels/plain.py` describes the
-    rounding.
+    lattice interpolates between all its 2^S vertices, or between the S + 1 vertices of
+    the simplex that contains its inputs (Lovasz's extension), which is several times as
+    fast. If calibrators and vertices ascend, raw scores ascend with the input, to the
+    last bit.
     """
 
     preparation: Preparation  # Makes the d inputs from a full row

@@ -86,11 +86,10 @@ def calibrate(
 
     The ladder goes from the most careful schedule to the boldest, and is fixed before
     `rows` are seen. Each schedule is tested at the full level (`most_changed`), and the
-    first failure ends the search (fixed-sequence testing). Then the probability that
-    the chosen schedule has a true rate above `alpha` is at most 1 - confidence, without
-    a correction for the number of schedules. The promise is `alpha` and no smaller
-    bound, as a smaller one would be read off the rows that chose the schedule. If the
-    first schedule fails, nothing stops early.
+    first failure ends the search (fixed-sequence testing). So the probability that the
+    chosen schedule has a true rate above `alpha` is at most 1 - confidence. The promise
+    is `alpha`, as a smaller bound would be read off the rows that chose the schedule.
+    If the first schedule fails, nothing stops early.
     """
     count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
     parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])

@@ -212,8 +212,7 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
 def fill_empty(estimator: Any, X: Any) -> Any:
     """Return rows (N, d) without columns on which scikit-learn's boosting fails.
 
-    HistGradientBoosting fails on a column whose drawn rows are all missing. For such an
-    estimator, columns with no or few values become 0; no decision depends on them.
+    Columns whose drawn rows may all be missing become 0; no decision depends on them.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

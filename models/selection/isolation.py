@@ -208,8 +208,7 @@ class WorkerPool:
 class IsolatedArm:
     """An arm that trains in a worker: the worker of its last training if that is idle.
 
-    An arm that cannot be sent trains here, unless `arm` is None. Such trainings wait
-    for each other, as CPU seconds and warnings are counted per process.
+    An arm that cannot be sent trains here, unless `arm` is None, one at a time.
     """
 
     name: str

@@ -188,7 +188,6 @@ def describe_learner(estimator: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Convert a parameter's value to plain data."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -233,7 +232,6 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
 
 
 def _more_names(made: Any) -> set[str]:
-    """Return the parameter names of LightGBM, with aliases, or of XGBoost's class."""
     names = {*made().get_params()}
     if made.__module__.startswith("lightgbm."):
         from lightgbm.basic import _ConfigAliases
@@ -264,14 +262,13 @@ def _class(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        extra = EXTRAS.get(module.partition(".")[0])
-        cure = f"; install it: pip install 'polydom[{extra}]'" if extra else ""
+    except (ImportError, AttributeError, ValueError) as error:
+        cure, extra = "", EXTRAS.get(module.partition(".")[0])
+        if extra and isinstance(error, ModuleNotFoundError):
+            cure = f"; install it: pip install 'polydom[{extra}]'"
         raise BadProject(
             f"learner {path!r} cannot be imported: {error}{cure}"
         ) from error
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadProject(f"learner {path!r} cannot be imported: {error}") from error
     if not (inspect.isclass(found) and hasattr(found, "_validate_params")):
         raise BadModel(f"learner {path!r} is not an estimator of scikit-learn's form")
     return found

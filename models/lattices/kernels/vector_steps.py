@@ -1,8 +1,7 @@
 """Steps of the kernels in `one_row.py`, for sixteen lattices at a time.
 
-Calibrated inputs are whole numbers of 2^-20. All summands are whole numbers below 2^53
-and products are exact, so every processor gives the bits of `plain.py`. Addresses are
-not checked.
+All summands are whole numbers below 2^53 and products are exact, so every processor
+gives the bits of `plain.py`. Addresses are not checked.
 """
 
 from typing import Any

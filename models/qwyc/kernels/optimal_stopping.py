@@ -80,8 +80,7 @@ def fill_levels(
 ) -> None:
     """Write `levels` (n,) of ascending running sums, from `first` to `end` - 1.
 
-    A level is 128 + 8 times the log odds of ending at least at `border`, rounded, from
-    1 to 254. The odds are interpolated between `GRID` evenly spaced sums.
+    A level is 128 + 8 times the log odds of ending at `border` or above, from 1 to 254.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)

@@ -1,14 +1,13 @@
 """Compiled kernels on disk, in files named by a digest of all sources involved.
 
-numba's own cache compares only the source file of the kernel. But the code of a kernel
-also contains the constants and the kernels that it imports, and the bounds checks of
-`NUMBA_BOUNDSCHECK`. The digest here covers all of these, but neither paths nor times,
-so compiled files stay valid when the package is installed again.
+numba's own cache compares only the source file of the kernel. The digest here covers
+the kernels and constants that the kernel imports, too, and `NUMBA_BOUNDSCHECK`, but
+neither paths nor times, so compiled files stay valid when the package is installed
+again.
 
-No file is unpickled or linked before its checksum is verified: a changed byte only
-costs another compilation. The checksum finds accidents, not forgery. Whoever may write
-to the folder can run code as the user who reads it. So `NUMBA_CACHE_DIR` must not be a
-folder that others may write to.
+No file is unpickled or linked before its checksum is verified. The checksum finds
+accidents, not forgery: a user who may write to the folder can run code as the user who
+reads it. So `NUMBA_CACHE_DIR` must not be a folder that others may write to.
 """
 
 import functools

@@ -6,16 +6,12 @@ sizes in one record (`AddressTable`), and the kernel gets the address of the rec
 `table_at(address, TABLE)` reads the record, and `carray(pointer(table.field), shape,
 dtype)` reads an array. Nothing is checked.
 
-Vectors. numba has none, so the steps that need them are written in LLVM's instructions.
-While a kernel is compiled, the compiler calls a function that is decorated with
-`in_llvm`, and each call of a method of `builder` appends an instruction to the kernel.
-`if` and `for` select and repeat instructions, and do not run with the kernel. Arguments
-are LLVM's values, not numbers. LLVM's integers have no sign; instructions are signed or
-not (`icmp_signed`, `icmp_unsigned`). Loads and stores state the alignment of the
-address, for which LLVM would otherwise assume the size of the whole vector.
-
-llvmlite's `gep`, given a vector of offsets, returns a vector of pointers but sets the
-type of one pointer, which `gather` corrects.
+Vectors. While a kernel is compiled, the compiler calls a function that is decorated
+with `in_llvm`, and each call of a method of `builder` appends one of LLVM's
+instructions to the kernel. `if` and `for` select and repeat instructions, and do not
+run with the kernel. LLVM's integers have no sign; instructions are signed or not. Loads
+and stores state the alignment of the address, for which LLVM would otherwise assume the
+size of the vector.
 """
 
 import functools

@@ -1,11 +1,10 @@
 """Compiled evaluation of many rows by packed trees: each test for a block of rows.
 
 First each input of a row becomes codes of a byte: the number of thresholds of its slot
-that are below its key, or below its key in each part of `MOST_CUTS` thresholds. Then
-the kernel evaluates the tests of a tree, from the last to the root, each for all rows
-of the block: `trees/many_rows.py` has an example. So no row waits for its path, and all
-that a test reads is in the first-level cache. Last, the kernel adds one leaf value for
-each row and tree, in the order of the trees. Nothing is checked here.
+that are below its key. Then the kernel evaluates the tests of a tree, from the last to
+the root, each for all rows of the block: `trees/many_rows.py` has an example. So no row
+waits for its path, and all that a test reads is in the first-level cache. Last, the
+kernel adds one leaf value for each row and tree. Nothing is checked here.
 """
 
 from typing import Any, NamedTuple
