@@ -113,7 +113,7 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
         if name == b"transfer-encoding":
             return None
         if name == b"content-length":
-            length = int(value)
+            length = int(value) if value.isdigit() else 0  # of another ASGI server
     return length
 
 
