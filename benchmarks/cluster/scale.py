@@ -31,7 +31,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.prepare import prepare_data
 from polydom.indexer.building.project import Cluster, Project
 from polydom.indexer.building.resources import open_resources
-from polydom.indexer.building.training import trainers
+from polydom.indexer.building.training import search_sets
 from polydom.indexer.building.training.train_sets import Trainer
 from polydom.indexer.cluster.connect import workers_of
 from polydom.indexer.cluster.workers import Workers
@@ -161,7 +161,7 @@ def make_trainer(folder: Path, rows: int) -> Trainer:
     project = Project.load(folder / "PROJECT.toml")
     own = open_resources(project, cache=folder / "cache")
     data = prepare_data(project, own)
-    return trainers.make_trainer(data, project.learner, own)
+    return search_sets.make_trainer(data, project.learner, own)
 
 
 def drawn_sets(count: int) -> list[int]:

@@ -34,8 +34,9 @@ from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.project import FOLDS, Project
 from polydom.indexer.building.resources import Resources, open_resources
 from polydom.indexer.building.training.quality import Metric
+from polydom.indexer.building.training.refit import make_full_trainer
+from polydom.indexer.building.training.search_sets import make_trainer
 from polydom.indexer.building.training.train_sets import Trainer
-from polydom.indexer.building.training.trainers import make_full_trainer, make_trainer
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.quality import OF_NUMBERS
 from polydom.models.scoring.model import Model

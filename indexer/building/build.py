@@ -21,8 +21,7 @@ from .prepare import Prepared, prepare_data
 from .project import Project
 from .resources import Resources, open_resources
 from .training.refit import refit, train_ahead
-from .training.search_sets import no_costs, search_sets
-from .training.trainers import make_trainer
+from .training.search_sets import make_trainer, no_costs, search_sets
 
 
 def build(

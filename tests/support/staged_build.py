@@ -15,9 +15,12 @@ from polydom.indexer.building.learner_race import choose_learner
 from polydom.indexer.building.prepare import Prepared, prepare_data
 from polydom.indexer.building.resources import Resources
 from polydom.indexer.building.terms import Terms, resolve_terms, strategy_of
-from polydom.indexer.building.training.search_sets import SearchedSets, search_sets
+from polydom.indexer.building.training.search_sets import (
+    SearchedSets,
+    make_trainer,
+    search_sets,
+)
 from polydom.indexer.building.training.train_sets import Trainer
-from polydom.indexer.building.training.trainers import make_trainer
 from polydom.indexer.cluster.workers import Workers
 from polydom.indexer.progress import Progress, Silence
 

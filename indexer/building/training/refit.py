@@ -6,6 +6,7 @@ aside to calibrate early exits never are.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -16,13 +17,13 @@ from polydom.features.costs.machine import Measured
 from polydom.models.scoring.model import Model
 
 from ...progress import Progress
+from ..cache import digest
 from ..candidates import Candidates
 from ..costs.measure_costs import MeasuredCosts
 from ..prepare import Prepared
 from ..resources import Resources
 from .search_sets import SearchedSets
 from .train_sets import Trainer
-from .trainers import make_full_trainer
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,17 @@ def refit(
     final = {mask: partial(models.__getitem__, row) for row, mask in enumerate(masks)}
     key, values = trainer.task.key, data.final.values
     return KeptModels(models, again, *costs.of_models(key, final, values, again))
+
+
+def make_full_trainer(data: Prepared, trainer: Trainer, own: Resources) -> Trainer:
+    """Make a trainer on all items, for the same sets; its spent time starts at 0."""
+    key = digest(trainer.task.key, "refit")
+    undivided = own.cache.share(f"sets/{key}/division", {})
+    task = replace(trainer.task, division=undivided, key=key)
+    if data.final is not data.table:
+        given = {**task.items, "values": data.final.values}
+        task = replace(task, items=own.cache.share(f"sets/{key}/items", given))
+    return Trainer(task, own.workers, own.cache)
 
 
 def train_ahead(

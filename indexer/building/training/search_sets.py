@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
+from polydom.models.selection.learners import make_learner
+from polydom.models.selection.portfolio import Setting
 
 from ...progress import OnProgress, Progress
 from ...set_search import poly_dom
@@ -17,8 +19,11 @@ from ...set_search.feature_order import Orders, answers_along, order_features, p
 from ...set_search.greedy import GreedySearch, search_greedy
 from ...skyline.missing_features import best_without
 from ...skyline.prune import prune
+from ..prepare import Prepared
 from ..project import Search
+from ..resources import Resources
 from .progressive_search import COVERED, CostOf, SetTrainer, search_progressively
+from .train_sets import Trainer, TrainingTask, division_of, takes_weights
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),
@@ -93,6 +98,34 @@ class SearchedSets:
                 orders.setdefault(mask, sequence[:length])
         chosen = tuple(orders[mask] for mask in masks)
         return chosen, answers_along(chosen, masks, qualities)
+
+
+def make_trainer(data: Prepared, learner: Setting, own: Resources) -> Trainer:
+    """Make the trainer that measures the quality of feature sets."""
+    project, table, weights = data.project, data.table, data.class_weights
+    if project.quality.class_weights is None:  # the project wants none
+        estimator = make_learner(learner, project.seed, data.task)
+        weights = weights if takes_weights(estimator) else None
+    weighed = None if weights is None else weights.tolist()
+    key = data.keys.sets(learner, data.metric.facts(), weighed)
+    arrays: dict[str, NDArray[Any] | None] = {
+        "values": table.values,
+        "codes": table.dataset.codes,
+        "weights": table.dataset.weights,
+        "class_weights": weights,
+        "numbers": table.dataset.numbers,
+    }
+    given = {name: array for name, array in arrays.items() if array is not None}
+    task = TrainingTask(
+        items=own.cache.share(f"sets/{key}/items", given),
+        division=own.cache.share(f"sets/{key}/division", division_of(data.splits)),
+        metric=data.metric,
+        learner=learner,
+        seed=project.seed,
+        starts=table.features.starts,
+        key=key,
+    )
+    return Trainer(task, own.workers, own.cache)
 
 
 def no_costs(_: int) -> float:
