@@ -1,1 +1,1 @@
-"""Ensembles as sums of base models, and early exits that follow a schedule."""
+"""Ensembles as sums of base models, and evaluators that stop early by a schedule."""

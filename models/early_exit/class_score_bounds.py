@@ -1,4 +1,4 @@
-"""Bounds of class scores, for rows that stopped before all base models were added."""
+"""Bounds on the class scores of rows that stopped before all base models were added."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ..scoring.model import Floats
 from ..scoring.remaining_bounds import sums_after
 from ..scoring.scorer import BaseModels, SumOfTerms
 
-Bounds = list[tuple[float, float]]  # least and largest score, one pair per class
+Bounds = list[tuple[float, float]]  # for each class the least and the largest score
 Scores = list[float]
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -35,13 +35,13 @@ def bound_sums(
         return None
     bias = np.abs(terms.base_bias())
     largest = np.maximum(np.abs(least), np.abs(most)).sum(axis=0) + bias
-    # The error of adding T floats is below T epsilon times the sum of magnitudes.
+    # Adding T floats has an error below T epsilon times the sum of their magnitudes.
     slack = 4 * (len(order) + 4) * EPSILON * largest
     return sums_after(least, order) - slack, sums_after(most, order) + slack
 
 
 def rounding_of(classifier: Classifier) -> Floats:
-    """Return (width, least, largest): bounds are widened by `width`, then cut."""
+    """Return (width, least, largest): widen bounds by `width`, then clip them."""
     head, scorer = classifier.head, classifier.scorer
     of_links = (len(head.classes) + 16) * EPSILON
     if head.link != MARGIN:
@@ -52,7 +52,7 @@ def rounding_of(classifier: Classifier) -> Floats:
 
 
 def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
-    """Return the function from raw scores' difference to class scores (2,), or None."""
+    """Return a function from the raw scores' difference to 2 class scores, or None."""
     head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
     if head.inputs == 1 and head.link != LOGISTIC:
         return head.scores_by
@@ -73,7 +73,7 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
 def bound_by_difference(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> Callable[[int, float], Bounds] | None:
-    """Return the function from (base models used, their sum) to bounds, or None."""
+    """Return a function from (number of base models used, sum) to bounds, or None."""
     scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
     if scores is None or sums is None:
         return None
@@ -109,14 +109,14 @@ def _bound_logistic(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassBounds:
-    """Bounds of K > 2 class scores, from the running sums after each base model."""
+    """A function object that bounds K > 2 class scores, given a row's running sums."""
 
-    # `least` and `most`: (T, K): Bounds of the sums that base models after each
-    # position add (`bound_sums`)
+    # `least` and `most`: (T, K): Bounds on what the base models after each position add
+    # to the sums, from `bound_sums`
     least: Floats
     most: Floats
-    head: Head  # Head of the classifier: turns whole sums into class scores
-    rounding: Floats  # (3,): Rounding outwards (`rounding_of`)
+    head: Head  # The classifier's head, which turns whole sums into class scores
+    rounding: Floats  # (3,): Result of `rounding_of`
     bound: Any  # Compiled `bound_scores`
 
     def of(self, used: int, totals: Floats) -> Bounds:
@@ -131,7 +131,7 @@ class ClassBounds:
 def bound_by_class(
     classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
 ) -> ClassBounds | None:
-    """Return the bounds of K > 2 class scores; None for base models without bounds."""
+    """Make the bounds of K > 2 class scores; None if base models have no bounds."""
     sums = bound_sums(terms, order)
     if sums is None:
         return None

@@ -22,11 +22,11 @@ from .compile import compile
 from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
 
-TINY = np.nextafter(0.0, 1.0)  # the least sum that means the second class
+TINY = np.nextafter(0.0, 1.0)  # least sum for which the second class is chosen
 
 
 def _gives_probabilities(made: Any) -> bool:
-    """Tell if the estimator has probabilities; Boosters and model files always have."""
+    """Return True if the estimator has probabilities; Boosters and files always do."""
     given = made.estimator
     return hasattr(given, "predict_proba") or not hasattr(given, "fit")
 
@@ -153,7 +153,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups, which are numbered from 0, and mark their rows."""
+        """Draw half of the groups (numbered from 0); return a mask of their rows."""
         count = groups.max() + 1
         drawn = check_random_state(self.random_state).permutation(count)
         half: NDArray[np.bool_] = drawn[groups] < count // 2
@@ -165,7 +165,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self.exits_.predict(self._taken(X, reset=False))
 
     def _taken(self, X: Any, *, reset: bool) -> Any:
-        """Check rows; the ensemble itself converts a data frame to numbers."""
+        """Check rows and return them; the ensemble itself converts data frames."""
         if open_frame(X) is None:
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
         return validate_data(self, X, reset=reset, skip_check_array=True)
@@ -200,7 +200,7 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return _swapped(self.ensemble_.predict_scores(X), chosen)
 
     def __sklearn_clone__(self) -> Self:
-        """Keep the fitted estimator, which is only read, as a FrozenEstimator does."""
+        """Clone with the fitted estimator kept, as a FrozenEstimator does."""
         parameters = self.get_params(deep=False)
         given = parameters.pop("estimator")
         copied = {name: clone(one, safe=False) for name, one in parameters.items()}
@@ -224,11 +224,11 @@ def _compiled(source: Any) -> Ensemble:
 
 
 def _swapped(scores: Floats, chosen: Codes) -> Floats:
-    """Swap each row's largest score with the score of the chosen class."""
+    """Swap each row's largest score with the chosen class's, so that argmax agrees."""
     rows, best = np.arange(len(scores)), scores.argmax(axis=1)
     largest = scores[rows, best]
     scores[rows, best] = scores[rows, chosen]
     tied = (best != chosen) & (scores[rows, best] == largest)
-    # A tie would go to the first class, so the chosen class gets the next float.
+    # In a tie argmax takes the first class, so the chosen class gets the next float.
     scores[rows, chosen] = np.where(tied, np.nextafter(largest, np.inf), largest)
     return scores

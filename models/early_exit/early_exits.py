@@ -1,4 +1,4 @@
-"""Ensembles that stop early: after each base model a schedule says stop or go on."""
+"""Ensembles that stop early: a schedule tells after each base model whether to stop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,38 +29,38 @@ from .class_score_bounds import (
     scores_by_difference,
 )
 
-NO_WIDTH = 2**62  # wider than any row, so no row goes to a kernel that does not exist
+NO_WIDTH = 2**62  # wider than any row: no row is passed to a kernel that is missing
 
 
 class EarlyAnswer(NamedTuple):
-    """The answer of an ensemble that may stop early, for one row."""
+    """The answer for one row, of an ensemble that may stop early."""
 
     code: int  # Position of the chosen class
     used: int  # Base models evaluated, 1 to T
-    # (K,) class scores of a row that took all T base models: the classifier's own
-    # scores, but for the last bits. None for a row that stopped early.
+    # (K,): Class scores, equal to the classifier's own up to the last bits. None for a
+    # row that stopped early.
     scores: Scores | None
-    # Of a row that stopped early: for each class the least and the largest score that
-    # the remaining base models could have led to. None for base models without bounds,
-    # such as linear terms.
+    # For a row that stopped early, the least and the largest score of each class that
+    # the remaining base models could have given. None if base models have no bounds, as
+    # linear terms.
     bounds: Bounds | None
 
 
-# A NamedTuple's own constructor takes twice as long.
+# Makes an `EarlyAnswer` in half the time of the NamedTuple's own constructor.
 make_answer: Callable[[tuple[int, int, Scores | None, Bounds | None]], EarlyAnswer]
 make_answer = partial(tuple.__new__, EarlyAnswer)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class _Evaluator:
-    """The common part of `EarlyExit` and `MarginExit`; `make_evaluator` makes both."""
+    """The common base of `EarlyExit` and `MarginExit`; see `make_evaluator`."""
 
-    classifier: Classifier  # decides rows whose whole sum is too near to a tie
+    classifier: Classifier  # Chooses for rows whose whole sum is too near to a tie
     terms: BaseModels
     schedule: Schedule | MarginSchedule
-    stops: Limits | Margins  # the schedule's rule, as kernels take it
-    packed: PackedTerms | None  # the base models as kernels take them; None: no kernel
-    start: Floats  # (R,) sums before the first base model
+    stops: Limits | Margins  # The schedule's rule for stopping
+    packed: PackedTerms | None  # Base models packed for kernels; None without a kernel
+    start: Floats  # (R,): Sums before the first base model
 
     def __reduce__(self) -> tuple[Any, ...]:
         return make_evaluator, (self.classifier, self.terms, self.schedule)
@@ -75,11 +75,11 @@ class _Evaluator:
         return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
 
     def predict(self, X: Rows) -> NDArray[Any]:
-        """Labels (N,) of rows (N, width)."""
+        """Return the labels (N,) of rows X (N, width)."""
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
-        """Positions of the chosen classes (N,), and the base models used (N,)."""
+        """Return the chosen classes (N,), by position, and base models used (N,)."""
         return self._choices(self.classifier.rows(X))
 
     def _choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
@@ -90,13 +90,13 @@ class _Evaluator:
             try:
                 chosen[near_tie] = self._exact(X[near_tie])
             except BadRow:
-                # The error must name the row by its place in X, not among near ties.
+                # The error must give the row's position in X, not among near ties.
                 self.classifier.scorer.raw(X)
                 raise
         return chosen, codes >> 2
 
     def _follow(self, X: Rows) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of rows X; a NaN total decides nothing."""
+        """Return totals (N, R) and codes (N,) of rows X; NaN totals are undecided."""
         packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
             return packed.follow(np.ascontiguousarray(X))
@@ -110,11 +110,11 @@ class _Evaluator:
         return totals, codes
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
-        """Classes (N,); of whole sums near a tie they are not final."""
+        """Return the classes (N,); those of whole sums near a tie are provisional."""
         return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
-        """Choices (N,) by whole sums, added in the original library's order."""
+        """Return the choices (N,) by whole sums, added in the library's own order."""
         return self.classifier.head.choose(self.classifier.scorer.raw(X))
 
 
@@ -128,8 +128,8 @@ class EarlyExit(_Evaluator):
     """
 
     stops: Limits
-    # Copies of attributes of others: looking these up for each row would cost as much
-    # as some trees.
+    # Copies of attributes of other objects: each look-up per row would take as long as
+    # some trees.
     width: int
     enter: Any
     follow_one: Any
@@ -147,7 +147,7 @@ class EarlyExit(_Evaluator):
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
-        # As `PackedTerms.takes`, inlined: a call would cost as much as some trees.
+        # `PackedTerms.takes`, inlined: a call would take as long as some trees.
         try:
             fits = (
                 row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
@@ -192,7 +192,7 @@ class EarlyExit(_Evaluator):
         return make_answer((answer, used, self.classifier.answer(row)[1], None))
 
     def _follow_one(self, row: Rows) -> tuple[int, float]:
-        """Code and sum of one row without a kernel, as a kernel returns them."""
+        """Return a row's code and sum, as a kernel does, but without a kernel."""
         (total,), (code,) = self._follow(row[None])
         if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
             code += int(total[0] > self.stops.threshold) - UNDECIDED
@@ -217,7 +217,7 @@ class MarginExit(_Evaluator):
 
     stops: Margins
     bounds: ClassBounds | None
-    choose_whole: Any  # compiled: class and scores of whole sums
+    choose_whole: Any  # Compiled function: class and class scores of whole sums
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -263,14 +263,14 @@ class MarginExit(_Evaluator):
         return make_answer((chosen, used, whole, None))
 
     def _whole(self, totals: Floats) -> tuple[int, Floats]:
-        """Class of whole sums (K,) and class scores (K,); class -1 near a tie."""
+        """Return the class (-1 near a tie) and the class scores (K,) of whole sums."""
         head, scores = self.classifier.head, np.empty(len(totals))
         chosen = self.choose_whole(totals, head.link, head.rule, head.gain, scores)
         return chosen, scores
 
     def _chosen(self, totals: Floats, codes: Codes) -> Codes:
         chosen, whole = self.stops.chosen(totals, codes), codes & 3 == UNDECIDED
-        # Scores may tie where sums do not.
+        # Class scores may tie even if sums do not.
         chosen[whole] = self.classifier.head.choose(totals[whole])
         return chosen
 
@@ -316,7 +316,7 @@ def digest_model(model: Model) -> NDArray[np.uint8]:
     digest = blake2b(digest_size=8)
     for name, array in sorted(model.arrays().items()):
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        # An array of objects, such as labels, holds addresses only.
+        # The bytes of an array of objects, such as labels, are mere addresses.
         objects = array.dtype.hasobject
         digest.update(repr(array.tolist()).encode() if objects else array.tobytes())
     return np.frombuffer(digest.digest(), np.uint8)

@@ -1,4 +1,4 @@
-"""Ensembles: compiled classifiers as sums of base models, which can stop early."""
+"""Ensembles: compiled classifiers seen as sums of base models, which can stop early."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
 from .fitting_rows import FitScores, shuffle_scores
 
-# Options of fitting that refer to single base models; blocks are not used with them.
+# Options of fitting that refer to single base models, and so exclude blocks.
 OF_TERMS = ("order", "costs", "feature_costs", "uses")
 
 
@@ -47,18 +47,18 @@ class Ensemble:
 
     @property
     def exchangeable(self) -> bool:
-        """True if base models are draws of one kind, as the trees of a forest are."""
+        """True if base models are draws of one kind, as a forest's trees are."""
         scorer = self.classifier.scorer
         return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
     @property
     def binary(self) -> bool:
-        """True for two classes."""
+        """True if there are two classes."""
         return len(self.classes) == 2
 
     @property
     def bias(self) -> NDArray[np.float64]:
-        """Sums (K,) of K > 2 classes before the first base model."""
+        """Sums (K,) before the first base model, for K > 2 classes."""
         if self.binary:
             raise BadInput("an ensemble for two classes has a threshold, no bias")
         return self.terms.base_bias()
@@ -72,7 +72,7 @@ class Ensemble:
     def threshold(self) -> float:
         """Sum of base scores above which the second of two classes is chosen.
 
-        A sum equal to the threshold is decided as in the original library.
+        If a sum equals the threshold, the original library's rule decides.
         """
         self._check_binary()
         return -float(self.terms.base_bias()[0])
@@ -106,9 +106,9 @@ class Ensemble:
         return least[:, 0], most[:, 0]
 
     def uses(self, width: int) -> NDArray[np.bool_]:
-        """Mark the columns that each base model reads: (T, width).
+        """Return a mask (T, width): True for the columns that each base model reads.
 
-        This is the argument `uses` of `fit_schedule`, with columns as features.
+        The mask can be the argument `uses` of `fit_schedule`, with columns as features.
         """
         return self.terms.columns_used(width)
 
@@ -214,7 +214,7 @@ class Ensemble:
     def _fit(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        # Imported here, so that evaluating a model compiles no kernels of fitting.
+        # Imported here, so that evaluating a model does not load kernels of fitting.
         from ..qwyc.fit_schedule import fit_margin_schedule, fit_schedule
 
         if self.binary:
@@ -224,7 +224,7 @@ class Ensemble:
     def _fit_shuffled(
         self, scores: Floats, alpha: float, options: dict[str, Any]
     ) -> Schedule | MarginSchedule:
-        """Fit a schedule of the given order to rows in many orders of base models."""
+        """Fit a schedule with the given order, on rows repeated in random orders."""
         decisions = options["decisions"]
         many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
         kept = {**options, "order": np.arange(self.size), "decisions": of_many}
@@ -238,7 +238,7 @@ class Ensemble:
 
     def _fit_scores(self, X: Rows, whole: bool) -> FitScores:
         K = 1 if self.binary else len(self.classes)
-        # All trees of a round have scores before these are added up.
+        # The scores of all trees of a round exist before they are added up.
         source = FitScores(self._base_scores, 8 * self.size * K * K)
         return source if whole else source.in_blocks(X)
 
@@ -279,7 +279,7 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes: each is `group` terms, as a round of boosting."""
+    """Base models for K > 2 classes: each is `group` terms, as in a boosting round."""
 
     terms: BaseModels
     group: int
@@ -314,7 +314,7 @@ class ClassSums:
         return least.reshape(rounds).sum(axis=1), most.reshape(rounds).sum(axis=1)
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark the columns that each base model reads: (T, width)."""
+        """Return a mask (T, width): True for the columns that each base model reads."""
         each = self.terms.columns_used(width)
         return np.logical_or.reduceat(each, np.arange(0, len(each), self.group))
 
@@ -326,7 +326,7 @@ class ClassSums:
 
 
 def as_ensemble(classifier: Classifier) -> Ensemble:
-    """Make an ensemble of a classifier with a sum of terms as scorer."""
+    """Make an ensemble of a classifier whose scorer is a sum of terms."""
     scorer = classifier.scorer
     assert isinstance(scorer, SumOfTerms)
     if len(classifier.classes) == 2:
@@ -343,7 +343,7 @@ def check_bias(
             f"the schedule's bias has shape {given.shape}; this ensemble has "
             f"{len(own)} classes"
         )
-    # A bias that was written as text may have lost its last digit.
+    # A bias that was once written as text may have lost its last digit.
     apart = np.abs(given - own) > NEAR * np.maximum(1.0, np.abs(own))
     if apart.any():
         k = int(apart.argmax())

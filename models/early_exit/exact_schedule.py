@@ -1,4 +1,4 @@
-"""Schedules without fitting: a row stops once no base model can change its class."""
+"""Exact schedules, which need no fitting: rows stop once their class cannot change."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,14 +46,14 @@ def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
     least, most = ensemble.terms.bounds()
     order = np.argsort(-_widest(least, most), kind="stable")
     bounds = bound_sums(ensemble.terms, order)
-    assert bounds is not None  # as each base model has bounds
+    assert bounds is not None  # because each base model has bounds
     margin = _widest(*bounds)
-    margin[-1] = np.inf  # after the last base model nothing is left to skip
+    margin[-1] = np.inf  # after the last base model there is nothing left to skip
     return MarginSchedule(order, margin, ensemble.bias)
 
 
 def _widest(least: Floats, most: Floats) -> Floats:
-    """Return the largest gain (T,) of one class on another, by bounds (T, K)."""
+    """Return the most (T,) that one class can gain on another, by bounds (T, K)."""
     gains = most[:, :, None] - least[:, None, :]
     classes = np.arange(least.shape[1])
     gains[:, classes, classes] = -np.inf

@@ -1,4 +1,4 @@
-"""Rows that a schedule is fitted on: their base scores, drawn, shuffled or altered.
+"""The base scores of rows on which a schedule is fitted, drawn or shuffled.
 
 Scores of cheap base models, such as linear terms, are added up in blocks.
 """
@@ -17,20 +17,20 @@ from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import as_numbers
 
-MOST_BYTES = 2**29  # base scores that a schedule is fitted on
-PART_BYTES = 2**25  # base scores of one part of the rows
-MOST_BLOCKS = 64  # blocks of a sum of cheap base models
-SAMPLE = 1024  # rows on which base models are compared by how much they change sums
+MOST_BYTES = 2**29  # limit on the base scores that a schedule is fitted on
+PART_BYTES = 2**25  # bytes of the base scores of one part of the rows
+MOST_BLOCKS = 64  # largest number of blocks of cheap base models
+SAMPLE = 1024  # rows on which the spread of base models' scores is computed
 
-SHUFFLED = 8  # orders of a row's exchangeable base models
-MOST_SHUFFLED = 2**15  # rows after repeating them in other orders
+SHUFFLED = 8  # copies of each row, with exchangeable base models in different orders
+MOST_SHUFFLED = 2**15  # largest number of rows, all copies counted
 
 AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """T cheap base models in B blocks; a schedule takes a block as one base model."""
+    """T cheap base models in B blocks; schedules treat a block as one base model."""
 
     # (T,) int64: Base models, block after block, ascending within each block
     order: NDArray[np.int64]
@@ -38,16 +38,16 @@ class Blocks:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """First place of each block in `order`, (B,)."""
+        """Position (B,) in `order` of each block's first base model."""
         return np.cumsum(self.sizes) - self.sizes
 
     def sums(self, scores: Floats) -> Floats:
-        """Add up the scores (N, T[, K]) of each block: (N, B[, K])."""
+        """Add up the scores (N, T[, K]) within each block: (N, B[, K])."""
         sums: Floats = np.add.reduceat(scores[:, self.order], self.starts, axis=1)
         return sums
 
     def spread_out(self, schedule: AnySchedule) -> AnySchedule:
-        """Turn a schedule of blocks into a schedule of base models."""
+        """Convert a schedule of blocks to a schedule of base models."""
         sizes, blocks = (
             self.sizes[schedule.order],
             np.split(self.order, self.starts[1:]),
@@ -63,7 +63,7 @@ class Blocks:
 
 
 def make_blocks(spread: Floats) -> Blocks:
-    """Put base models into blocks by the variation of their scores, `spread` (T,)."""
+    """Put base models into blocks, those with the largest `spread` (T,) first."""
     count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
     widest = np.argsort(-spread, kind="stable")
     parts = [np.sort(part) for part in np.array_split(widest, count)]
@@ -72,23 +72,23 @@ def make_blocks(spread: Floats) -> Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitScores:
-    """Base scores of rows, computed part by part."""
+    """A source of base scores of rows, computed part by part."""
 
     # Function from rows (N, width) to scores (N, T) for two classes, (N, T, K) for more
     base_scores: Callable[[Rows], Floats]
     row_bytes: int  # Upper bound on the bytes that `base_scores` needs for one row
-    # Blocks of base models; None to score each base model by itself
+    # Blocks of base models; None if each base model has scores of its own
     blocks: Blocks | None = None
 
     def in_blocks(self, X: Rows) -> "FitScores":
-        """Return base scores in blocks, which are made by the scores' spread on X."""
+        """Return a source of block scores; blocks depend on the scores' spread on X."""
         rows = X[:: max(1, len(X) // SAMPLE)]
         total = square = np.zeros(())
         # Rows with scores that are not finite are refused later, in fitting.
         with np.errstate(invalid="ignore", over="ignore"):
             for part in self.parts(rows):
                 scores = self.base_scores(part)
-                if scores.ndim == 3:  # an equal score for all classes changes no margin
+                if scores.ndim == 3:  # a score common to all classes changes no margin
                     scores = scores - scores.mean(axis=2, keepdims=True)
                 total = total + scores.sum(axis=0)
                 square = square + np.square(scores).sum(axis=0)
@@ -96,7 +96,7 @@ class FitScores:
         return replace(self, blocks=make_blocks(spread.reshape(len(spread), -1).sum(1)))
 
     def parts(self, X: Rows) -> Iterator[Rows]:
-        """Yield parts of rows X with base scores of `PART_BYTES`, at least one row."""
+        """Yield parts of X, of one or more rows, whose scores take `PART_BYTES`."""
         step = max(1, PART_BYTES // self.row_bytes)
         return (X[first : first + step] for first in range(0, len(X), step))
 
@@ -115,7 +115,7 @@ class FitScores:
         return out
 
     def draw(self, X: Rows, seed: int) -> Rows:
-        """Draw rows, in their order, so that their scores take at most `MOST_BYTES`."""
+        """Draw rows, keeping their order, whose scores take at most `MOST_BYTES`."""
         most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
         if len(X) <= most:
             return X
@@ -123,7 +123,7 @@ class FitScores:
         return X[np.sort(drawn)]
 
     def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
-        """Return calibration rows X with their decisions (N,), to be read in parts."""
+        """Return rows X and their decisions (N,) as calibration rows, read in parts."""
 
         def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
             first = 0

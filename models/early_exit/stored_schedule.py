@@ -1,4 +1,4 @@
-"""Reading a stored schedule, and joining it with the model it was fitted for."""
+"""Read a stored schedule, and join it with the model that it was fitted for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,17 +18,17 @@ from .ensemble import Ensemble, as_ensemble
 
 
 class StoredSchedule(Stored):
-    """The arrays of one schedule."""
+    """The arrays of one stored schedule; each read checks type and shape."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         Stored.__init__(self, "schedule", arrays)
 
     def fail(self, reason: str) -> BadModel:
-        """Make the error for a wrong schedule."""
+        """Return the error, for the caller to raise, for a wrong schedule."""
         return BadModel(f"stored schedule: {reason}")
 
     def limits(self, name: str, count: int, never: float) -> Floats:
-        """Return array `name` (count,): finite, or `never`, which stops no row."""
+        """Return an array of limits (count,), all finite or `never`; else BadModel."""
         array: Floats = self.array(name, np.float64, (count,))
         wrong = ~np.isfinite(array) & (array != never)
         if wrong.any():
@@ -101,7 +101,7 @@ def _load_margins(
     stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
 ) -> MarginSchedule:
     margin = stored.limits("margin", len(order), np.inf)
-    if (margin < -1e-9).any():  # a margin of 0 may be rounded to below 0
+    if (margin < -1e-9).any():  # rounding may turn a margin of 0 slightly negative
         raise stored.fail("a margin is below zero")
     bias = stored.finite("bias", ensemble.bias.shape)
     if not np.array_equal(bias, ensemble.bias):

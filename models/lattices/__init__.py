@@ -1,1 +1,1 @@
-"""Interpolated look-up tables, and the estimator that learns them."""
+"""Lattices (interpolated look-up tables), and the estimator that trains them."""

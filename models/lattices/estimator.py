@@ -20,7 +20,7 @@ from .inputs import flatten_dull, join_inputs, keypoints, pairs_tested
 from .lattices import MOST_INPUTS, Lattices, make_lattices
 from .training import Descent, train_lattices
 
-MOST_ROWS = 10_000  # rows for the small boosted trees that choose inputs
+MOST_ROWS = 10_000  # rows for fitting the small boosted trees that choose inputs
 
 
 class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -182,7 +182,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         return signs
 
     def head(self) -> Head:
-        """Make the head that turns raw scores into class scores and choices."""
+        """Return the head, which turns raw scores into class scores and choices."""
         binary = len(self.classes_) == 2
         link, rule = (LOGISTIC, POSITIVE) if binary else (SOFTMAX, LARGEST)
         return Head(self.classes_, link, rule, self.lattices_.outputs)
@@ -222,7 +222,7 @@ def _together(X: Floats, codes: NDArray[np.int64], seed: int) -> Floats:
 
     rows = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
     few = X[rows]
-    few[:, np.isnan(few).all(axis=0)] = 0.0  # scikit-learn bins no empty column
+    few[:, np.isnan(few).all(axis=0)] = 0.0  # scikit-learn cannot bin empty columns
     trees = HistGradientBoostingClassifier(
         max_iter=50,
         max_depth=4,

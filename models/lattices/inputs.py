@@ -1,4 +1,4 @@
-"""The inputs of each lattice, and the keypoints of its calibrators."""
+"""Choose the inputs of each lattice, and the keypoints of its calibrators."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
     found = np.unique(known) if len(known) else np.zeros(1)
     if len(found) > count:
         shares = np.linspace(0.0, 1.0, count)
-        # Quantiles of the rows; where these coincide, of the different values.
+        # Quantiles of the rows; if some coincide, quantiles of the distinct values.
         rows = np.unique(np.quantile(known, shares, method="nearest"))
         rest = np.quantile(found, shares, method="nearest")
         found = np.union1d(rows, rest[~np.isin(rest, rows)][: count - len(rows)])

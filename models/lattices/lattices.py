@@ -16,7 +16,7 @@ from .one_row import pack_lattices
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
-MOST_UNITS = 2**30  # sums of MOST_LATTICES are then whole numbers below 2^52
+MOST_UNITS = 2**30  # limit on vertices, so that all sums are whole numbers below 2^52
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,11 +31,11 @@ class Lattices(SumOfTerms):
     last bit.
     """
 
-    preparation: Preparation  # Makes the d inputs from a full row
+    preparation: Preparation  # Step from full rows to the d inputs
     knots: Floats  # (d, P) float64: Keypoints of each input, ascending
     inputs: NDArray[np.int32]  # (T, S) int32: Inputs of each lattice, in 0..d - 1.
-    # (T, S, P + 2) int32: Calibrated values in units of 2^-20: one for each keypoint,
-    # then the value for a missing input twice
+    # (T, S, P + 2) int32: Calibrated values, in units of 2^-20, at each keypoint, and
+    # twice for a missing input
     calibrations: NDArray[np.int32]
     # (T, R, 2^S) int32: Vertices in units of `unit`; bit s of a vertex's index is its
     # coordinate s
@@ -44,7 +44,7 @@ class Lattices(SumOfTerms):
     bias: Floats
     unit: float  # Unit of vertices and bias, a power of two
     simplex: bool = False  # True if lattices interpolate on simplices
-    # The lattices packed for one row at a time; None if only the plain kernel works
+    # The lattices packed for one row at a time; None if only the plain kernels can run
     packed: PackedTerms | None = None
     kind: ClassVar[str] = "lattices"
 
@@ -67,11 +67,11 @@ class Lattices(SumOfTerms):
         return sums
 
     def margin(self) -> "Lattices":
-        """Return the lattices themselves, which have one raw score for two classes."""
+        """Return these lattices: for two classes they have only one raw score."""
         return self
 
     def base_scores(self, X: Rows) -> Floats:
-        """Evaluate each lattice by itself: summands of the raw scores, (N, T, R)."""
+        """Return what each lattice adds to the raw scores: (N, T, R)."""
         return self._evaluate(X, whole=False)
 
     def base_bias(self) -> Floats:
@@ -79,7 +79,7 @@ class Lattices(SumOfTerms):
         return self.bias
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return the raw score of a full row; None if R > 1 or no kernel takes it."""
+        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
         packed = self.packed
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
@@ -102,7 +102,7 @@ class Lattices(SumOfTerms):
         return ends[0] * self.unit, ends[1] * self.unit
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark the columns of full rows that each lattice reads: (T, width)."""
+        """Return a mask (T, width): True for the columns that each lattice reads."""
         used = np.zeros((self.size, width), np.bool_)
         used[np.arange(self.size)[:, None], self.columns[self.inputs]] = True
         return used
@@ -130,12 +130,12 @@ class Lattices(SumOfTerms):
         return out
 
     def reach(self) -> float:
-        """Return a bound of the absolute raw scores."""
+        """Return an upper bound on absolute raw scores."""
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) at which decisions differ."""
+        """Draw prepared inputs (count, d) for which the model decides differently."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
@@ -161,7 +161,7 @@ class Lattices(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":
-        """Read lattices; BadModel unless kernels can rely on them."""
+        """Load lattices from stored arrays; BadModel if they are unsafe for kernels."""
         preparation = load_preparation(stored, width)
         d = len(preparation.columns)
         knots = _load_knots(stored, d)
@@ -204,7 +204,7 @@ def make_lattices(
     simplex: bool = False,
 ) -> Lattices:
     """Make lattices of learned numbers by rounding, which keeps their order."""
-    # A unit so large that bias and vertices stay within their ranges.
+    # The unit is so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)
     unit = float(2.0 ** (np.ceil(np.log2(largest)) - 30))
     parts = np.rint(np.concatenate([calibrations, calibrations[..., -1:]], -1) * PARTS)

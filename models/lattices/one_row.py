@@ -21,12 +21,12 @@ from .kernels.one_row import (
 )
 from .kernels.vector_steps import LANES, STEP
 
-# Positions between keypoints, and among vertices, are whole numbers of 32 bits.
+# Limits that let positions between keypoints, and among vertices, fit into 32 bits.
 MOST_KEYPOINTS = 2000
 MOST_OUTPUTS = 1000
-MOST_COLUMNS = 4096  # because their calibrated values are on the stack
-# Groups of the largest block. A row that stops early has calibrated the whole block, so
-# the first blocks are smaller.
+MOST_COLUMNS = 4096  # limit on columns, as calibrated values are on the stack
+# Groups of the largest block. The first blocks are smaller, as a row that stops early
+# has calibrated its last block as a whole.
 MOST_GROUPS = 16
 
 KERNELS = {
@@ -39,7 +39,7 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order; None if only the plain kernel works."""
+    """Pack `Lattices` in the given order; None if only the plain kernels can run."""
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
     (T, S), R = inputs.shape, lattices.outputs
@@ -84,7 +84,7 @@ def pack_lattices(
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Make Batcher's network that sorts in descending order: pairs to exchange."""
+    """Return Batcher's sorting network, descending: pairs of positions to swap."""
     whole = 1 << (size - 1).bit_length()
     steps = []
     p = 1
@@ -101,7 +101,7 @@ def sorting_network(size: int) -> list[tuple[int, int]]:
 
 
 def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
-    """Fill up the last group; if not simplex, put the lattices of a group last."""
+    """Fill up the last group; unless `simplex`, make lattices the last axis."""
     T, R, V = vertices.shape
     groups = -(-T // LANES)
     out = np.zeros((groups * LANES, R, V), np.int32)
@@ -114,7 +114,7 @@ def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
 def _blocks(
     inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Divide groups into blocks, with calibrations of one column side by side."""
+    """Divide groups into blocks; put calibrations of the same column side by side."""
     T, S = inputs.shape
     groups = -(-T // LANES)
     places = np.zeros((groups * LANES, S), np.int32)
@@ -157,10 +157,10 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Lay out a kernel's memory: offsets in bytes, and its size as "work"."""
+    """Lay out a kernel's memory: the parts' offsets in bytes, and "work", its size."""
     cells = max(2, 2**S // 8)
     sizes = {
-        "calibrated": 4 * columns,  # size of the part before "calibrated", and so on
+        "calibrated": 4 * columns,  # size of the part before it; the next likewise
         "keys": 4 * pitch,
         "values": 8 * LANES * S,
         "sums": 8 * LANES * R,

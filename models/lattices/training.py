@@ -1,4 +1,4 @@
-"""Training of lattices: their calibrators and vertices."""
+"""Train lattices: learn their calibrators and vertices by gradient descent."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from ..scoring.model import Floats
 from .kernels.training import Model, adam, gradient, sum_rows
 
 BATCH = 256
-# Calibrators move between 0 and 1, vertices on the scale of log odds.
+# Learning rates: calibrators range from 0 to 1, vertices have the scale of log odds.
 CALIBRATION_RATE = 0.2
 NEWTON_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Settings of the descent, from `LatticeEnsembleClassifier`."""
+    """Settings of the gradient descent: arguments of `LatticeEnsembleClassifier`."""
 
     joint: bool
     simplex: bool
@@ -28,7 +28,7 @@ class Descent:
 
 
 class Learned(NamedTuple):
-    """The learned numbers, in the shapes of `lattices.make_lattices`."""
+    """Learned parameters, in the shapes that `lattices.make_lattices` takes."""
 
     calibrations: Floats
     vertices: Floats
@@ -103,7 +103,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
     sums = sums / scale
     before = np.append(scale, bias)
     found = before.copy()
-    # Derivatives of a row's scores by slope and bias: (N, K, 1 + K).
+    # Derivatives of each row's scores by the slope and the bias: (N, K, 1 + K).
     by = np.concatenate([sums[:, :, None], np.tile(np.eye(K), (N, 1, 1))], axis=2)
     for _ in range(NEWTON_STEPS):
         scores = by @ found
@@ -115,7 +115,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
         bend = np.einsum("nk,nkp,nkq->pq", shares, by, by) - mean.T @ mean
         slope = np.einsum("nk,nkp->p", wrong, by) + found - before
         step = np.linalg.solve(bend + np.eye(1 + K), slope)
-        # Far from the minimum the loss is no parabola, so a whole step may overshoot.
+        # Far from the minimum, a full Newton step may overshoot.
         found -= step / max(1.0, np.abs(step).max())
     if found[0] <= 0.0:
         return 0.0, bias
@@ -125,7 +125,7 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
 def start(
     y: NDArray[np.int64], shape: tuple[int, int, int, int], signs: NDArray[np.int64]
 ) -> Learned:
-    """Make straight calibrators, flat lattices, and the classes' log odds as bias."""
+    """Return straight calibrators, flat lattices, and classes' log odds as bias."""
     T, R, S, P = shape
     calibrations = np.empty((T, S, P + 1))
     calibrations[:, :, :P] = np.linspace(0.0, 1.0, P)
@@ -139,7 +139,7 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Find the keypoints of values (N, d) (P: missing), and the shares to the next."""
+    """Find each value's keypoint (P: missing), and the fraction beyond it, (N, d)."""
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
     P = knots.shape[1]
@@ -155,7 +155,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Compute the gradient of both penalties: half the weighted squares."""
+    """Compute the gradient of both penalties on vertices: weighted squares."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -168,7 +168,7 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 
 
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
-    """Restore monotonicity by the signs (T, S) of inputs: two that fall get a mean."""
+    """Restore monotonicity by `signs` (T, S): neighbours in wrong order get a mean."""
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)
     for s in range(signs.shape[1]):
@@ -190,7 +190,7 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
 
 
 def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
-    """View the vertices (T, R, V) with coordinate s of 0, and those with 1."""
+    """Return views of the vertices (T, R, V) with coordinate s = 0, and with s = 1."""
     T, R, V = vertices.shape
     pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)
     return pairs[:, :, :, 0], pairs[:, :, :, 1]

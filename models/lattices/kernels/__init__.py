@@ -1,1 +1,1 @@
-"""Compiled lattices: any rows, one row at a time, and gradients."""
+"""Compiled kernels of lattices: for any rows, for one row, and for training."""

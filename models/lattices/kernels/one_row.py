@@ -48,14 +48,14 @@ TABLE = np.dtype(
     [
         ("columns", "<u8"),  # (D,) int32
         ("knots", "<u8"),  # (P, D) float64
-        ("gaps", "<u8"),  # (P - 1, D) float64, between keypoints
-        ("first_of", "<u8"),  # (G,) int64, block of which a group is the first, or -1
+        ("gaps", "<u8"),  # (P - 1, D) float64, distances between keypoints
+        ("first_of", "<u8"),  # (G,) int64, block that begins with the group, or -1
         ("blocks", "<u8"),  # (B + 1, BLOCK_SIZE) int64
         ("runs", "<u8"),  # (.., RUN_SIZE) int64
         ("calibrations", "<u8"),  # (P + 2, pitch) int32 for each block
-        ("places", "<u8"),  # (G, S, LANES) int32, places of inputs in their block
+        ("places", "<u8"),  # (G, S, LANES) int32, positions of inputs in their block
         ("exchanges", "<u8"),  # (E, 2) int64, offsets in bytes from the first key
-        # int32; (G, LANES, R, V) for simplices, else (G, R, V, LANES)
+        # int32, (G, LANES, R, V) for simplices, else (G, R, V, LANES)
         ("vertices", "<u8"),
         ("lower", "<u8"),  # (T,) float64
         ("upper", "<u8"),  # (T,) float64, or margins
@@ -71,7 +71,7 @@ TABLE = np.dtype(
         ("output_count", "<u8"),
         ("simplex", "<u8"),
         ("work", "<u8"),  # size of the memory for a row, in bytes
-        ("calibrated", "<u8"),  # offset in this memory, as are the next fields
+        ("calibrated", "<u8"),  # this and the next fields are offsets in this memory
         ("keys", "<u8"),
         ("values", "<u8"),
         ("cells", "<u8"),
@@ -82,13 +82,14 @@ TABLE = np.dtype(
 
 # Columns of a block: first run, first calibration, number of inputs with padding.
 FIRST_RUN, FIRST_CALIBRATION, PITCH, BLOCK_SIZE = range(4)
-# Columns of a run, the inputs that read one column: column, first input, steps.
+# Columns of a run (the inputs of a block that read one column): column, first input,
+# number of steps.
 COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 
 @njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
 def place_row(row: Rows, address: int, work: int) -> None:
-    """Write each value's position among its keypoints, in 2^-20 of a gap: (D,)."""
+    """Write each value's position (D,) among its keypoints, in units of 2^-20 gaps."""
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
     columns = carray(pointer(table.columns), (D,), np.int32)
@@ -100,7 +101,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
     for k in range(D):
         j = uint64(k)
         value = float64(row[uint64(columns[j])])
-        # A missing value is replaced below.
+        # Missing values are handled below.
         held[j] = min(max(value, knots[0, j]), knots[last, j])
         out[j] = 0
     size = last - 1
@@ -123,7 +124,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
 
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
-    """Write the calibrated inputs of block b, for the row that was placed."""
+    """Write the calibrated inputs of block b for the row given to `place_row`."""
     table = table_at(address, TABLE)
     B = int64(table.block_count)
     blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
@@ -177,7 +178,7 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values (R, LANES) of a group; its block's first group calibrates."""
+    """Write the values (R, LANES) of a group; a block's first group also calibrates."""
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
     if first_of[group] >= 0:
@@ -215,7 +216,7 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve the memory for a row, from the start of a cache line."""
+    """Reserve a row's memory, beginning at a cache line; return its address."""
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
@@ -225,7 +226,7 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write the sums of all lattices: `out` (R,)."""
+    """Write the sums of all lattices to `out` (R,)."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -268,13 +269,13 @@ def early(row: Rows, address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
-    """Answer one row: as `early` does, or by the side on which the whole sum lies."""
+    """Return the answer for one row, from `early` or from the side of the whole sum."""
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
-    """Return code and sum of one row; the answer is that of `decide`."""
+    """Return the code and the sum of one row; the code has the answer of `decide`."""
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
@@ -299,8 +300,8 @@ def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     return int(4 * T + UNDECIDED)
 
 
-# Kernels of many rows take totals (N, R), which hold the starts of the sums, and write
-# codes (N,).
+# Kernels of many rows take totals (N, R), which begin as the starts of the sums, and
+# write codes (N,).
 MANY = (uint64, float64[:, ::1], int64[::1])
 
 

@@ -25,14 +25,14 @@ COLUMNS = frozen(int32)
 INPUTS = frozen(int32, 2)
 UNITS_3D = frozen(int32, 3)
 
-PARTS = 2.0**20  # units of a calibrated input in 1
-SHIFT = 1.5 * 2.0**52  # adding a number to it rounds the number to a whole one
-OPEN = -1  # place of a column that was not looked up yet
+PARTS = 2.0**20  # a calibrated input of 1 has this many units
+SHIFT = 1.5 * 2.0**52  # a number added to it is rounded to a whole number
+OPEN = -1  # marks a column whose value was not located yet
 
 
 @njit(inline="always")
 def locate(value: float, knots: Any) -> tuple[int, float]:
-    """Find the keypoint at or below a value (P: missing), and the share to the next."""
+    """Find the keypoint at or below a value (P: missing), and the remaining share."""
     last = knots.shape[0] - 1
     if math.isnan(value):
         return last + 1, 0.0
@@ -62,7 +62,7 @@ def calibrate(
     parts: Any,
     out: Any,
 ) -> None:
-    """Write the calibrated inputs of one lattice, by the results of `locate`: (S,)."""
+    """Write the calibrated inputs of one lattice to `out` (S,)."""
     for i in range(inputs.shape[0]):
         s = uint64(i)
         j = uint64(inputs[s])
@@ -76,7 +76,7 @@ def calibrate(
 
 @njit(inline="always")
 def halve(cells: Any, half: int, f: float, out: Any) -> None:
-    """Interpolate between both halves of shifted `cells` (2 half,): `out` (half,)."""
+    """Interpolate at f between the halves of `cells`; write `half` cells to `out`."""
     for k in range(half):
         i = uint64(k)
         out[i] = (cells[half + i] - cells[i]) * f + cells[i]
@@ -140,7 +140,7 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Evaluate lattices, in units: (N, T, R), or their sums (N, 1, R) if `whole`."""
+    """Write lattices' values in units (N, T, R), or their sums (N, 1, R) if `whole`."""
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)
     calibrated, order = np.empty(S), np.empty(S, np.int64)

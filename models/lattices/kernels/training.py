@@ -19,10 +19,10 @@ Ints = NDArray[np.int64]
 
 
 class Model(NamedTuple):
-    """Rows placed between keypoints, and the lattices that read them."""
+    """Training rows, located between keypoints, and the lattices' parameters."""
 
-    # `places` and `parts`: (N, d) int16 and float32: Keypoint below each value, and the
-    # share of the way to the next
+    # `places` and `parts`: (N, d) int16 and float32: Keypoint at or below each value,
+    # and the fraction of the way to the next keypoint
     places: NDArray[np.int16]
     parts: NDArray[np.float32]
     inputs: NDArray[np.int32]  # (T, S) int32:
@@ -39,7 +39,7 @@ MODEL = types.NamedTuple(
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)
 def weigh(inputs: Floats, out: Floats) -> None:
-    """Write the weights at calibrated `inputs` (S,), level by level: (2 V - 1,)."""
+    """Write the interpolation weights (2 V - 1,) at `inputs` (S,), level by level."""
     out[0] = 1.0
     for s in range(inputs.shape[0]):
         half = uint64(1 << s)
@@ -53,7 +53,7 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the derivative of the log loss by each margin (R,): prediction - truth."""
+    """Write the log loss's derivatives by the margins (R,): prediction minus truth."""
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
         return
@@ -69,7 +69,7 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 
 @njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
-    """Halve `cells` (2 half,) at f into `out` (half,); return the derivative by f."""
+    """Interpolate at f between the halves of `cells`; return the derivative by f."""
     half = uint64(weights.shape[0])
     slope = 0.0
     for k in range(half):
@@ -85,7 +85,7 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Write the order of `inputs` (S,), and the corners of the simplex with weights."""
+    """Write the descending order of `inputs`, and the simplex's corners and weights."""
     S = inputs.shape[0]
     for s in range(S):
         place = s
@@ -103,7 +103,7 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
-    """Write the scores (T, R) of row i in each lattice, and its inputs (T, S)."""
+    """Write each lattice's scores (T, R) and calibrated inputs (T, S) for row i."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -130,7 +130,7 @@ def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
 
 @njit(void(MODEL, SUMS), **OPTIONS)
 def sum_rows(model: Model, out: Floats) -> None:
-    """Write the sums of all lattices for each row: `out` (N, R)."""
+    """Write each row's sums of all lattices to `out` (N, R)."""
     calibrated = np.empty(model.inputs.shape)
     scores = np.empty((model.inputs.shape[0], model.vertices.shape[1]))
     for i in range(out.shape[0]):
@@ -197,7 +197,7 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add the gradient of the log loss of the sum (`joint`), or of each lattice."""
+    """Add up the gradient of the log loss: of the sum if `joint`, else per lattice."""
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1

@@ -24,17 +24,17 @@ from ...scoring.kernels.native import (
 )
 
 LANES = 16  # lattices in a group
-STEP = 8  # inputs that are calibrated at a time, as float64 has eight lanes
+STEP = 8  # inputs calibrated at a time: a vector has eight float64
 BITS = 20  # bits of a calibrated input
-WHICH = 4  # bits of a key that hold the number of the input
+WHICH = 4  # lowest bits of a sort key, which hold the input's number
 
 DOUBLE = ir.DoubleType()
 INTS, DOUBLES = ir.VectorType(INT, LANES), ir.VectorType(DOUBLE, LANES)
-SHIFT = 1.5 * 2.0**52  # adding a number to it rounds the number to a whole one
+SHIFT = 1.5 * 2.0**52  # a number added to it is rounded to a whole number
 
 
 def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """Compute a * b + c for an exact a * b, in one instruction if there is one."""
+    """Compute a * b + c for an exact a * b, in one instruction if available."""
     name = f"llvm.fmuladd.v{a.type.count}f64"
     fused = instruction(builder, name, *[a.type] * 4)
     return builder.call(fused, [a, b, c])
@@ -42,12 +42,12 @@ def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, types.float64, ADDRESS))
 def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
-    """Interpolate between `low` and `high` (STEP,) at `part`, rounded."""
+    """Write the rounded interpolation at `part` between `low` and `high` (STEP,)."""
     ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
     low, high = (builder.sitofp(load(builder, at, ints), floats) for at in (low, high))
     part = spread(builder, part, floats)
     value = _add_product(builder, builder.fsub(high, low), part, low)
-    # The last bits of so large a number are the whole number.
+    # The lowest bits of so large a float64 are the whole number.
     value = builder.fadd(value, constant(floats, SHIFT))
     whole = builder.bitcast(value, ir.VectorType(LONG, STEP))
     store(builder, builder.trunc(whole, ints), out)
@@ -55,7 +55,7 @@ def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
 def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
-    """Write the `inputs` at `places`, with the number s, as keys to sort."""
+    """Write sort keys of the `inputs` at `places`; the keys contain the number s."""
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     which = spread(builder, builder.trunc(s, INT), INTS)
     high = builder.shl(found, constant(INTS, WHICH))
@@ -73,7 +73,7 @@ def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS))
 def exchange(builder: Any, first: Any, second: Any) -> None:
-    """Put the larger of the keys at both addresses first, lane by lane."""
+    """Swap the keys at two addresses, lane by lane, so that the larger come first."""
     one, other = (load(builder, at, INTS) for at in (first, second))
     above = builder.icmp_signed(">", one, other)
     store(builder, builder.select(above, one, other), first)
@@ -82,7 +82,7 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 5))
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
-    """Interpolate on the simplex of descending keys; `far` lies between two lanes."""
+    """Interpolate on the simplex of descending keys; lanes are `far` apart."""
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
     at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
@@ -112,11 +112,11 @@ def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
 
 
 def _halving(inputs: int, whole: bool) -> Any:
-    """Make a function that interpolates over `inputs` inputs, from the last on."""
+    """Make a function that interpolates over the last `inputs` inputs."""
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Halve the shifted cells at an address, `far` bytes apart, down to one."""
+        """Interpolate between cells, which are `far` bytes apart, until one is left."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES
@@ -139,6 +139,6 @@ def _halving(inputs: int, whole: bool) -> Any:
     return halve
 
 
-# For vertices, and for cells that were halved before; over three inputs, and over one.
+# Functions for vertices (first line) and for intermediate cells, over 3 inputs or 1.
 halve_vertices_3, halve_vertices_1 = _halving(3, True), _halving(1, True)
 halve_cells_3, halve_cells_1 = _halving(3, False), _halving(1, False)
