@@ -1,4 +1,4 @@
-"""Every error that polydom raises on purpose, below one root."""
+"""All errors that polydom raises on purpose; `PolydomError` is their base class."""
 
 from typing import TypeVar
 

@@ -152,7 +152,7 @@ class Extractor:
         return row
 
     def read(self, item: Item) -> Item:
-        """Read a record whose features are all columns; return other items as given."""
+        """Read a record if all features are columns; return other items as given."""
         if not self.whole or isinstance(item.payload, ReadRecord):
             return item
         return replace(item, payload=ReadRecord(self.extract(item)))

@@ -1,4 +1,4 @@
-"""Parts of error messages: the name that was meant, and what a decoder refused."""
+"""Parts of error messages: suggestions of names, and readable errors of decoders."""
 
 import difflib
 import re
@@ -40,7 +40,7 @@ def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Write out names, or the first of many."""
+    """List names, or the first names if there are many."""
     if not names:
         return "none"
     more = len(names) - LISTED

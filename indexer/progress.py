@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class OnProgress(Protocol):
-    """A function that gets a stage's progress."""
+    """A function that receives the progress of a stage."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
         """Report the steps done so far, and the most steps left, if known."""
 
 
 class Progress(Protocol):
-    """Gets each stage of the work as the stage begins, advances and ends."""
+    """Receives each stage of the work: its beginning, its progress and its end."""
 
     def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
         """Begin a stage of `total` steps; None if the number is not known yet.
@@ -32,6 +32,6 @@ class Silence:
 
 
 def skip(progress: Progress, name: str) -> None:
-    """Report that a stage's result was found, as an earlier run had kept it."""
+    """Report that a stage was skipped, since an earlier run kept its result."""
     with progress.stage(name, 0):
         pass

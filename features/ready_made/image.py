@@ -130,7 +130,7 @@ def intensity_histogram(levels: Doubles) -> Doubles:
 
 @feature(needs=[levels, half])
 def moments(levels: Doubles, half: Floats) -> Doubles:
-    """Mean, deviation, skewness and kurtosis of the greys, and Hu's seven of shape."""
+    """Mean, deviation, skewness and kurtosis of greys; Hu's seven moments of shape."""
     grey = np.linspace(0, 1, 256)
     mean = levels @ grey
     deviation = math.sqrt(levels @ (grey - mean) ** 2)

@@ -112,7 +112,7 @@ def header_of(data: bytes) -> Header:
 
 
 class Pixels(NamedTuple):
-    """An encoded image without its notes, and how to turn it upright, 1 to 8."""
+    """An encoded image without its notes, and its orientation in EXIF, 1 to 8."""
 
     data: bytes
     orientation: int

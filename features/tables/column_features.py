@@ -34,7 +34,7 @@ EXACT = 2.0**53  # from here on, readers of JSON round whole numbers
 
 
 class KnownWords(dict[Value, float]):
-    """Numbers of a column's words. Spaces around a word do not count; 2.0 is 2."""
+    """Numbers of the known words of a column. Spaces around a word do not count."""
 
     def __missing__(self, value: object) -> float:
         """Look a word up without spaces and `.0`; KeyError for an unknown word."""
@@ -255,7 +255,7 @@ def columns(
 
 
 class Texts(NamedTuple):
-    """Columns of strings: vocabularies, numbers of dates and orders of dates by column.
+    """Columns of strings by name: vocabularies, numbers of dates, orders of dates.
 
     `orders` has only the columns of dates in which day and month are both numbers.
     """

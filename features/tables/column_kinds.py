@@ -80,7 +80,7 @@ class ColumnTerms:
     typed: bool = False  # True if strings are never numbers
 
     def may_be_plain(self, cells: Any) -> bool:
-        """Return True if points in numbers may stand before a fraction."""
+        """Return True if points in numbers may be decimal points."""
         if not (self.points_group or self.decimal == ","):
             return True
         points = pc.match_substring(cells, ".")
@@ -120,7 +120,7 @@ def read_column(name: str, cells: Any, terms: ColumnTerms) -> Column:
 
 
 def _unclear_points(cells: Any, terms: ColumnTerms) -> str:
-    """Warn of points that may stand between thousands; "" if none may."""
+    """Warn of points that may separate thousands; return "" if no point may."""
     if not terms.commas or terms.decimal is not None:
         return ""
     points = pc.filter(cells, pc.match_substring(cells, "."))
@@ -161,7 +161,7 @@ class _Distinct(NamedTuple):
 
 
 def joined(one: Column, other: Column) -> Column:
-    """Put the cells of two columns one after the other; TypeError if kinds differ.
+    """Concatenate the cells of two columns; TypeError if kinds differ.
 
     A column of empty cells alone can be joined with any kind.
     """
@@ -190,7 +190,7 @@ def _nothing_like(column: Column, count: int) -> Column:
 
 
 def without_rows(columns: Mapping[str, Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the positions of rows with some value, and of rows without any."""
+    """Return the positions of rows with some value, and of rows without a value."""
     first, *others = columns.values()
     empty = first.is_null()
     for column in others:
@@ -466,7 +466,7 @@ def _whole(cells: Any) -> Any:
 
 
 def _unlike(name: str, cells: Any, terms: ColumnTerms) -> str:
-    """Name the first cell that does not suit the kind in `terms`."""
+    """Name the first cell that does not fit the kind in `terms`."""
     alike = _numbers if terms.kind == "number" else _dates
     for row, cell in enumerate(cells.to_pylist(), 1):
         if cell is None or is_empty(cell, terms.missing):

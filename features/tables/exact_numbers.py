@@ -138,7 +138,7 @@ def _centers(numbers: Numbers) -> list[float]:
 
 
 def learn_numbers(items: Sequence[Item], columns: Sequence[str]) -> dict[str, Learned]:
-    """Find how columns are stored; columns that need no shift are left out."""
+    """Choose the shifts of columns; columns that need no shift are left out."""
     learned = {column: _learn_column(items, column) for column in columns}
     return {
         column: found for column, found in learned.items() if found != Learned(None)

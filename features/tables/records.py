@@ -76,7 +76,7 @@ class Column:
         return numbers
 
     def words(self) -> WordCodes:
-        """Return words or free texts, with a code for each different one."""
+        """Return words or free texts: the different ones, and a code for each cell."""
         coded = self.cells if self.kind == "word" else self.cells.dictionary_encode()
         codes = coded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
         return WordCodes(codes.astype(np.int64), coded.dictionary.to_pylist())
@@ -89,7 +89,7 @@ class Column:
         return np.where(self.missing(), NO_DATE, micros)
 
     def missing(self) -> NDArray[np.bool_]:
-        """Mark the empty cells (N,)."""
+        """Return a mask (N,): True for an empty cell."""
         if self.kind == "number":
             numbers = self.numbers()
             return np.asarray(numbers != numbers)
@@ -198,7 +198,7 @@ def take(items: Sequence[Any], places: Rows) -> Sequence[Any]:
 
 
 def column_names(items: Iterable[Item]) -> list[str]:
-    """List the columns that any of the records has, in the order of occurrence."""
+    """List the columns of all records, in the order of their first occurrence."""
     if isinstance(items, Records):
         return [*items.columns]
     names: dict[str, None] = {}

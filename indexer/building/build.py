@@ -103,7 +103,7 @@ def make_index(
 ) -> Index:
     """Make an index of prepared items: choose a learner, measure, search, package.
 
-    With `ahead`, models are trained on all items before models are timed.
+    If `ahead`, models are trained on all items before any model is timed.
     """
     choice = choose_learner(data, own, watch)
     trainer = make_trainer(data, choice.setting, own)

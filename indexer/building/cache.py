@@ -133,7 +133,7 @@ class ReadOnlyCache(Cache):
 
 
 class AwaitedCache(ReadOnlyCache):
-    """A read-only cache that refuses at once to go on without an entry."""
+    """A read-only cache that raises an error at once if an entry is missing."""
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
@@ -179,12 +179,12 @@ class SharedArrays(Mapping[str, Array]):
         return cls(folder, arrays)
 
     def remove(self) -> None:
-        """Delete the files, if any; a process that has mapped one keeps it."""
+        """Delete the files, if any; processes that have mapped them can still read."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __getitem__(self, name: str) -> Array:
-        """Return an array, which must not be written to."""
+        """Return an array; it must not be written to."""
         if name not in self._names:
             raise KeyError(name)
         if self._carried is not None:

@@ -20,7 +20,7 @@ from .project import Project
 
 
 def library_versions(files: Iterable[Path] = ()) -> str:
-    """Identify Python and the libraries that ready-made features and `files` use."""
+    """Return a key of the versions of Python and the libraries; `files` add theirs."""
     return digest(versions(files))
 
 
@@ -47,7 +47,7 @@ class Keys:
     def of(
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
-        """Identify the items and features of a project."""
+        """Make the names for the items and features of a project."""
         files = project.feature_files
         return cls(project, dataset.digest, feature_keys(features, files))
 

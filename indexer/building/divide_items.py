@@ -26,7 +26,7 @@ Division = tuple[Rows, Rows]
 
 
 class DividedItems(NamedTuple):
-    """The items of a project, divided."""
+    """The items of a project, divided for exits, training and testing."""
 
     rest: Dataset  # Items to train and test on
     # Items set aside to calibrate exits on; no items if no exits are promised
@@ -38,7 +38,7 @@ class DividedItems(NamedTuple):
 
 
 def divide_items(whole: Dataset, terms: Terms, progress: Progress) -> DividedItems:
-    """Set items aside for exits; check that the others can be divided."""
+    """Set items aside for exits; check that the rest can be divided."""
     drawn = _draw_fresh(whole, terms)
     lacking = _lacks_items(whole, drawn, terms)
     if lacking:
@@ -134,7 +134,7 @@ def _parts_beside(parts: int) -> int:
 
 
 def _fewest(parts: int, terms: Terms) -> int:
-    """Count the groups that every class needs; a race divides its items twice."""
+    """Return the number of groups that every class needs; a race needs more."""
     races = terms.strategy is not None
     if terms.project.trains_rare:
         return 1

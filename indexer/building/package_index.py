@@ -46,7 +46,7 @@ def package_index(
     kept: KeptModels,
     exits: PlanExits,
 ) -> Index:
-    """Put the results of all stages into an index."""
+    """Combine the results of all stages in an index."""
     masks, fallbacks = candidates.masks, candidates.fallbacks
     qualities, accuracies = expected_of(masks, searched, data, trainer, costs)
     measured = candidates.measured

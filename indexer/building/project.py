@@ -320,7 +320,7 @@ class Search(Part, frozen=True):
 
     @property
     def parts(self) -> int:
-        """Parts of equal size that items are divided into, to test on one at a time."""
+        """Number of equal parts of the items; one part at a time is tested on."""
         return self.folds or parts_of(self.held_out or HELD_OUT)
 
     def limit_s(self, whole_s: float) -> float:
@@ -585,7 +585,7 @@ class Project(Part, frozen=True):
 
     @property
     def data_places(self) -> list[Path]:
-        """Files and folders that items are read from each time they are needed."""
+        """Files and folders from which items are read whenever they are needed."""
         data = self.data
         names = data.images or data.texts, data.test if data.labels is None else None
         if data.table is not None or data.items is not None:
@@ -632,7 +632,7 @@ class Project(Part, frozen=True):
 
     @property
     def trains_rare(self) -> bool:
-        """Return True if items of rare classes are trained on and never tested on."""
+        """True if items of rare classes are trained on and never tested on."""
         return self.data.on_rare_class == "train"
 
     @property

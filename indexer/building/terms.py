@@ -1,4 +1,4 @@
-"""A project resolved for its items: by what the labels are, and how many there are."""
+"""A project resolved for its items: by the kind and the number of labels."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -31,7 +31,7 @@ class WorkerFacts(NamedTuple):
 
 
 class OtherWorker(Exception):
-    """A worker differs from this process; raised on the worker, with its facts."""
+    """Raised on a worker that differs from this process; holds the worker's facts."""
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts

@@ -23,7 +23,7 @@ class DaskExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call; it raises `KilledWorker` if every worker that had it died."""
+        """Start a call; it raises `KilledWorker` if all workers that ran it died."""
         # impure: Dask must run a repeated call again, and not answer from memory
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
@@ -52,7 +52,7 @@ class DaskExecutor(Executor):
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster, which keeps running."""
+        """Leave the cluster; the cluster keeps running."""
         self.client.close()
 
 

@@ -1,4 +1,4 @@
-"""An executor on processes of this machine, which loky keeps between stages."""
+"""An executor on processes of this machine; loky keeps them between stages."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future

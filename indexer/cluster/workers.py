@@ -73,7 +73,7 @@ class Workers:
 
     @classmethod
     def here(cls, count: int) -> "Workers":
-        """Use a number of processes of this machine; for 1 this process itself."""
+        """Use `count` processes of this machine; for 1, calls run in this process."""
         return cls(LocalExecutor(count) if count > 1 else None, count)
 
     def run(
@@ -149,7 +149,7 @@ class _Run:
             self._stop()
 
     def _fill(self) -> bool:
-        """Start as many calls as allowed; return true if any call runs."""
+        """Start as many calls as allowed; return True if any call runs."""
         limit = self.workers.count * IN_FLIGHT
         while len(self.running) < limit and not self._one_is_alone():
             call = self._take()
@@ -258,7 +258,7 @@ def _error_of(future: "Future[Any]") -> BaseException | None:
 
 
 def means_lost(error: BaseException) -> bool:
-    """Return True for an error that means a killed or crashed worker."""
+    """Return True if the error means that a worker was killed or crashed."""
     # raised by local processes, and by calls on a cluster that is gone
     if isinstance(error, BrokenExecutor | CancelledError):
         return True

@@ -1,1 +1,1 @@
-"""Indexes built as scikit-learn estimators are fitted."""
+"""Estimators of scikit-learn that build an index when they are fitted."""

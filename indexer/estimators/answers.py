@@ -1,4 +1,4 @@
-"""The candidate that answers each item of an estimator, and the values it reads.
+"""The choice of a candidate for each item of an estimator, and its feature values.
 
 Estimators look candidates up by the budget and compute features without a clock.
 """

@@ -214,7 +214,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
-        """Make the project that PROJECT.toml would describe."""
+        """Make the same project as from a PROJECT.toml."""
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],

@@ -1,4 +1,4 @@
-"""The input of an estimator as items: tables by columns, texts, images."""
+"""Conversion of an estimator's input to items: tables by columns, texts, images."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -71,7 +71,7 @@ def is_table(X: Any) -> bool:
 
 
 def is_array(X: Any) -> bool:
-    """Return True for input that scikit-learn checks: arrays, lists of cells."""
+    """Return True for input that scikit-learn checks: arrays and lists of cells."""
     if isinstance(X, list | tuple):
         return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
     if isinstance(X, np.ndarray):

@@ -112,7 +112,7 @@ class BuiltLearner(msgspec.Struct):
 
 
 class BuiltViolations(msgspec.Struct):
-    """Pairs of sets where more features gave a lower quality."""
+    """Pairs of sets in which the larger set had a lower quality."""
 
     count: Count
     pairs: Count

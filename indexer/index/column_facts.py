@@ -1,4 +1,4 @@
-"""Facts of a table's columns as a build understood them, and their lines of text."""
+"""Facts about a table's columns, as a build read them, and their lines of text."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -37,7 +37,7 @@ class ColumnFacts(msgspec.Struct, omit_defaults=True):
 
 
 def column_lines(columns: Sequence[ColumnFacts]) -> list[str]:
-    """Write a line of heads, and a line for each column."""
+    """Write a line of headings, and a line for each column."""
     if not columns:
         return []
     rows = [("column", "kind", "empty", "different", "such as")]

@@ -51,7 +51,7 @@ class ColumnNeeds:
         return cls(package.features, gaps_of(package.meta))
 
     def _of(self, feature: StoredFeature, gaps: BuiltGaps | None) -> Needs:
-        """Compute a feature's needs; with unknown gaps one column is enough."""
+        """Return a feature's needs; if gaps are unknown, one column is enough."""
         own = feature.reads or []
         columns = sum(self.bits[name] for name in own)
         if gaps is None:

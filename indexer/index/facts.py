@@ -103,7 +103,7 @@ def facts_of(index: Index) -> Facts:
 
 
 def _shortened(meta: dict[str, Any]) -> dict[str, Any]:
-    """Leave out items, and every single time that was measured."""
+    """Return `meta` without items and without single measured times."""
     short = {key: value for key, value in meta.items() if key != "samples"}
     if "curves" in meta:
         short["curves"] = [

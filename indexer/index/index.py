@@ -282,7 +282,7 @@ class Index:
         return index
 
     def _check(self) -> None:
-        """Refuse contradictory arrays; the look-up has checked its own arrays."""
+        """Refuse arrays that contradict each other; look-ups check their own arrays."""
         low, high = self.sizes
         count = len(self.coefficients)
         if self.coefficients.ndim != 2 or self.qualities.shape != (count,):

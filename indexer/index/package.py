@@ -105,7 +105,7 @@ class Package:
 
     @property
     def checked_s(self) -> NDArray[np.float64]:
-        """Seconds (C,) of each model evaluated whole, as checkpoints do."""
+        """Seconds (C,) of evaluating each model whole, as at checkpoints."""
         return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature; refuse steps that costs are not for."""
+        """Find the code of every feature; refuse steps that do not match the costs."""
         extractor = load_extractor(self.features, files, self.learned)
         steps = len(extractor.steps), len(self.costs.step_coefficients)
         if extractor.needs != self.costs.needs or steps[0] != steps[1]:

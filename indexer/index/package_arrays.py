@@ -1,4 +1,4 @@
-"""A package as plain data and named arrays, for a file, and back."""
+"""Conversion of a package to plain data and named arrays for a file, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -87,7 +87,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
-    """Make a package of what `pack` returned; check the meaning of all numbers."""
+    """Make a package from the results of `pack`; check the meaning of all numbers."""
     try:
         facts = msgspec.convert(plain, PackageFacts)
         costs = CostTable(

@@ -110,7 +110,7 @@ def _check_confusion_costs(costs: list[list[float]] | None, classes: int) -> Non
 
 
 def _check_exits(package: Package) -> None:
-    """Check the margins at which plans answer early, and the shares that they end."""
+    """Check the margins at which plans answer early, and shares of early answers."""
     never = tuple((np.inf,) * len(own) for own in package.fallbacks)
     margins = package.margins or never
     for row, own in enumerate(margins):

@@ -1,8 +1,8 @@
-"""Look-ups among the candidates that need none of some features.
+"""Look-ups among the candidates that do not need some missing features.
 
 A record may lack columns, so that some features cannot be computed. There may be as
-many patterns of missing columns as feature sets, so such a look-up is made when the
-first record with a pattern comes.
+many patterns of missing columns as feature sets, so the look-up for a pattern is made
+when the first record with this pattern comes.
 """
 
 from bisect import bisect_right

@@ -312,7 +312,7 @@ def excess(header: bytes) -> str:
 def _view_sections(
     sections: list[_Section], pages: memoryview, start: int
 ) -> dict[str, Array]:
-    """View all sections as arrays; only zeros up to the alignment may part them."""
+    """View all sections as arrays; refuse gaps other than the zeros of alignment."""
     arrays: dict[str, Array] = {}
     end = start
     for section in sections:

@@ -1,4 +1,4 @@
-"""Quality, a number in [0, 1] that an index is ordered by: its measures, by name."""
+"""Measures of quality by name; quality, in [0, 1], orders the candidates."""
 
 from typing import Final, Literal
 

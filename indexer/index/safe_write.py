@@ -21,7 +21,7 @@ ABANDONED_S = 24 * 3600.0
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Of several processes that write the same file, the last one to end wins.
+    If several processes write the same file, the last process to end wins.
     """
     temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     with naming(path):

@@ -153,7 +153,7 @@ def _resolve(
 
 
 def _refuse_other_text(stored: StoredFeature, text: StoredText) -> None:
-    """Refuse a feature on a text column that has another name, or other columns."""
+    """Refuse a feature on a text column if its name or its columns do not match."""
     if stored.columns is not None or stored.function == stored.name:
         raise BadFeature(
             f"feature {stored.name!r} is no feature of texts on column "

@@ -31,7 +31,7 @@ class Sequence(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """The set of its features."""
+        """Set of the features, as a mask."""
         return sum(1 << feature for feature in self.features)
 
 
@@ -130,7 +130,7 @@ def _grow(
 def _best_by_lambda(
     lines: list[tuple[float, float, int]], low: float, high: float
 ) -> Iterable[tuple[float, float, int]]:
-    """Split [low, high) where the line with the largest gain - lambda * cost changes.
+    """Split [low, high) at each lambda where the best gain - lambda * cost changes.
 
     As lambda grows, the best line only gets cheaper (the upper envelope of lines).
     """

@@ -52,7 +52,7 @@ class PolyDomSearch:
 
 
 class _Stopped(Exception):
-    """The budget is used up."""
+    """Raised when the budget of trainings is used up."""
 
 
 @dataclass
@@ -256,7 +256,7 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield alphas down to `target`; each halves the distance of the proven alpha."""
+    """Yield alphas down to `target`; each halves the way from the proven alpha."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
@@ -268,7 +268,7 @@ def _steps(target: float, state: _State) -> Iterator[float]:
 def in_batches(
     accuracy: Callable[..., Any], batch: bool
 ) -> Callable[[list[int]], Iterable[float]]:
-    """Return `accuracy` as a function of a list of sets."""
+    """Return a function of a list of sets; `accuracy` takes one set unless `batch`."""
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
 

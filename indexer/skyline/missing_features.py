@@ -61,7 +61,7 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield masks of missing parts: k parts missing, or all but k, for k = 1, 2, ..."""
+    """Yield masks of missing parts: k missing, then all but k, for k = 1, 2, ..."""
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

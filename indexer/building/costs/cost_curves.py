@@ -1,4 +1,4 @@
-"""Cost curves that a build fits to measured times, and the costs of plans by them."""
+"""Cost curves that a build fits to measured times, and costs of plans by curves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Plain data: coefficients, share covered, fit at some sizes, measurements."""
+        """Plain data: coefficients, share covered, seconds at sizes, measurements."""
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
         volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
@@ -81,7 +81,7 @@ class Curves:
         return np.array([curve.typical for curve in self.all])
 
     def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
-        """Plain data of all curves; without times for features that declare seconds."""
+        """Return plain data of all curves; declared seconds have no measured times."""
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
             if "s" in (feature.declared or {}):

@@ -1,4 +1,4 @@
-"""Timing of features, steps, models and overhead, and the cost curves they give."""
+"""Timing of features, steps, models and overhead, and the resulting cost curves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class MeasuredCosts:
         values: NDArray[np.float32],
         again: Sequence[bool] | None = None,
     ) -> tuple[Seconds, Measured]:
-        """Cost of evaluating the model of each set, in units of the budget.
+        """Return the cost of evaluating each set's model, in units of the budget.
 
         `again` is True for a model that was trained on all items.
         """
@@ -189,7 +189,7 @@ class Measurer:
         arrays: Mapping[str, NDArray[Any]],
         seed: int,
     ) -> list[Curve]:
-        """Fit a curve to each column of times; NaN is a time that was not taken."""
+        """Fit a curve to each column of times; NaN means that no time was taken."""
         curves = []
         for name, column in zip(names, times.T, strict=True):
             own = ~np.isnan(column)
@@ -340,7 +340,7 @@ def time_calls(
 def time_overhead(
     extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
 ) -> Seconds:
-    """Time reading an item's header and starting its extraction, once per call."""
+    """Time reading an item's header and starting its extraction, for each call."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
 

@@ -1,4 +1,4 @@
-"""Items that features are timed on: a few, spread over the sizes of all."""
+"""Choice of the items that features are timed on: a few items of all sizes."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Builds whose costs another machine measures: notes and times in a shared folder."""
+"""Builds with costs from another machine: notes and times in a shared folder."""
 
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -56,7 +56,7 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
 
 
 def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
-    """Open the cache of a build on another machine, which is only read here."""
+    """Open the cache of a build on another machine, for reading only."""
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
     lacks = LacksWork(

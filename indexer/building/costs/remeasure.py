@@ -28,7 +28,7 @@ SEED = 0
 
 
 def carried_items(index: Index) -> list[Item]:
-    """Return the sample items inside an index; a BadInput if it has none."""
+    """Return the sample items inside an index; raise BadInput if it has none."""
     package = _package(index)
     samples = [
         make_item(one, pair=index.pairs) for one in package.meta.get("samples", [])
@@ -42,7 +42,7 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Read items of a project to measure an index on, as many as a build measures."""
+    """Read a project's items to measure an index on, as many as a build measures."""
     dataset = load_data(project)
     kind = _package(index).kind
     if dataset.kind != kind or project.costs.pair != index.pairs:

@@ -59,7 +59,7 @@ def _numbered(items: StoredItems) -> Rows:
 
 
 def _pairs(own: Rows) -> list[Pair]:
-    """Pair every copy with the first item of the same content."""
+    """Pair every copy with the first item of equal content."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
     return [(int(first[own[row]]), int(row)) for row in copies]

@@ -75,7 +75,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Identify items, labels and groups, independent of the folder."""
+        """Digest of items, labels and groups, independent of the folder."""
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
         if isinstance(self.items, Records):
             digest.update(self.items.digest.encode())
@@ -261,7 +261,7 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Convert names of classes to numbers, if the task or all names are numbers."""
+    """Convert class names to numbers, for regression or if all names are numbers."""
     if wanted == "classes":
         return dataset
     values = np.empty(len(dataset.labels))
@@ -286,7 +286,7 @@ def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
 
 
 def refuse_shared_groups(dataset: Dataset) -> None:
-    """Refuse groups that have items to test on and items to train on."""
+    """Refuse a group with items to train on and items to test on."""
     if dataset.tested is None:
         return
     own, tested = dataset.groups, dataset.tested

@@ -177,7 +177,7 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
 
 
 def _hardly_others(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
-    """Return the few words that `reads` refuses; none if it refuses most words."""
+    """Return the words that `reads` refuses if they are few; else no word."""
     sample = words[:: max(len(words) // SAMPLED, 1)]
     read = sum(map(reads, sample))
     if read < NEARLY * len(sample) or read < 2:
@@ -265,7 +265,7 @@ def _row_codes(records: Records) -> Rows:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Warn of classes that may be one: equal but for case, or the same number."""
+    """Warn of classes that may be one class: equal but for case, or as numbers."""
     classes: dict[str | float, list[str]] = {}
     for label in labels:
         number = plain_number(label)

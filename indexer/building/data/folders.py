@@ -113,7 +113,7 @@ def _part(name: str) -> int:
 def _refuse_lost(
     path: Path, found: FoundFiles, classes: Collection[str], kind: Kind
 ) -> None:
-    """Refuse a folder whose files are all left out."""
+    """Refuse a folder of which all files are left out."""
     for name, why in sorted(found.left_out.items()):
         folder, *within = Path(name).parts
         is_lost = folder in found.folders and folder not in classes
@@ -181,7 +181,7 @@ def _with_content(row: Row) -> Row:
 
 
 def listed_source(project: Project, path: Path) -> Source:
-    """Read the files that a table of labels names, each once."""
+    """Read the files that are named in a table of labels, each file once."""
     data = project.data
     kind = kind_of(data)
     folder = project.path(data.images or data.texts or "")
@@ -246,7 +246,7 @@ def _say_unlisted(
 
 
 def _naming_column(table: Table, names: Sequence[str], files: Container[str]) -> str:
-    """Find the column with names of files: the first column if several may be."""
+    """Find the column with names of files; of several, take the first."""
     for row in table.rows(names):
         if not isinstance(row, BadItem):
             return next((n for n in names if _plain(row[n]) in files), names[0])

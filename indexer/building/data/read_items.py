@@ -142,7 +142,7 @@ def _load_items(
 
 
 def _take(project: Project, row: Row, read: _Read) -> None:
-    """Make the item of a row, or note why it is left out."""
+    """Make the item of a row, or note why the row is left out."""
     data, label = project.data, row.label
     try:
         if isinstance(row.content, BadItem):
@@ -256,7 +256,7 @@ def _text_rows(path: Path, data: Data, pieces: Path) -> Iterator[Row]:
 
 
 def _text_in(row: Mapping[str, Any], key: str) -> str | BadItem:
-    """Find the text of a line; a BadItem if there is none."""
+    """Return the text of a line; return a BadItem if there is no text."""
     text = row.get(key)
     if isinstance(text, str):
         return text
@@ -284,7 +284,7 @@ def _called_rows(folder: str, target: str, pieces: Path) -> Iterator[Row]:
 
 
 def import_function(folder: str, target: str) -> Callable[[], Any]:
-    """Import `module:function`, where the module may lie in `folder`."""
+    """Import `module:function`; the module may lie in `folder`."""
     module_name, _, name = target.partition(":")
     if not (module_name and name):
         raise BadProject(f"data.items is {target!r}; 'module:function' is needed")

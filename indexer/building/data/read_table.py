@@ -82,7 +82,7 @@ def load_table(project: Project, on_progress: OnProgress | None = None) -> Datas
 
 
 def _special(data: Data) -> dict[str, str]:
-    """List the columns that are no features, with the options that name them."""
+    """List the columns that are not features, with the options that name them."""
     named = {
         "label": data.label,
         "group": data.group,
@@ -114,7 +114,7 @@ def _used(table: Table, data: Data) -> list[str]:
 
 
 def _left(table: Table, raw: RawColumns, data: Data) -> RawColumns:
-    """Leave out rows that are unreadable or empty, or stop at the first unreadable."""
+    """Leave out unreadable and empty rows, or raise at the first unreadable row."""
     if raw.bad and data.on_bad_item == "stop":
         number, why = raw.bad[0]
         raise BadProject(f"{table.path.name}, row {number}: {why}")
@@ -166,7 +166,7 @@ def _skipped(
 def _columns(
     project: Project, tables: Sequence[Table], raw: Sequence[RawColumns]
 ) -> dict[str, Column]:
-    """Find the kind of each column, in all tables together; this empties `raw`."""
+    """Find the kind of each column, in all tables together; empty `raw` meanwhile."""
     names = [*raw[0].columns]
     counts = [len(next(iter(own.columns.values()))) for own in raw]
     alike = not any(table.typed for table in tables)
@@ -300,7 +300,7 @@ def groups_of(column: Column) -> Rows:
 
 
 def times_of(column: Column, data: Data, names: RowNames) -> NDArray[Any]:
-    """Read times (N,) as numbers, later times as larger numbers."""
+    """Return times (N,) as numbers; later times are larger."""
     if column.kind in ("word", "text"):
         raise BadProject(
             f"[data] time: column {data.time!r} holds {column.kind}s such as "

@@ -61,7 +61,7 @@ def split(
 
 
 def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
-    """Mark the items (N,) of groups that have an item of a rare class."""
+    """Return a mask (N,) of the items in groups with an item of a rare class."""
     codes = [dataset.labels.index(label) for label in rare_classes(dataset, fewest)]
     own = dataset.groups[np.isin(dataset.codes, codes)]
     marked: NDArray[np.bool_] = np.isin(dataset.groups, own)
@@ -69,7 +69,7 @@ def _of_rare_classes(dataset: Dataset, fewest: int) -> NDArray[np.bool_]:
 
 
 def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
-    """Count the groups of each class that has fewer than `fewest`."""
+    """Count the groups of each class with fewer than `fewest` groups."""
     if not dataset.labels:
         return {}
     have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
@@ -174,7 +174,7 @@ def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
 
 
 def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
-    """Draw a share of the groups at random, and mark their items (N,).
+    """Draw a share of the groups at random; return a mask (N,) of their items.
 
     The draw ignores labels and contents, so drawn items are like fresh ones.
     """

@@ -155,7 +155,7 @@ class StoredItems(Sequence[Item]):
 
     @property
     def digests(self) -> NDArray[np.uint8]:
-        """Digests of the items' payloads, (n, 16), by `digest_of`."""
+        """Digests (n, 16) of the contents of the items; see `digest_of`."""
         digests: NDArray[np.uint8] = self.table["digests"][self.rows]
         return digests
 
@@ -283,9 +283,9 @@ class StoredNames(Sequence[str]):
 
 
 class StoredItemsWriter:
-    """Builds the table of places, item by item; writes items that are in no file.
+    """Builds the table of places, item by item; writes items that have no file.
 
-    Written files appear when the `with` block ends without an error.
+    Written files appear if the `with` block ends without an error.
     """
 
     def __init__(self) -> None:
@@ -366,7 +366,7 @@ def store_items(items: Sequence[Item], names: Sequence[str], path: Path) -> Stor
 
 
 def digest_of(payload: Any) -> bytes:
-    """Identify the content of an item: 16 bytes."""
+    """Return a digest of an item's content: 16 bytes."""
     content = msgspec.msgpack.encode(payload)
     return hashlib.blake2b(content, digest_size=DIGEST).digest()
 

@@ -65,7 +65,7 @@ class CheckpointExits:
         return answers.choices[np.arange(len(at)), at], at
 
     def changed(self, answers: Answers) -> int:
-        """Count the items whose answer differs from that of the last checkpoint."""
+        """Count the items whose answer differs from the last checkpoint's answer."""
         choices, _ = self.evaluate(answers)
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 

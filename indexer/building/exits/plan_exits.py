@@ -182,7 +182,7 @@ class PlanExitFitter:
         )
 
     def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
-        """Try checkpoints, a schedule, and both; keep the best, if it pays."""
+        """Try checkpoints, a schedule, and both; keep the best if it saves enough."""
         least = PAYS * costs.whole
         trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
         at_checkpoints = self._try(costs, self.goal)

@@ -76,7 +76,7 @@ class ScheduleFitter:
 def _read(
     model: Model, _: object, arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[Evaluator | None]:
-    """Read an evaluator; an entry without arrays says that the model has none."""
+    """Read an evaluator; an entry without arrays stands for no evaluator."""
     return (load_early_exit(model, arrays) if arrays else None,)
 
 

@@ -94,7 +94,7 @@ class ProjectFeatures:
         return shared
 
     def joined(self, learned: Self) -> "ProjectFeatures":
-        """Append the features that the recipes gave; make an extractor of all."""
+        """Append the features that the recipes have learned; make a new extractor."""
         features = [*(self.extractor.features if self.stored else ())]
         features += learned.extractor.features
         stored = [*self.stored, *learned.stored]
@@ -205,7 +205,7 @@ def _refuse_kinds(
 def _refuse_unsteady(
     chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
 ) -> None:
-    """Run the user's files again, as each server will, and compare the features."""
+    """Load the user's files again, as each server does, and compare the features."""
     if not chosen:
         return
     again = {feature.name: feature for feature in load_features([], files)}
@@ -321,7 +321,7 @@ def _columns(groups: Sequence[Columns], dataset: Dataset) -> Iterator[Found]:
 
 
 def _shifts(dataset: Dataset, names: Sequence[str]) -> dict[str, Shift]:
-    """Find how columns of numbers are stored; warn if 32 bits lose differences."""
+    """Choose how columns of numbers are stored; warn if 32 bits lose differences."""
     learned = learn_numbers(dataset.items, names)
     for name, found in learned.items():
         if found.lost:

@@ -212,7 +212,7 @@ class KeptValues:
             self.keep()
 
     def keep(self) -> None:
-        """Write the values added since the last time, an entry for each feature."""
+        """Write the values added since the last call, as one entry per feature."""
         added, self._added = sorted(self._added, key=lambda one: one.start), []
         self._kept_s = time.monotonic()
         for position, group in enumerate(self._groups):
@@ -230,7 +230,7 @@ class KeptValues:
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges, ascending, that touch."""
+    """Join neighbouring ranges of an ascending list."""
     joined: list[tuple[int, int]] = []
     for start, stop in ranges:
         if joined and joined[-1][1] == start:

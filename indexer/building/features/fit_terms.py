@@ -54,7 +54,7 @@ class TrainingTexts(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the texts of the arrays that `arrays` returned."""
+        """Make texts from the arrays that `arrays` returned."""
         table = TermTable(*(arrays[name] for name in TermTable._fields))
         return cls(table, arrays["labels"], arrays["parts"])
 
@@ -77,7 +77,7 @@ def standardised(numbers: Scores) -> Scores:
 
 
 def signs_of(codes: Codes, classes: int) -> NDArray[np.float64]:
-    """Return (N, K): 1 for a score that should be above 0, -1 for one below."""
+    """Return (N, K): 1 for a score that should be above 0, -1 for a score below 0."""
     wanted = np.arange(1, 2) if classes == 2 else np.arange(classes)
     return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
@@ -113,9 +113,9 @@ def least_loss(
     tried: Sequence[Sequence[Scores]],
     classes: int,
 ) -> int:
-    """Choose the strength with the least loss; `tried[i][j]` are scores of fold i by j.
+    """Choose the strength with the least loss by `tried[fold][strength]`, scores.
 
-    The loss is the mean logistic loss of all scores, or for numbers the squared error.
+    The loss is the mean logistic loss of all scores; for numbers, the squared error.
     """
     losses = np.zeros(len(tried[0]))
     signs = signs_of(texts.labels, classes) if classes else None

@@ -80,7 +80,7 @@ class Lesson(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A learned feature, and the scores of the items that it was learned from."""
+    """A learned feature, and the scores of the items that taught the feature."""
 
     weights: TermWeights  # Weights of terms
     facts: StoredTerms  # Description for the index
@@ -275,7 +275,7 @@ class FeatureLearner:
 
 
 class Extent(NamedTuple):
-    """Estimated numbers of terms of a lesson's texts, taken group by group."""
+    """Estimated numbers of terms in a lesson's texts, summed group by group."""
 
     ranks: Rows  # (N,) int64: Ranks of the items' groups, in an order that is drawn
     # (N,) float64: Number of terms in all groups up to the rank of each item's group
@@ -296,7 +296,7 @@ class Extent(NamedTuple):
 
     @property
     def terms(self) -> float:
-        """Terms of all texts."""
+        """Number of terms of all texts."""
         return float(self.total.max())
 
     def within(self, limit: float) -> NDArray[np.bool_]:

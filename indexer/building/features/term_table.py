@@ -28,7 +28,7 @@ class TermTable(NamedTuple):
     counts: NDArray[np.float32]
 
     def only(self, rows: Rows) -> "TermTable":
-        """Keep some texts, ascending."""
+        """Keep the texts at some ascending positions."""
         lengths = np.diff(self.starts)[rows]
         kept = np.zeros(len(self.starts) - 1, np.bool_)
         kept[rows] = True
@@ -38,7 +38,7 @@ class TermTable(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Different terms of N texts: numbers of terms (N,), their hashes and counts."""
+    """Terms of N texts: numbers of different terms (N,), then hashes and counts."""
 
     lengths: Rows
     hashes: NDArray[np.uint32]
@@ -107,7 +107,7 @@ def weigh(table: TermTable, vocabulary: Vocabulary) -> "csr_array":
 
 
 def score(rows: "csr_array", learned: TermWeights) -> NDArray[np.float64]:
-    """Compute scores (N, K) of weighed texts, as `TermScores` does for each text."""
+    """Return scores (N, K) of weighed texts, as `TermScores` does for each text."""
     scores: Any = rows @ learned.weights.astype(np.float64)
     scored: NDArray[np.float64] = scores + learned.intercepts
     return scored

@@ -110,7 +110,7 @@ class TextColumns:
         return cls(texts, column_names(dataset.items), own)
 
     def named(self, names: Sequence[str]) -> Chosen:
-        """Find the features with names such as `note: learned_words`; skip others."""
+        """Find features with names such as `note: learned_words`; skip other names."""
         known = {*self.own, *self._of_texts}
         wanted = [name for name in names if name not in known and BETWEEN in name]
         if not self.columns:

@@ -32,7 +32,7 @@ def costs_by_code(
 ) -> Floats:
     """Make the matrix (K, K) of costs of answering class j for an item of class i.
 
-    Wrong answers that `costs`, by right class and answer, does not name cost 1.
+    `costs` has costs by right class and answer; other wrong answers cost 1.
     """
     matrix = 1.0 - np.eye(len(labels))
     places = {label: code for code, label in enumerate(labels)}
@@ -54,7 +54,7 @@ def metric_of(terms: Terms, labels: Sequence[str]) -> Metric:
 
 
 def class_weights(terms: Quality, metric: Metric, dataset: Dataset) -> Floats | None:
-    """Compute weights (K,) of classes, with mean 1 over items; None if equal."""
+    """Compute class weights (K,) with mean 1 over items; None if all are equal."""
     labels, codes, weights = dataset.labels, dataset.codes, dataset.weights
     if not labels:
         return None

@@ -54,7 +54,7 @@ def say_dull_columns(
 
 
 def _dull(values: Floats) -> NDArray[np.bool_]:
-    """Return (width,): True for a column whose values (N, width) are all the same."""
+    """Return a mask (width,): True for a column of equal values in all N rows."""
     low, high = np.fmin.reduce(values), np.fmax.reduce(values)
     has_gaps = np.isnan(values).any(axis=0)
     dull: NDArray[np.bool_] = np.where(
@@ -64,7 +64,7 @@ def _dull(values: Floats) -> NDArray[np.bool_]:
 
 
 def varying_columns(estimator: Any, X: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return (d,): True for a column of the rows X (N, d) with different values.
+    """Return a mask (d,): True for a column of the rows X (N, d) with different values.
 
     A missing value differs from all others, unless a pipeline fills it.
     """

@@ -118,7 +118,7 @@ def _violation(m: int, known: Mapping[int, float]) -> float:
 
 
 def _on_few_rows(trainer: SetTrainer, m: int, limit_s: float) -> SetTrainer:
-    """Make a trainer on as many rows as time allows for ordering features."""
+    """Make a trainer for ordering features, on as many rows as time allows."""
     trials_s = TRIALS * m * trainer.seconds((1 << m) - 1) / trainer.workers
     share = min(1.0, TRYING * limit_s / max(trials_s, 1e-9))
     count = max(FEWEST, round(share * trainer.rows))
@@ -163,7 +163,7 @@ def _find_orders(
 def _beginnings(
     orders: Sequence[Order], tried: Mapping[int, float], cost_of: CostOf
 ) -> list[int]:
-    """List the beginnings of orders; first sets on the skyline, far from each other."""
+    """List beginnings of orders: sets on the skyline first, in a spread order."""
     passed = sorted({mask for order in orders for mask in prefixes(order)}, key=cost_of)
     best, on_skyline, others = -1.0, list[int](), list[int]()
     for mask in passed:
@@ -174,7 +174,7 @@ def _beginnings(
 
 
 def _spread(masks: list[int]) -> list[int]:
-    """Order a list so that any beginning of it is spread over the whole."""
+    """Reorder a list so that every beginning of it covers the whole range."""
     bits = len(masks).bit_length()
     places = sorted(range(len(masks)), key=lambda place: f"{place:0{bits}b}"[::-1])
     return [masks[place] for place in places]

@@ -55,7 +55,7 @@ class Metric:
         return [self.name, None if self.costs is None else self.costs.tolist()]
 
     def answers(self, model: Model, values: NDArray[np.float32]) -> Answers:
-        """Get a model's answers for items, with scores if the metric needs them."""
+        """Return a model's answers for items, with scores if the metric needs them."""
         chosen = model.predict(values)
         if self.name not in OF_SCORES:
             return Answers(chosen)
@@ -183,7 +183,7 @@ def _mean(parts: Floats, weights: Floats) -> Evaluation:
 
 
 def _shares(codes: Codes, weights: Floats, classes: int) -> Floats:
-    """Sum the weights of each class, (K,), divided by the number of items."""
+    """Return the sum of weights of each class (K,), divided by the number of items."""
     return np.bincount(codes, weights, classes) / len(codes)
 
 

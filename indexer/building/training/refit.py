@@ -115,7 +115,7 @@ def train_again(
 ) -> frozenset[int]:
     """Train sets on all items, the best first; return the sets that were trained.
 
-    After `limit_s` seconds of training no other set is trained.
+    No further training starts after `limit_s` seconds of training.
     """
     order = sorted(masks, key=lambda mask: -qualities[mask])
     again = set[int]()

@@ -1,4 +1,4 @@
-"""The search among feature sets that a project asks for."""
+"""Search among feature sets, by the method that a project names."""
 
 import math
 from collections.abc import Mapping, Sequence

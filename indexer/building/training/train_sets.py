@@ -128,7 +128,7 @@ def division_of(splits: Sequence[tuple[Rows, Rows]]) -> dict[str, Rows]:
 
 @dataclass(slots=True)
 class Spent:
-    """Seconds of the trainings of all trainers of one search."""
+    """Seconds that all trainers of one search have spent on trainings."""
 
     seconds: float = 0.0
 
@@ -291,7 +291,7 @@ class Trainer:
         return np.column_stack(margins), np.column_stack(choices)
 
     def _answers_by_fold(self, masks: Sequence[int]) -> Iterator[tuple[Floats, Rows]]:
-        """Yield margins and choices of each set, fold after fold, or recall them."""
+        """Yield margins and choices of each set, fold by fold; use kept answers."""
         names = {mask: f"margins/{self.task.key}/{mask:x}" for mask in masks}
         known = {
             m: self.cache.recall(name, self._read_answers) for m, name in names.items()
@@ -331,7 +331,7 @@ class Trainer:
 
 
 def draw_sample(codes: NDArray[np.int64], count: int, seed: int) -> Rows:
-    """Draw rows in which classes keep their shares: positions (count,), ascending.
+    """Draw rows that keep the shares of classes; return ascending positions (count,).
 
     Every class has a row, if `count` is at least the number of classes.
     """
@@ -408,9 +408,9 @@ def _evaluate(
 
 @lru_cache(maxsize=1)
 def _warm(learner: bytes, kind: Task) -> None:
-    """Import libraries and compile kernels once a process, before trainings are timed.
+    """Import libraries and compile kernels once per process, before timed trainings.
 
-    A learner that refuses so few rows or columns compiles in its first training.
+    A learner that refuses tiny data compiles in its first training.
     """
     rows = np.random.default_rng(0).normal(size=(60, 3))
     with one_thread(), warnings.catch_warnings(), suppress(Exception):

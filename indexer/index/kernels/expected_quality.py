@@ -25,7 +25,7 @@ LIKELY = 0.5  # work starts only for an answer with at least this chance
 
 @njit(int64(INTS, FLOATS, int64), **OPTIONS)
 def best_within(masks: Ints, qualities: Floats, done: int) -> int:
-    """Return the best row whose set lies within `done`; the first of equals."""
+    """Return the best row whose set lies within `done`; of equals the first."""
     best = -1
     for row in range(masks.shape[0]):
         if masks[row] & ~done == 0 and (best < 0 or qualities[row] > qualities[best]):

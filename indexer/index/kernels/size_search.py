@@ -87,7 +87,7 @@ def best_rank(
 
 @njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
 def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
-    """Return the same by trying all candidates, the best first: ICSP's Naive-Lookup."""
+    """Return the same rank by trying all candidates, best first: Naive-Lookup."""
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if cost_at(coefficients, rank, n) <= budget_s:
             return rank

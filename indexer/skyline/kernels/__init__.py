@@ -1,1 +1,1 @@
-"""Compiled: exact crossings of cost curves, lower envelopes, dominance."""
+"""Compiled exact crossings of cost curves, lower envelopes and tests of dominance."""

@@ -123,7 +123,7 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
 
 @njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
 def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
-    """List the rows of `controls` that no row listed before provably dominates."""
+    """List the rows of `controls` that no previously listed row provably dominates."""
     kept = np.empty(controls.shape[0], np.int64)
     work, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
     found = 0
