@@ -77,7 +77,7 @@ def chance_of_more(count: int, times: int, share: float) -> float:
 
 
 def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
-    """Return the quantile without outliers that equals `quantile` of all times.
+    """Return the quantile of the normal times that is `quantile` of all times.
 
     The result is less than 1, since the largest time itself would depend on chance.
     """

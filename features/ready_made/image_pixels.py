@@ -1,4 +1,4 @@
-"""The pixels of an encoded image, decoded: to grey, or to a few colours.
+"""Decoding of an image's pixels to grey or to colours.
 
 Imported only where an image is handled, since it loads Pillow.
 """

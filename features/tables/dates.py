@@ -172,7 +172,10 @@ def micros_of(text: str, order: DateOrder = "YMD") -> int:
 
 
 def orders_of(words: Sequence[str]) -> dict[DateOrder, list[int]]:
-    """Return the microseconds from 1970 of all words, by each order that reads all."""
+    """Return all words as microseconds from 1970, for each order that reads all words.
+
+    The result is empty without words, or if no order reads all words.
+    """
     found: dict[DateOrder, list[int]] = {}
     for order in ORDERS if words else ():
         with suppress(ValueError):

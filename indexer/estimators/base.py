@@ -301,7 +301,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _answers(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
-        """Count the items; yield rows of the index and values, as `values_by_row`."""
+        """Count the items; yield rows and feature values as `values_by_row` does."""
         check_is_fitted(self)
         amount, package = self._amount(budget_ms, budget), self._package
         items = self._items(X, reset=False)

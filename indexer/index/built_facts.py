@@ -1,4 +1,4 @@
-"""Facts that a build writes of itself into an index's `meta`, checked at load.
+"""Facts about a build in an index's `meta`, checked when the index is loaded.
 
 Any fact may be missing: an index of an older release, or one made by hand, says less.
 Unknown keys are ignored.

@@ -101,7 +101,7 @@ class ColumnNeeds:
         return masks
 
     def read_by(self, features: int) -> int:
-        """Return the bits of the columns that a mask of features reads."""
+        """Return a mask of the columns that the given features read."""
         bits = 0
         for k, needs in enumerate(self._needs):
             bits |= needs.columns if features >> k & 1 else 0

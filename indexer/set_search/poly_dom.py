@@ -72,7 +72,7 @@ class _State:
         self.count = 0
 
     def take_in(self, known: Mapping[int, float]) -> None:
-        """Add sets that were trained before the search."""
+        """Add the sets that were trained before the search."""
         if not known:
             return
         if not {0, (1 << self.m) - 1} <= known.keys():
