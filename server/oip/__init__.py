@@ -1,1 +1,1 @@
-"""The Open Inference Protocol, over REST and gRPC."""
+"""The Open Inference Protocol over REST and gRPC."""

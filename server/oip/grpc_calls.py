@@ -1,7 +1,7 @@
-"""Messages and errors of gRPC calls: bounded memory for messages that come in slowly.
+"""Messages and errors of gRPC calls, with bounded memory for slow messages.
 
 gRPC receives a message into memory once the server asks for it, and does not tell how
-much has come. So only a few messages may be on their way in for long.
+many bytes have come. So only a few messages may arrive slowly at the same time.
 """
 
 import asyncio
@@ -25,14 +25,16 @@ from ..errors import (
 )
 
 CODES = {s.number: grpc.StatusCode[s.grpc] for s in STATUSES if s.grpc}
-# A message that comes within QUICK_S seconds needs no place. A request waits up to
-# WAIT_S seconds for permission to read its message.
+# A message that comes within QUICK_S seconds needs no place in `Places`. A request
+# waits up to WAIT_S seconds for permission to read its message.
 QUICK_S, WAIT_S = 0.005, 1.0
-# Seconds after which a call that holds a place may have to give way to another.
+# A call that has waited in a place for this many seconds may have to give way to
+# another.
 LEAST_S = 0.25
-# Share of the loop's time for copying long messages, and seconds of it in advance.
+# Copying long messages may take the share SHARE of the event loop's time, and AHEAD_S
+# seconds beyond it.
 SHARE, AHEAD_S = 1 / 3, 0.005
-# Seconds for a whole request to come in, as over HTTP.
+# Seconds for a whole request to arrive, as over HTTP.
 RECEIVE_S = 10.0
 
 
@@ -44,7 +46,7 @@ class Received(NamedTuple):
 
 
 def receive(data: bytes) -> Received:
-    """Stamp a message with its time of arrival; for gRPC as its deserializer."""
+    """Return a message with its time of arrival; gRPC calls this as deserializer."""
     return Received(time.monotonic(), data)
 
 
@@ -67,11 +69,12 @@ class Places:
         self._what = what
         self._taken = 0
         self._closed = False
-        # the future that ends each waiting call, and since when; oldest first
+        # for each waiting call: the future that ends it, and the time since when it
+        # waits; oldest first
         self._waiting: dict[asyncio.Future[PolydomError], float] = {}
 
     def close(self) -> None:
-        """Give out no more places; calls that wait in one end with NotReady."""
+        """Give out no more places; calls that wait in a place end with NotReady."""
         self._closed = True
         for ended in self._waiting:
             if not ended.done():
@@ -156,7 +159,7 @@ class Intake:
             began_s = time.monotonic()
             await asyncio.wait((there,), timeout=QUICK_S)
             if not there.done() and time.monotonic() - began_s > 2 * QUICK_S:
-                # the loop was late, so the message may have come already
+                # the event loop was late, so the message may have come meanwhile
                 await asyncio.wait((there,), timeout=QUICK_S)
             if there.done():
                 await _settled(reading)
@@ -174,7 +177,7 @@ class Intake:
         return received
 
     async def _have_turn(self) -> None:
-        """Wait until fewer requests are at the beginning of their messages."""
+        """Wait until fewer requests are at the start of their messages."""
         if not self._quick.locked():
             await self._quick.acquire()
             return
@@ -203,7 +206,7 @@ class Intake:
         try:
             await places.wait(there, within_s)
         except (PolydomError, asyncio.CancelledError):
-            self.size += self._longest  # the part that has come is not known
+            self.size += self._longest  # the size of the part that has come is unknown
             raise
 
     def _begin(
@@ -211,7 +214,7 @@ class Intake:
     ) -> tuple["asyncio.Future[None]", "asyncio.Task[Received | None]"]:
         """Begin to read; return a future that is done on arrival, and the reading task.
 
-        The task is never cancelled, as gRPC would not free the bytes received so far.
+        The task is never cancelled, because gRPC would not free the received bytes.
         """
         there = asyncio.get_running_loop().create_future()
         reading = asyncio.ensure_future(self._read(context, there))
@@ -251,7 +254,7 @@ class Intake:
             raise
         there.set_result(None)
         begun_s = time.monotonic()
-        if begun_s - asked_s > QUICK_S:  # a message that came sooner is short
+        if begun_s - asked_s > QUICK_S:  # messages that come sooner are short
             while begun_s < self._next_s:
                 yield from asyncio.sleep(self._next_s - begun_s).__await__()
                 begun_s = time.monotonic()
@@ -273,7 +276,7 @@ async def _settled(reading: "asyncio.Task[Any]") -> None:
 def _when_done(
     readings: "list[asyncio.Task[Any]]", release: Callable[[], None]
 ) -> None:
-    """Call `release` once the last reading has ended."""
+    """Call `release` after the last reading has ended."""
     if readings and not readings[-1].done():
         readings[-1].add_done_callback(lambda _: release())
     else:
@@ -285,6 +288,6 @@ def _stopping() -> NotReady:
 
 
 def _forget(reading: "asyncio.Future[Any]") -> None:
-    """Retrieve the exception of a reading that no call waits for any more."""
+    """Retrieve a reading's exception after its call, or asyncio would log it."""
     if not reading.cancelled():
         reading.exception()

@@ -1,4 +1,4 @@
-"""gRPC's standard probes, `grpc.health.v1.Health`; they need no token."""
+"""gRPC's standard health checks, `grpc.health.v1.Health`; they need no token."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,16 @@ from .grpc_calls import Intake, abort, receive
 from .grpc_messages import MESSAGES, SERVICE, Message, read_short
 
 HEALTH = "grpc.health.v1.Health"
-# Names of services that can be checked; the empty name means the whole server.
+# Services that can be checked; the empty name means the whole server.
 SERVICES = ("", SERVICE)
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
-# Callers that may watch at the same time, and seconds between checks for a change.
+# WATCHES is the largest number of watching callers; LOOK_S are the seconds between
+# checks for a change.
 WATCHES, LOOK_S = 256, 0.5
 
 
 class GrpcHealth:
-    """Answers whether the server is ready, as `/readyz` does."""
+    """The gRPC service that says whether the server is ready, like `/readyz`."""
 
     def __init__(self, repository: Repository, intake: Intake) -> None:
         self._repository = repository
@@ -42,7 +43,7 @@ class GrpcHealth:
         }
 
     def stop(self) -> None:
-        """End all watching calls, so that the server can stop."""
+        """End all `Watch` calls, so that the server can stop."""
         self._stopping.set()
 
     def _status(self, service: str) -> int:

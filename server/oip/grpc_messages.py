@@ -1,8 +1,8 @@
-"""Messages of the Open Inference Protocol over gRPC, decoded and encoded.
+"""Messages of the Open Inference Protocol over gRPC: decoding and encoding.
 
-The message classes come from their own descriptor pool, so that a client in the same
+The message classes come from a descriptor pool of their own. So a client in the same
 process can have messages with the same names, and no class depends on protobuf's
-version. Malformed messages raise BadInput.
+version.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from .rest_body import read_requested, refuse_shared_memory
 from .service import InferRequest, InferResponse
 from .tensors import BYTES, MAX_ELEMENTS, Declared, Tensor, elements_of, to_raw
 
-Message = Any  # protobuf makes its classes while running
+Message = Any  # protobuf creates its classes at run time
 
 SERVICE = "inference.GRPCInferenceService"
 CONTENTS = {
@@ -49,7 +49,7 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (str, "string_param"),
 )
 
-# Descriptors of the protocol, and of gRPC's standard probes.
+# File descriptors of the protocol and of gRPC's health checks.
 FILES = {
     name: files(__package__).joinpath(f"{name}.binpb").read_bytes()
     for name in ("inference", "health")
@@ -68,7 +68,7 @@ MESSAGES: Mapping[str, Any] = {
 }
 _REQUEST = MESSAGES["ModelInferRequest"]
 _CONTENTS = MESSAGES["InferTensorContents"]
-# Field numbers.
+# Numbers and types of fields that are read before protobuf decodes the message.
 _INPUTS = _REQUEST.DESCRIPTOR.fields_by_name["inputs"]
 _TYPED: int = _INPUTS.message_type.fields_by_name["contents"].number
 _RAW: int = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
@@ -77,36 +77,37 @@ _PACKED: dict[int, int] = {
     for field in _CONTENTS.DESCRIPTOR.fields
     if field.name != "bytes_contents"
 }
-# Fields of a column's input in a long request, and its bytes beside the data: name,
-# datatype, shape, contents, raw contents, and some to spare.
+# In a long request, each column's input may have FIELDS_EACH fields: name, datatype,
+# shape, contents, raw contents, and some to spare. Without its data it may take
+# NAMES_EACH bytes.
 FIELDS_EACH, NAMES_EACH = 8, 128
-# Inputs allowed beyond the columns of an index.
+# Number of inputs allowed in addition to the index's columns.
 SPARE = 64
-# Fields of one input's contents: strings, or numbers that are not packed.
+# Most fields in the contents of one input: strings, or numbers that are not packed.
 MOST_CONTENTS = 1 << 16
-# Outputs of a request; an index has fewer.
+# Most outputs of a request; an index has fewer.
 MOST_OUTPUTS = 64
-# Bytes of a message other than an inference request.
+# Most bytes of a message that is not an inference request.
 SHORT = 16 << 10
-# Values of all inputs together.
+# Most values in all inputs together.
 MOST_VALUES = 2 * MAX_ELEMENTS
-# Copies of the received bytes in memory: as the message, as elements, as items. And
-# bytes of one value in an item.
+# The received bytes are in memory COPIES times: as the message, as elements and as
+# items. A value in an item takes VALUE_BYTES bytes.
 COPIES, VALUE_BYTES = 3, 100
 
 
 class Asked(NamedTuple):
-    """An inference request whose data is not decoded yet."""
+    """An inference request; its data is not decoded yet."""
 
-    message: Message  # The decoded message, without the data of a long request
-    # Encoded contents by the number of their input, for a long request
+    message: Message  # The decoded message; for a long request without its data
+    # For a long request: encoded contents by position of the input
     typed: Mapping[int, memoryview]
     raw: Sequence[bytes | memoryview]  # Elements of `raw_input_contents`
     size: int  # Size of the received message, in bytes
 
     @property
     def weight(self) -> int:
-        """Size in bytes of a plain message that takes as long to process."""
+        """Bytes of a plain message that takes equally long to process."""
         entries = len(self.message.inputs) + len(self.message.outputs)
         return max(self.size, LARGE // 1024 * entries)
 
@@ -171,17 +172,18 @@ def _decoded(kind: Any, data: bytes) -> Message:
     try:
         return kind.FromString(data)
     except DecodeError:
-        pass  # its message is of no use, and its traceback would keep the data alive
+        # protobuf's message does not help, and its traceback would keep the data alive
+        pass
     raise malformed()
 
 
 def message_of(name: str, facts: Any) -> Message:
-    """Make a message of a struct or dict with the same names."""
+    """Return a message with the fields of a struct or dict."""
     return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
-    """Read a map of parameters, without those that have no value."""
+    """Return the values of a map of parameters; omit entries without a value."""
     read = {}
     for name, entry in entries.items():
         if (field := entry.WhichOneof("parameter_choice")) is not None:
@@ -217,7 +219,7 @@ def declared_in(asked: Asked) -> list[Declared]:
 
 
 def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
-    """Return the most bytes that a request needs in memory while it is answered."""
+    """Return an upper bound of the bytes that a request needs until it is answered."""
     return COPIES * asked.size + VALUE_BYTES * sum(tensor.size for tensor in declared)
 
 
@@ -244,7 +246,7 @@ def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
 
 
 def _contents(asked: Asked, i: int) -> Iterator[Message]:
-    """Decode the contents of an input piece by piece."""
+    """Yield the contents of an input, decoded in pieces."""
     if i in asked.typed:
         for piece in pieces(asked.typed[i], _PACKED, MOST_CONTENTS):
             yield _decoded(_CONTENTS, piece)
@@ -271,7 +273,7 @@ def _typed(declared: Declared, contents: Iterable[Message]) -> Tensor:
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:
-    """Encode the answer to an inference request, with raw or typed outputs."""
+    """Return the message that answers an inference request; `raw` outputs are bytes."""
     response = MESSAGES["ModelInferResponse"](
         model_name=inferred.model, model_version=inferred.version, id=inferred.id
     )

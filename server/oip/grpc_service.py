@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over gRPC, on the event loop that serves HTTP too."""
+"""The Open Inference Protocol over gRPC, on the event loop that also serves HTTP."""
 
 import asyncio
 import contextlib
@@ -37,36 +37,37 @@ from .grpc_messages import (
 from .metadata import config_of, server_facts
 from .service import InferenceService, InferRequest, InferResponse
 
-# Longest send time to count: beyond it, a slow caller and not the server is measured.
+# Longest send time to count. A longer time measures a slow caller, not the server.
 SENDING_S = 1e-3
-# Connections, and calls under way, at the same time; as many as connections over HTTP.
+# Most connections, and most calls in progress; as many as connections over HTTP.
 CONNECTION_LIMIT = CALL_LIMIT = 4096
-# Calls that have come and not begun. gRPC cancels further calls without a reason.
+# Most calls that have come and not begun. gRPC cancels further calls without a reason.
 PENDING_LIMIT = 4096
-# Messages of probes that may be on their way in at the same time.
+# Most health checks whose messages may be arriving at the same time.
 PROBES_AT_ONCE = 16
-# Bytes of a call that gRPC receives before the call is read.
+# Bytes of a call that gRPC receives before the server asks for them.
 LOOKAHEAD = 16 << 10
-# Bytes of requests after which freed memory is given back, and seconds between checks.
+# After requests of TRIM_BYTES in all, freed memory is returned to the system; TRIM_S
+# are the seconds between checks.
 TRIM_BYTES, TRIM_S = 16 << 20, 0.5
 TRIMS = 5  # after so many bytes, as the last requests are still in use at first
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
-# Methods that need an admin's token, and methods that need no token.
+# CHANGES are methods that need an admin token, PROBES methods that need no token.
 CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady", "Check", "Watch")
 
 
 class GrpcService:
-    """Decodes, answers and encodes each method of the protocol."""
+    """The protocol's gRPC service: decodes, answers and encodes each method."""
 
     def __init__(self, service: InferenceService) -> None:
         self._service = service
         settings = service.repository.settings
         most = max(1, settings.intake_limit // settings.body_limit)
         self.intake = Intake(most, settings.body_limit)
-        # probes do not wait for other calls
+        # so that probes do not wait for other calls
         self.probes = Intake(PROBES_AT_ONCE, settings.body_limit)
-        # methods that only report; all others change something
+        # methods that only report; all other methods change something
         self._facts: Mapping[str, Callable[[Message], Any]] = {
             "ServerLive": lambda _: {"live": True},
             "ServerReady": lambda _: {"ready": service.repository.ready},
@@ -100,12 +101,13 @@ class GrpcService:
         write = MESSAGES[METHODS[name].output_type.name].SerializeToString
         if name == STREAM:
             return grpc.stream_stream_rpc_method_handler(self._stream, receive, write)
-        # on the wire the same as unary, but the handler decides when to read
+        # on the wire this equals a unary call, but here the handler decides when to
+        # read
         answer = partial(self._call, name)
         return grpc.stream_unary_rpc_method_handler(answer, receive, write)
 
     async def _call(self, name: str, _: object, context: Any) -> Message:
-        """Answer one request; an error becomes a status."""
+        """Answer one request; an error ends the call with a status."""
         facts = _RequestFacts(time.monotonic())
         try:
             return await self._answer(name, facts, context)
@@ -114,7 +116,7 @@ class GrpcService:
         await abort(context, *failed)
 
     async def _stream(self, _: object, context: Any) -> AsyncIterator[Message]:
-        """Answer one request of a stream after the other; an error ends none."""
+        """Answer the requests of a stream one by one; errors do not end it."""
         facts = _RequestFacts(time.monotonic())
         try:
             self._let_in(STREAM, context)
@@ -136,13 +138,13 @@ class GrpcService:
         waited_s = time.monotonic() - facts.arrived_s
         intake = self.probes if name in PROBES else self.intake
         received = await intake.request(context)
-        # count from when the message would have come without the wait
+        # the time in which we did not read must count as waiting
         facts.arrived_s = received.arrived_s - waited_s
         if name == INFER:
             message, inferred = await self._infer(received.data, facts, context)
             handed_s = time.monotonic()
-            # gRPC keeps the callback in a reference circle, so it must let go of the
-            # request
+            # gRPC keeps the callback in a reference cycle, so the callback must drop
+            # the response
             at_end = [inferred]
             context.add_done_callback(lambda _: at_end.pop().sent(_written_s(handed_s)))
             return message
@@ -160,7 +162,7 @@ class GrpcService:
     async def _next(
         self, facts: "_RequestFacts", context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> "_Answer | None":
-        """Answer the next request of a stream; None after the last."""
+        """Answer the next request of a stream; return None after the last."""
         received = await self.intake.next(context, readings)
         if received is None:
             return None
@@ -178,7 +180,7 @@ class GrpcService:
             return _Answer(message, None)
 
     def _let_in(self, name: str, context: Any) -> None:
-        """Refuse a caller without a token, before anything is read."""
+        """Refuse a caller without the token that is needed, before reading."""
         if name in CHANGES:
             self._service.refuse_change(_headers(context))
         elif name not in PROBES and self._service.access.tokens is not None:
@@ -191,7 +193,7 @@ class GrpcService:
     async def _infer(
         self, data: bytes, facts: "_RequestFacts", context: Any
     ) -> tuple[Message, InferResponse]:
-        """Answer an inference request; its bytes count as held meanwhile."""
+        """Answer an inference request; meanwhile its bytes count as held."""
         repository = self._service.repository
         with repository.held_bytes.body() as held:
             held.hold(len(data))
@@ -226,7 +228,7 @@ class GrpcService:
 
 @dataclass(slots=True)
 class _RequestFacts:
-    """Facts about a request for its error: time of arrival, model, and id."""
+    """Facts about a request that its error reports: time of arrival, model and id."""
 
     arrived_s: float
     model: str = ""
@@ -234,7 +236,7 @@ class _RequestFacts:
 
 
 class _Answer(NamedTuple):
-    """An answer as a message, and the response to count once it is sent."""
+    """An encoded answer, and the response that metrics count after it is sent."""
 
     message: Message
     inferred: InferResponse | None
@@ -248,7 +250,7 @@ def _headers(context: Any) -> Headers:
 
 
 def _written_s(handed_s: float) -> float:
-    """Return the time at which an answer handed over at `handed_s` was written."""
+    """Return the time at which an answer handed to gRPC at `handed_s` was written."""
     return min(time.monotonic(), handed_s + SENDING_S)
 
 
@@ -271,7 +273,8 @@ async def serving_grpc(
     for name, handlers in ((SERVICE, served.handlers()), (HEALTH, health.handlers())):
         generic = grpc.method_handlers_generic_handler(name, handlers)
         server.add_generic_rpc_handlers((generic,))
-        # gRPC queues registered methods apart, so probes wait behind no other call
+        # gRPC queues registered methods apart from others, so probes wait behind no
+        # other call
         probes = {method: handlers[method] for method in PROBES if method in handlers}
         server.add_registered_method_handlers(name, probes)
     where = f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
@@ -307,20 +310,20 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.body_limit),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 1),
-        # finds callers that vanished
+        # detect callers that vanished
         ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),
         ("grpc.max_allowed_incoming_connections", CONNECTION_LIMIT),
-        # the bytes of a call before it is read; quick callers get no more
+        # limits the bytes received before a call is read
         ("grpc.http2.lookahead_bytes", LOOKAHEAD),
         ("grpc.http2.bdp_probe", 0),
-        # else gRPC cancels some of a thousand simultaneous calls without a reason
+        # otherwise gRPC cancels some of a thousand simultaneous calls without a reason
         ("grpc.server.max_pending_requests", PENDING_LIMIT),
         ("grpc.server.max_pending_requests_hard_limit", PENDING_LIMIT),
     ]
 
 
 def _trim_of_c_library() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`; None with another C library."""
+    """Return glibc's `malloc_trim`; None for other C libraries."""
     if sys.platform != "linux":
         return None
     return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -1,4 +1,4 @@
-"""Answers about a server and its models: metadata, readiness, statistics."""
+"""Answers about a server and its models: metadata, readiness and statistics."""
 
 import time
 from importlib.metadata import version
@@ -19,7 +19,7 @@ EXTENSIONS = [
     "statistics",
 ]
 PLATFORM = "polydom"
-# Names of datatypes in a model configuration.
+# Names of the datatypes in Triton's model configuration.
 CONFIG_TYPES = {
     "BOOL": "TYPE_BOOL",
     "FP64": "TYPE_FP64",
@@ -29,7 +29,7 @@ CONFIG_TYPES = {
 
 
 class ServerFacts(msgspec.Struct):
-    """Answer of a server metadata request."""
+    """The answer to a server metadata request."""
 
     name: str
     version: str
@@ -37,13 +37,16 @@ class ServerFacts(msgspec.Struct):
 
 
 class Live(msgspec.Struct):
-    """Answer of `/v2/health/live`."""
+    """The answer of `/v2/health/live`."""
 
     live: bool
 
 
 class Ready(msgspec.Struct):
-    """Answer of `/v2/health/ready`; the specification says `live`, clients `ready`."""
+    """The answer of `/v2/health/ready`.
+
+    The specification has `live`, and clients read `ready`.
+    """
 
     live: bool
     ready: bool
@@ -51,7 +54,7 @@ class Ready(msgspec.Struct):
 
 
 class ModelReady(msgspec.Struct):
-    """Answer of a model's readiness."""
+    """The answer to a readiness request for one model."""
 
     name: str
     ready: bool
@@ -59,7 +62,7 @@ class ModelReady(msgspec.Struct):
 
 
 class TensorFacts(msgspec.Struct):
-    """A tensor in a model's metadata; -1 in the shape stands for any length."""
+    """One tensor in a model's metadata; -1 in the shape means any length."""
 
     name: str
     datatype: str
@@ -67,7 +70,7 @@ class TensorFacts(msgspec.Struct):
 
 
 class ModelMetadata(msgspec.Struct):
-    """Answer of a model metadata request; `properties` has facts of polydom's own."""
+    """The answer to a model metadata request; `properties` are polydom's own facts."""
 
     name: str
     versions: list[str]
@@ -109,14 +112,14 @@ def _configured(facts: TensorFacts) -> dict[str, Any]:
 
 
 class Duration(msgspec.Struct):
-    """Number of events, and the sum of their nanoseconds."""
+    """A count of events, and the sum of their durations in nanoseconds."""
 
     count: int
     ns: int
 
 
 class InferenceStatistics(msgspec.Struct):
-    """Durations of the phases of all inferences; polydom has no cache."""
+    """Durations of each phase over all inferences; polydom has no cache."""
 
     success: Duration
     fail: Duration
@@ -129,7 +132,7 @@ class InferenceStatistics(msgspec.Struct):
 
 
 class BatchStatistics(msgspec.Struct):
-    """Durations of phases for a batch size, which is always 1."""
+    """Durations of each phase for one batch size, which is always 1."""
 
     batch_size: int
     compute_input: Duration
@@ -138,7 +141,7 @@ class BatchStatistics(msgspec.Struct):
 
 
 class ModelStatistics(msgspec.Struct):
-    """Statistics of a model; an inference is one item.
+    """Statistics of a model; each item counts as an inference.
 
     `last_inference` is a Unix time in milliseconds.
     """
@@ -153,7 +156,7 @@ class ModelStatistics(msgspec.Struct):
 
 
 class ModelsStatistics(msgspec.Struct):
-    """Answer of a statistics request."""
+    """The answer to a statistics request."""
 
     model_stats: list[ModelStatistics]
 
@@ -183,7 +186,7 @@ def _duration(histogram: Histogram) -> Duration:
 
 
 def _unix_ms(metrics: Metrics) -> int:
-    """Return the time of the last answer; 0 before the first."""
+    """Return the Unix time of the last answer in milliseconds; 0 before the first."""
     if not metrics.answered_s:
         return 0
     return round((time.time() - time.monotonic() + metrics.answered_s) * 1e3)

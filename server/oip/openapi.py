@@ -35,7 +35,7 @@ OIP_STRUCTS = (
 
 
 def describe_oip() -> dict[str, Any]:
-    """Return all paths below `/v2`; paths of models come with and without a version."""
+    """Return all paths under `/v2`; models' paths come with and without a version."""
     paths: dict[str, Any] = {
         "/v2": {"get": call("What this server is.", ref(ServerFacts))},
         "/v2/health/live": {"get": call("Whether the process answers.", ref(Live))},

@@ -1,4 +1,4 @@
-"""Parameters and deadlines of the Open Inference Protocol, read as a shared budget."""
+"""Parameters and deadlines of Open Inference requests, as one shared budget."""
 
 import math
 from collections.abc import Mapping
@@ -18,21 +18,23 @@ Parameter = bool | int | float | str
 
 _OWN = ("budget_ms", "budget", "on_infeasible", "min_quality", "exact")
 _READ = (*_OWN, "timeout")
-# Callers who give these rely on earlier requests, which polydom does not keep.
+# Parameters that refuse a request: they rely on earlier requests, which polydom does
+# not remember.
 _OF_SEQUENCES = ("sequence_id", "sequence_start", "sequence_end")
-# Similarity beyond which a name counts as a misspelt parameter.
+# Similarity from which a name counts as a misspelt parameter.
 _MISSPELT = 0.8
-# Most parameters whose names are compared, at tens of microseconds each.
+# Most parameters whose names are compared; each takes tens of microseconds.
 _COMPARED = 32
-# Share of a caller's deadline kept for the way back to the caller, and most seconds.
+# Part of a caller's deadline reserved for the way back: the share KEPT_SHARE, but at
+# most KEPT_MAX_S seconds.
 KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a request."""
+    """The parameters of a request, as terms of polydom."""
 
-    named: Mapping[str, Any]  # Terms of a `PredictRequest` by name
+    named: Mapping[str, Any]  # Fields of `PredictRequest` to set, by name
     # Seconds that the caller waits at most; None if unknown
     caller_timeout_s: float | None = None
 
@@ -72,7 +74,7 @@ class Parameters:
         return cls(named, caller_timeout_s)
 
     def give(self, ask: PredictRequest) -> None:
-        """Set all terms that do not depend on the number of items."""
+        """Set the fields of a request that do not depend on the number of items."""
         for name, value in self.named.items():
             setattr(ask, name, value)
 
@@ -103,7 +105,7 @@ class Parameters:
 
 
 def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
-    """Read Triton's timeout: whole microseconds; 0 means no timeout."""
+    """Add the budget in Triton's timeout: whole microseconds, or 0 for none."""
     if type(value) is not int or value < 0:
         raise BadInput(
             f"timeout is {value!r:.40}; it is in microseconds: a whole number, 0 or "
@@ -117,14 +119,14 @@ def _add_timeout(named: dict[str, Any], value: Any, twice: bool) -> None:
 
 @dataclass(slots=True)
 class SharedBudget:
-    """One budget for several items; each gets an even share of the rest."""
+    """One budget for several items; each item gets an equal share of the rest."""
 
     budget: Deadline | MoneyBudget  # The whole budget
-    # Sum of the predicted costs of plans so far, which reduces money
+    # Sum of the predicted costs of plans so far; it reduces a money budget
     spent: float = 0.0
 
     def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
-        """Set the budget of the next item, the first of `items` that remain."""
+        """Set the budget of the next item; `items` remain, including this one."""
         budget = self.budget
         if isinstance(budget, Deadline):
             share_s = budget.left(now_s) / items + budget.reserve_s
@@ -134,15 +136,15 @@ class SharedBudget:
             ask.budget = max(budget.amount - self.spent, 0.0) / items
 
     def met(self, out_s: float) -> bool:
-        """Say whether answers that are out at `out_s` meet the budget."""
+        """Return True if answers that are sent by `out_s` meet the budget."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return out_s <= budget.due_s
-        # shares may add up to a little more by rounding
+        # rounding may make the shares exceed the budget slightly
         return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Return the budget and the part spent by `now_s`, for the wire."""
+        """Return the budget and what is spent by `now_s`, in the response's fields."""
         budget = self.budget
         if isinstance(budget, Deadline):
             return {

@@ -1,8 +1,8 @@
 """Protobuf's wire format, read field by field before protobuf decodes a message.
 
-Protobuf decodes a whole message in one call, during which nothing else runs, and may
-make sixteen bytes of memory of two bytes. Skipping over a field takes one step,
-whatever its length.
+Protobuf decodes a whole message in one call, and nothing else can run meanwhile; two
+bytes may take sixteen bytes of memory. Skipping a field here takes one step, whatever
+its length.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 
 # Bytes of long contents that protobuf decodes in one call.
 PIECE = 1 << 14
-# Wire types: a varint, 8 bytes, bytes after their length, 4 bytes.
+# Wire types: a varint, 8 bytes, a length followed by bytes, 4 bytes.
 VARINT, EIGHT, LENGTH, FOUR = 0, 1, 2, 5
 _WIDTHS = {EIGHT: 8, FOUR: 4}
 # Bytes of the longest varint.
@@ -20,13 +20,12 @@ _LONGEST = 10
 
 
 class Field(NamedTuple):
-    """The position of a field in a message."""
+    """The position of one field in a message."""
 
-    # `number` and `kind`: number of the field in the `.proto`, and its wire type.
+    # Number of the field in the `.proto` file, and its wire type
     number: int
     kind: int
-    # `begin`, `value`, `end`: offsets of the tag, of the value, and of the end of the
-    # value
+    # Offsets of the field's tag, of its value, and of the value's end
     begin: int
     value: int
     end: int
@@ -59,12 +58,12 @@ def fields(message: memoryview, most: int) -> Iterator[Field]:
 
 
 def malformed() -> BadInput:
-    """Make the error for a malformed message."""
+    """Return the error for a malformed message."""
     return BadInput("the request is no message of its type")
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Read a number at an offset; return the number and the offset of its end."""
+    """Read a varint at an offset; return its value and the offset after it."""
     if (first := message[at] if at < len(message) else 0x80) < 0x80:
         return first, at + 1
     number = shift = 0
@@ -77,7 +76,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def written(number: int, value: bytes | memoryview) -> bytes:
-    """Write a field of bytes after their length."""
+    """Return a field of bytes in wire format."""
     out = bytearray()
     for part in (number << 3 | LENGTH, len(value)):
         while part > 0x7F:
@@ -115,7 +114,7 @@ def pieces(
 
 
 def _cut(numbers: memoryview, width: int) -> Iterator[memoryview]:
-    """Cut packed numbers into pieces of whole numbers."""
+    """Yield pieces of packed numbers; `width` is the size of each number in bytes."""
     start = 0
     while start < len(numbers):
         end = min(start + PIECE, len(numbers))

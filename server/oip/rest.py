@@ -21,7 +21,7 @@ from .rest_body import decode_infer
 from .service import InferenceService
 
 ROOT = "/v2"
-# Largest body, in bytes, of requests to list, load or unload models.
+# Largest body in bytes of a request to list, load or unload models.
 SMALL_BODY = 16 << 10
 JSON_LENGTH = b"inference-header-content-length"
 
@@ -48,7 +48,7 @@ class RestCall:
         return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
-        """Answer that the process is alive."""
+        """Return that the process is alive."""
         return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
@@ -75,7 +75,7 @@ class RestCall:
         return json_reply(self._service.statistics(self._name, self._version))
 
     async def infer(self) -> Reply:
-        """Classify items."""
+        """Return the answer to an inference request."""
         service = self._service
         self.blamed = self._name
         limit = service.repository.settings.body_limit
@@ -93,7 +93,7 @@ class RestCall:
         return Reply(200, payload, described, kind=b"application/octet-stream")
 
     async def index(self) -> Reply:
-        """List all models, or only the ready ones."""
+        """Return all models, or only the ready ones."""
         given = await self._read_object()
         ready = given.get("ready") or False
         if not isinstance(ready, bool):
@@ -118,7 +118,7 @@ class RestCall:
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
-        """Read a JSON object; an empty body or null is an empty object."""
+        """Read the body as a JSON object; an empty body or null is an empty object."""
         limit = min(SMALL_BODY, self._service.repository.settings.body_limit)
         body = await read_body(self._receive, self._headers, limit, self._held)
         body = without_mark(body).strip()
@@ -131,7 +131,7 @@ class RestCall:
 
 
 class Endpoint:
-    """The ASGI application of one path; an exception becomes an error response."""
+    """The ASGI application of one path; exceptions become error responses."""
 
     def __init__(
         self, service: InferenceService, answer: Callable[[RestCall], Awaitable[Reply]]
@@ -153,7 +153,7 @@ class Endpoint:
             await send_and_count(sending, caller, time.monotonic, call.when_sent)
 
 
-# The most frequent routes come first; `stats` before a model of that name.
+# The most frequent routes come first; `stats` comes before a model with that name.
 _ROUTES = (
     ("POST", "/models/{name}/infer", RestCall.infer),
     ("POST", "/models/{name}/versions/{version}/infer", RestCall.infer),
@@ -176,7 +176,7 @@ _ROUTES = (
 
 
 def routes_of(service: InferenceService) -> list[BaseRoute]:
-    """Return the routes of `/v2`, each with and without a slash at the end."""
+    """Return the routes of `/v2`, each with and without a trailing slash."""
     below: list[BaseRoute] = []
     for method, path, answer in _ROUTES:
         for written in {path, path.rstrip("/") + "/"}:

@@ -18,12 +18,12 @@ from .service import InferRequest, InferResponse
 from .tensor_items import MAX_ITEMS, Requested
 from .tensors import Declared, Tensor, to_raw
 
-# A parameter of null counts as not given.
+# Parameters by name; null means that a parameter is not given.
 ParameterMap = dict[str, Any]
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One input tensor; its data is in the JSON, or after it."""
+    """One input tensor; its data is in the JSON, or binary after the JSON."""
 
     name: str
     shape: list[int]
@@ -33,14 +33,14 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
-    """One requested output."""
+    """One output that the request asks for."""
 
     name: str
     parameters: ParameterMap | None = None
 
 
 class InferBody(msgspec.Struct, forbid_unknown_fields=True):
-    """An inference request; the path decides model and version."""
+    """An inference request; model and version are in the path."""
 
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
@@ -51,7 +51,10 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OutputTensor(msgspec.Struct):
-    """One output; its data is in the JSON, or after it with `binary_data_size`."""
+    """One output tensor; its data is in the JSON, or binary after the JSON.
+
+    Binary data has a parameter `binary_data_size`.
+    """
 
     name: str
     datatype: str
@@ -61,7 +64,7 @@ class OutputTensor(msgspec.Struct):
 
 
 class InferAnswer(msgspec.Struct):
-    """Answer of an inference request."""
+    """The answer to an inference request."""
 
     model_name: str
     model_version: str
@@ -71,7 +74,7 @@ class InferAnswer(msgspec.Struct):
 
 
 class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
-    """As `InputBody`, with long parts not decoded."""
+    """Like `InputBody`, but long parts are not decoded."""
 
     name: str
     shape: Raw
@@ -81,7 +84,7 @@ class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
-    """As `InferBody`, with long parts not decoded."""
+    """Like `InferBody`, but long parts are not decoded."""
 
     inputs: list[_LargeInput]  # type: ignore[assignment]
     outputs: Raw | UnsetType = UNSET  # type: ignore[assignment]
@@ -96,7 +99,7 @@ _decode_shape = msgspec.json.Decoder(list[int]).decode
 
 
 class Decoded:
-    """A decoded inference request, and the encoding of its outputs."""
+    """A decoded inference request, and which of its outputs are binary."""
 
     def __init__(self, inference: InferRequest, binary: dict[str, bool], all_: bool):
         self.inference = inference
@@ -104,7 +107,7 @@ class Decoded:
         self._all = all_
 
     def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
-        """Write the answer; return the body, and the JSON's length before tensors."""
+        """Return the encoded answer, and the JSON's length if binary data follow."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
             output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
@@ -158,8 +161,8 @@ def decode_infer(
 
 
 def _read_large(head: bytes, widest: int) -> InferBody:
-    """Decode all but the data of a large body; other parts must be short."""
-    # two quotes for each string element; the rest of an input has less than 64
+    """Decode a large body except its data; all other parts must be short."""
+    # a string element has two quotes; the rest of an input has less than 64
     most = 2 * MAX_ITEMS * widest + 64 * (widest + 64)
     if strings_at_most(head) > most:
         raise BadInput("the body holds more strings and names than items can have")
@@ -182,12 +185,12 @@ def _read_large(head: bytes, widest: int) -> InferBody:
 
 
 def _unless_null(raw: Raw | UnsetType) -> Any:
-    """Return data for `_read_data` to decode; None without data."""
+    """Return undecoded data for `_read_data`; None without data."""
     return None if raw is UNSET or bytes(raw) == b"null" else raw
 
 
 def _short(raw: Any, what: str) -> bytes:
-    """Return the bytes of a part; BadInput if they are too many for such a part."""
+    """Return the bytes of a part; raise BadInput if it is too long for such a part."""
     if raw is UNSET:
         return b"null"
     data = bytes(raw)
@@ -197,7 +200,7 @@ def _short(raw: Any, what: str) -> bytes:
 
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
-    """Read data of the JSON, after its shape was checked."""
+    """Decode data in the JSON, after a check of its shape."""
     declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
         return declared.from_json(data)
@@ -206,7 +209,7 @@ def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
 
 
 def _refuse_many(declared: Declared, widest: int) -> None:
-    """Raise BadInput for more values than a request's items can have."""
+    """Raise BadInput if a tensor has more values than a request's items can have."""
     if len(declared.shape) > 2 or declared.size > MAX_ITEMS * widest:
         raise BadInput(
             f"input {declared.name[:80]!r} has shape {list(declared.shape)}; up to "
@@ -264,7 +267,7 @@ def _read_outputs(
 
 
 def read_requested(name: str, parameters: ParameterMap) -> Requested:
-    """Read the parameters of a requested output, except its encoding."""
+    """Return a requested output with its parameters, except its encoding."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification")
     classes = 0 if classes is None else classes
@@ -274,6 +277,6 @@ def read_requested(name: str, parameters: ParameterMap) -> Requested:
 
 
 def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
-    """Raise BadInput for a tensor in shared memory."""
+    """Raise BadInput if a tensor is in shared memory."""
     if parameters.get("shared_memory_region") is not None:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

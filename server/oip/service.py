@@ -1,4 +1,4 @@
-"""The Open Inference Protocol apart from its transport: models and inference."""
+"""The Open Inference Protocol without its transport: models and inference."""
 
 import asyncio
 import math
@@ -90,15 +90,15 @@ class InferenceService:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Return the largest number of values that an item has in one input."""
+        """Return the largest number of values per item in one input of a model."""
         return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
-        """Say whether a model answers."""
+        """Return True if a model answers."""
         if version:
             try:
                 return self._served(model, version).ready
-            except NotReady:  # no index is loaded under that name
+            except NotReady:  # the name is known, but its index is not loaded
                 return False
         return self.repository.state(model).state == "READY"
 
@@ -122,7 +122,7 @@ class InferenceService:
         )
 
     def statistics(self, model: str, version: str) -> ModelsStatistics:
-        """Return the statistics of a model; of all models if `model` is empty."""
+        """Return the statistics of a model, or of all models if `model` is empty."""
         if version:
             self._served(model, version)
         counted = [
@@ -132,7 +132,7 @@ class InferenceService:
         return ModelsStatistics(counted)
 
     def index(self, *, ready_only: bool = False) -> list[ModelIndex]:
-        """List all models, or only those that are ready."""
+        """Return all models, or only those that are ready."""
         listed = []
         for name in self.repository.names():
             state = self.repository.state(name)
@@ -143,7 +143,7 @@ class InferenceService:
         return listed
 
     def _version(self, model: str) -> str:
-        """Return the served version of a model; empty if it is not ready."""
+        """Return the version of a model's index; empty if the model is not ready."""
         if self.repository.state(model).state != "READY":
             return ""
         return self.repository.get(model).version
@@ -158,7 +158,7 @@ class InferenceService:
         return metrics.failed(error)
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Load a model from its current file; call `refuse_change` first."""
+        """Load a model from its current file; call `refuse_change` before."""
         if any(value is not None for value in parameters.values()):
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -169,7 +169,7 @@ class InferenceService:
             self.notify_others()
 
     async def unload(self, model: str) -> None:
-        """Unload a model; call `refuse_change` first."""
+        """Unload a model; call `refuse_change` before."""
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -205,7 +205,8 @@ class InferenceService:
         for i, ask in enumerate(asks):
             begun_s = arrived_s
             if i:
-                await asyncio.sleep(0)  # others' requests are read between two items
+                # so that other requests are read between two items
+                await asyncio.sleep(0)
                 begun_s = served.now()
             terms.give(ask)
             ask.exact = ask.exact or scored
@@ -243,7 +244,7 @@ class InferenceService:
 
 
 def _size(inputs: Sequence[Tensor]) -> int:
-    """Estimate the bytes of all values, at least beyond `LARGE` if there are many."""
+    """Estimate the bytes of all values; beyond `LARGE`, a lower bound suffices."""
     size = 8 * sum(len(tensor.values) for tensor in inputs)
     for tensor in inputs if size <= LARGE else ():
         if tensor.datatype == BYTES:
@@ -255,7 +256,7 @@ def _size(inputs: Sequence[Tensor]) -> int:
 def _facts(
     answers: Sequence[Answer], met: bool, shared: dict[str, float]
 ) -> dict[str, Parameter]:
-    """Return the response parameters: facts about one item, or about all of several."""
+    """Return the response's parameters: facts about one item, or about all items."""
     facts: dict[str, Any]
     if len(answers) > 1:
         facts = {"budget_met": met, **shared}
@@ -276,7 +277,7 @@ def _facts(
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
-    """Return all unknown columns, and the largest number of missing columns."""
+    """Return the unknown columns of all answers, and the most missing in one."""
     told: dict[str, Parameter] = {}
     unknown = dict.fromkeys(name for a in answers for name in a.unknown or ())
     if unknown:

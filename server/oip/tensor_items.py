@@ -1,4 +1,4 @@
-"""From input tensors to items, and from answers to output tensors."""
+"""Conversion of input tensors to items, and of answers to output tensors."""
 
 import base64
 import binascii
@@ -22,16 +22,19 @@ from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024
 RECORD = "record"
-# Names that clients give an input by default, such as `input-0`.
+# Names that clients give to an input by default, such as `input-0`.
 _NAMELESS = re.compile(r"inputs?[-_]?\d*", re.IGNORECASE)
-# Values of tensors if the answer has none.
+# Values in output tensors for answers without these fields.
 _NOTHING = {"reason": "", "missing": 0}
 
 Record = dict[str, Any]
 
 
 class Requested(NamedTuple):
-    """A requested output; with `classes` above 0, so many best classes as strings."""
+    """An output that the request asks for.
+
+    If `classes` is above 0, only that many best classes are returned, as strings.
+    """
 
     name: str
     classes: int = 0
@@ -99,7 +102,7 @@ class Items:
         ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
-        """Raise BadInput if an output is unknown, given twice, or has no classes."""
+        """Raise BadInput if an output is unknown, repeated, or cannot have classes."""
         names = [output.name for output in outputs]
         for name in names:
             if name not in self._datatypes:
@@ -114,7 +117,7 @@ class Items:
                 raise BadInput("only 'scores' can be asked for as a classification")
 
     def asks_scores(self, outputs: Sequence[Requested]) -> bool:
-        """Say whether scores are requested, by name or by default."""
+        """Return True if scores are requested, by name or by default."""
         return any(output.name == "scores" for output in outputs or self._default)
 
     def write(
@@ -149,7 +152,7 @@ class Items:
         return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
-        """Return scores in the order of labels; 0 for a class unknown to a model."""
+        """Return scores in the order of labels; 0 for classes that a model lacks."""
         rows = [
             [_scores(answer).get(label, 0.0) for label in self._labels]
             for answer in answers
@@ -187,15 +190,15 @@ class Items:
         ]
 
     def _is_whole(self, names: Sequence[str], own: str) -> bool:
-        """Say whether one input holds whole items, by its own or a default name."""
+        """Return True if one input holds whole items, named `own` or by default."""
         if len(names) != 1 or names[0] in self._columns.names:
             return False
-        # an index that reads any column may have a column of such a name
+        # an index that reads any column may have a column with a default name
         knows = self._kind != RECORD or bool(self._columns.names)
         return names[0] == own or (knows and bool(_NAMELESS.fullmatch(names[0])))
 
     def _rows_of(self, tensor: Tensor) -> list[Record]:
-        """Cut a matrix of numbers into one record per row."""
+        """Return one record per row of a matrix of numbers."""
         names = self._columns.names
         if not names:
             raise BadInput(
@@ -219,7 +222,7 @@ def _scores(answer: Answer) -> dict[str, float]:
 
 
 def _one_each(tensor: Tensor) -> Sequence[Any]:
-    """Return the values of a tensor with one value per item: shape [N] or [N, 1]."""
+    """Return the values of a tensor of shape [N] or [N, 1]."""
     if len(tensor.shape) > 2 or tensor.shape[1:] not in ((), (1,)):
         raise BadInput(
             f"input {tensor.name[:80]!r} has shape {list(tensor.shape)}; [-1] or "
@@ -246,7 +249,7 @@ def _text(element: str | bytes | None, i: int) -> str:
 
 
 def _image(element: str | bytes | None, i: int) -> bytes:
-    """Return the bytes of an image; JSON has them in base64."""
+    """Return the bytes of an image; strings from JSON are base64."""
     if isinstance(element, bytes):
         return element
     if element is None:

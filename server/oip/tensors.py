@@ -1,7 +1,7 @@
-"""Tensors of the Open Inference Protocol, to and from JSON and raw bytes, checked.
+"""Tensors of the Open Inference Protocol: checked, read and written.
 
 A tensor that contradicts its shape or datatype raises BadInput. Shapes are compared
-with the received data, and never decide how much memory is allocated.
+with the received data; they never decide how much memory is allocated.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from ..schema.bounds import arrays_in, strings_at_most
 Value = bool | int | float | str | bytes | None
 
 BYTES = "BYTES"
-# NumPy's datatypes, little-endian as on the wire; BYTES has none.
+# NumPy's dtypes, little-endian as in the protocol; BYTES has none.
 DTYPES = {
     "BOOL": "u1",
     "UINT8": "u1",
@@ -37,34 +37,36 @@ DTYPES = {
     "FP32": "<f4",
     "FP64": "<f8",
 }
-# Types of their values in JSON and protobuf.
+# Python types allowed as values of each datatype, in JSON and protobuf.
 _FLOATS: set[type] = {int, float, NoneType}
 _HELD: dict[str, set[type]] = {
     name: _FLOATS if name.startswith("FP") else {int} for name in DTYPES
 }
 _HELD |= {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
 MAX_AXES = 8
-# Bytes of JSON, or values, read in one piece; and arrays inside an array of strings.
+# PIECE is the number of bytes of JSON, or of values, that are read at once. MAX_NESTED
+# is the largest number of arrays inside an array of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16
-# Most numbers of an input, and most strings, as each string belongs to another item.
+# Most numbers of an input, and most strings, because each string belongs to another
+# item.
 MAX_ELEMENTS, MAX_STRINGS = 1 << 20, 1024
 _LENGTH = struct.Struct("<I")
 
 
 class Tensor(NamedTuple):
-    """Named values of one type."""
+    """A named array of values of one datatype."""
 
-    # `name` and `datatype`: as in the protocol; the latter is BYTES or one of `DTYPES`
+    # As in the protocol; `datatype` is BYTES or a key of `DTYPES`
     name: str
     datatype: str
-    shape: tuple[int, ...]  # Lengths of the axes; their product is the number of values
-    # Values in row-major order. Missing floats are NaN. BYTES are bytes; strings if
-    # they come from JSON or go to JSON; None if the JSON has null.
+    shape: tuple[int, ...]  # Lengths of the axes; the number of values is their product
+    # Values in row-major order; missing floats are NaN. For BYTES: bytes, or strings in
+    # JSON, or None for null in JSON.
     values: Sequence[Value]
 
 
 class Declared(NamedTuple):
-    """The description of an input, checked before its data is read."""
+    """The description of an input tensor, checked before its data is read."""
 
     # `name`, `datatype`, `shape`: as in `Tensor`
     name: str
@@ -74,7 +76,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
-        """Check the datatype and the number of axes and values."""
+        """Check the datatype, the number of axes, and the number of values."""
         lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
         declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
@@ -101,11 +103,11 @@ class Declared(NamedTuple):
         return declared
 
     def wrong(self, said: str) -> BadInput:
-        """Make an error about this input."""
+        """Return an error about this input."""
         return BadInput(f"input {self.name[:80]!r}: {said}")
 
     def from_raw(self, raw: bytes | memoryview) -> Tensor:
-        """Read little-endian values, or elements after their lengths of 4 bytes."""
+        """Read binary values; elements of BYTES follow their lengths in 4 bytes."""
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
         dtype = np.dtype(DTYPES[self.datatype])
@@ -119,13 +121,13 @@ class Declared(NamedTuple):
             if len(values) and values.max() > 1:
                 raise self.wrong("a BOOL is a byte of 0 or 1")
             values = values.astype(bool)
-        read: list[Value] = []  # other threads run between two pieces
+        read: list[Value] = []  # the loop lets other threads run between pieces
         for start in range(0, len(values), PIECE):
             read += values[start : start + PIECE].tolist()
         return self._tensor(read)
 
     def from_json(self, data: Any) -> Tensor:
-        """Read decoded JSON, nested as the shape says or flat."""
+        """Read decoded JSON, either flat or nested like the shape."""
         if not isinstance(data, list):
             raise self.wrong("'data' must be an array")
         return self.from_values(self._flatten(data))
@@ -145,7 +147,7 @@ class Declared(NamedTuple):
             raise self.wrong(f"{error}") from error
 
     def from_values(self, values: Sequence[Any]) -> Tensor:
-        """Check flat values, as JSON and protobuf hold them, by shape and datatype.
+        """Check flat values from JSON or protobuf against the shape and datatype.
 
         Values of FP16 and FP32 are rounded. A null becomes NaN, or None in BYTES.
         """
@@ -153,7 +155,7 @@ class Declared(NamedTuple):
             raise self._mismatch(len(values))
         if len(values) <= PIECE:
             return self._tensor(self._check(values))
-        read: list[Value] = []  # other threads run between two pieces
+        read: list[Value] = []  # the loop lets other threads run between pieces
         for start in range(0, len(values), PIECE):
             read += self._check(values[start : start + PIECE])
         return self._tensor(read)
@@ -189,7 +191,7 @@ class Declared(NamedTuple):
         return elements
 
     def _flatten(self, data: list[Any]) -> list[Any]:
-        """Unpack one level of nested lists per axis, each of that axis's length."""
+        """Flatten nested lists; each level must have the length of its axis."""
         if data and isinstance(data[0], list) and len(data) != self.shape[0]:
             raise self._mismatch(len(data))
         for length in self.shape[1:]:
@@ -206,14 +208,14 @@ class Declared(NamedTuple):
             raise self.wrong(
                 f"shape {list(self.shape)} does not match what {len(data):,} bytes hold"
             )
-        # decoding would make a Python list for each of these arrays
+        # decoding would create a Python list for each of these arrays
         many = nested and data.count(b"[") > MAX_NESTED
-        if many and arrays_in(data) > MAX_NESTED:  # brackets are in strings too
+        if many and arrays_in(data) > MAX_NESTED:  # strings may contain brackets, too
             raise self.wrong("send so many elements flat")
         return self.from_json((_decode_nested if nested else _decode_strings)(data))
 
     def _numbers_in(self, data: bytes, nested: bool) -> Tensor:
-        # without strings, each comma is between two numbers
+        # there are no strings, so every comma separates two numbers
         if data.count(b",") + 1 != self.size:
             raise self._mismatch(data.count(b",") + 1)
         if data.count(b"[") != 1 + nested * self.shape[0]:
@@ -225,7 +227,8 @@ class Declared(NamedTuple):
         for row in rows:
             for piece in _pieces(row):
                 values += self._check(_decode_values(piece))
-        if len(values) != self.size:  # an empty array has as many commas as one of one
+        # an empty array has as many commas as an array of one number
+        if len(values) != self.size:
             raise self._mismatch(len(values))
         return self._tensor(values)
 
@@ -244,7 +247,7 @@ class Declared(NamedTuple):
         return values
 
     def _round(self, values: Sequence[Any]) -> list[Value]:
-        """Round to the nearest floats of the datatype; NaN and infinity stay."""
+        """Round values to the nearest floats of the datatype; NaN and infinity stay."""
         try:
             exact = np.array([math.nan if v is None else v for v in values], np.float64)
         except OverflowError:
@@ -258,7 +261,7 @@ class Declared(NamedTuple):
 
 
 def _pieces(row: bytes) -> Iterator[bytes]:
-    """Cut an array of numbers into several arrays."""
+    """Yield pieces of an array of numbers, each an array."""
     start, last = 1, len(row) - 1
     while (end := row.find(b",", start + PIECE, last)) >= 0:
         yield b"[%b]" % row[start:end]
@@ -273,7 +276,7 @@ _decode_values = msgspec.json.Decoder(list[bool | int | float | None]).decode
 
 
 def to_raw(tensor: Tensor) -> bytes:
-    """Write values as `Declared.from_raw` reads them; BYTES must be strings."""
+    """Return values as `Declared.from_raw` reads them; BYTES must be strings."""
     if tensor.datatype != BYTES:
         return np.array(tensor.values, DTYPES[tensor.datatype]).tobytes()
     parts: list[bytes] = []
@@ -283,5 +286,5 @@ def to_raw(tensor: Tensor) -> bytes:
 
 
 def elements_of(tensor: Tensor) -> list[bytes]:
-    """Encode the strings of a BYTES tensor."""
+    """Return the encoded strings of a BYTES tensor."""
     return [str(value).encode() for value in tensor.values]
