@@ -25,8 +25,8 @@ class Node:
     # have different names.
     name: str
     kind: Kind  # Kind of the items that the function works on
-    # Steps whose results the function receives, in order; without needs it receives the
-    # item's payload
+    # Steps whose results the function receives, in order; a function without needs
+    # receives the item's payload
     needs: tuple["Step", ...]
     function: Function  # The function itself, which must not change its arguments
     # Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. A feature with

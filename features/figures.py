@@ -8,7 +8,7 @@ DIGITS = 3  # significant digits of a time
 FINEST = 4  # decimals of a millisecond: a tenth of a microsecond
 MONEY_DIGITS = 4
 NUMBER_DIGITS = 4
-# Beyond these, numbers are written with an exponent.
+# Numbers outside of this range are written with an exponent.
 LEAST_NUMBER, MOST_NUMBER = 1e-4, 1e12
 
 

@@ -77,7 +77,7 @@ class _Parts:
         self.statements: set[str] = set()
         self.modules: set[str] = set()
         self.variables: dict[str, str] = {}
-        self._seen: set[tuple[int, str]] = set()  # files and names in them
+        self._seen: set[tuple[int, str]] = set()  # files, and names taken from them
         self._texts: dict[int, str] = {}  # by identity
         self._kept: list[Any] = []  # kept alive: Python reuses identities
         self._folder = ""

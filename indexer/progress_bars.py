@@ -23,7 +23,7 @@ from .progress import OnProgress
 if TYPE_CHECKING:
     from polydom.models.selection.race import Race
 
-FAST = 10.0  # steps a second, from which on rates are shown without decimals
+FAST = 10.0  # rates above this number of steps a second have no decimals
 REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 
 

@@ -16,7 +16,7 @@ Clock = Callable[[], float]
 TRIES = 5  # most runs of a call that others disturb
 LOST = 0.1  # a call that loses a larger share of its time is timed again
 GRAIN_S = 5e-6  # shorter losses may come from reading the clocks
-BUSY = 0.02  # a machine that lost a larger share of all time is busy
+BUSY = 0.02  # a machine is busy if it lost a larger share of all time
 FREE = 0.1  # share of the processors that should stay free beside this process
 # Shortest measurement, in seconds, that tells the load of a machine: the system counts
 # in hundredths of a second.
@@ -31,7 +31,7 @@ class Load(NamedTuple):
     # not tell
     others: float | None
     processors: int  # Number of processors of the machine
-    # Seconds of the timed calls; 1 for kept times that lack the number
+    # Seconds of the timed calls; 1 for times from a cache that lacks the number
     timed_s: float = 1.0
 
     @property

@@ -15,7 +15,7 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
 }
 # Endings of text files that are tables and not items.
 OF_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
-# Files and folders that programs leave in people's folders.
+# Files and folders that programs leave in the user's folders.
 OF_PROGRAMS = frozenset(
     {
         "__macosx",

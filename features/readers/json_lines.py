@@ -13,7 +13,7 @@ from .encodings import check_encoding
 
 JSON_LINES = (".jsonl", ".ndjson")
 
-Row = dict[str, Any] | BadItem  # values by key, or why the row cannot be read
+Row = dict[str, Any] | BadItem  # values by key, or the reason why a row cannot be read
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 

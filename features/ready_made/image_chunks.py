@@ -32,7 +32,7 @@ MOST_BEHIND = 1 << 17
 # Limits of run-length BMPs, since Pillow decodes them byte by byte in Python.
 MOST_RUN_BYTES, MOST_RUN_PIXELS = 1 << 16, 1 << 18
 
-# Markers of the frames of a JPEG, and of all pieces that its pixels depend on.
+# Markers of the frames of a JPEG, and of all pieces that the pixels depend on.
 _JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _JPEG_TABLES = _JPEG_FRAMES | {0xC4, 0xCC, 0xDB, 0xDC, 0xDD}
 # Notes that say how colours are stored.

@@ -30,7 +30,7 @@ from .records import Column, Records, Rows, WordCodes, trim
 NAN = math.nan
 # Pairs of words for false and true in files.
 TRUTHS = (("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"))
-EXACT = 2.0**53  # from here on, readers of JSON round whole numbers
+EXACT = 2.0**53  # readers of JSON round larger whole numbers
 
 
 class KnownWords(dict[Value, float]):

@@ -43,7 +43,7 @@ from .written_numbers import (
 )
 
 GROUPED_BY_POINTS = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
-EXACT = 2.0**53  # from here on float64 does not tell whole numbers apart
+EXACT = 2.0**53  # float64 does not tell larger whole numbers apart
 # Number of cells that are tried before the whole column: Arrow converts all cells even
 # if the first cell is not a number.
 PROBED = 100

@@ -47,7 +47,7 @@ class Shift(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
                 f"column {column!r} is stored less {self.offset:g}, times "
                 f"{self.scale:g}; finite numbers are needed, the second above 0"
             )
-        if len(self.empty) > MOST_EMPTY:  # each record is compared with all
+        if len(self.empty) > MOST_EMPTY:  # each record is compared with all of them
             raise BadFeature(
                 f"{len(self.empty):,} numbers of column {column!r} stand for nothing; "
                 f"up to {MOST_EMPTY} can"
@@ -174,7 +174,7 @@ def count_lost(numbers: Numbers, shift: Shift = NO_SHIFT) -> int:
 
 def _around(numbers: Numbers, offset: float) -> Shift:
     """Make a shift that moves `offset` to zero, with a scale if float32 needs one."""
-    spread = float(np.abs(numbers / 2 - offset / 2).max())  # half, as it may overflow
+    spread = float(np.abs(numbers / 2 - offset / 2).max())  # half: may overflow
     exponent = math.frexp(spread)[1]
     if SMALLEST <= exponent <= LARGEST:
         return Shift(offset)

@@ -22,7 +22,7 @@ CODES = (
 )
 # A space, the spaces that typesetters use between thousands, and the Swiss apostrophe.
 GAPS = " \u00a0\u2009\u202f'\u2019"
-LONGEST_NUMBER = 64  # characters
+LONGEST_NUMBER = 64  # characters of a number
 
 _SIGN = f"(?P<money>[{CURRENCIES}]|{'|'.join(map(re.escape, CODES))})"
 _SIGNED = re.compile(

@@ -25,7 +25,7 @@ log = logging.getLogger("polydom")
 
 Floats = NDArray[np.float64]
 
-LONG_S = 0.1  # a budget from here on may be meant in milliseconds
+LONG_S = 0.1  # larger budgets may be meant in milliseconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

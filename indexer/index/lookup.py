@@ -30,8 +30,8 @@ class Lookup(ABC, Generic[OneSize]):
 
     variables: ClassVar[int]  # Count of numbers in a size
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    # (K, T) float64: Cost polynomial of each ranked candidate, seconds
-    # (`features/costs/polynomials.py`).
+    # (K, T) float64: Coefficients of the cost polynomial of each ranked candidate, in
+    # seconds (`features/costs/polynomials.py`)
     coefficients: Floats
     # (K,) int64: Candidates that are on the skyline of some size, least accurate first
     rows: Ints

@@ -27,14 +27,14 @@ ROUNDS = 9
 LEAST_ROUNDS = 2
 TRIES = 2  # tries of an interrupted call; long calls on a busy machine always are
 PIECE_S = 1e-3  # seconds of timing between two pauses
-MODELS = 16  # most models that are timed, in place of all
+MODELS = 16  # most models that are timed
 BUSY = busy_clock()
 CONFIDENCE = 0.95
 SLOWEST = 8.0
 FASTEST = 1 / SLOWEST
 
 
-# A call with its argument, behind the row and the column of its seconds among all.
+# Row and column of a call's seconds, then the call and its argument.
 TimedCall = tuple[int, int, Callable[[Any], object], Any]
 
 

@@ -49,7 +49,7 @@ class AnytimeRule:
     gains: Floats
     needs: NDArray[np.int64]  # (m,) int64: Steps that each feature needs, as masks
     model_s: Floats  # (C,) float64: Seconds of each candidate's model
-    # Standard deviations between the median and the quantile of the curves
+    # Distance from the median to the quantile of the curves, in standard deviations
     quantiles: float
 
     @classmethod

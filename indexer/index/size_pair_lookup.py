@@ -215,7 +215,7 @@ def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
     everyone = np.arange(len(coefficients))
     root = _sift(coefficients, everyone, sizes)
     tree = _Tree([], [], [root])
-    parents: list[tuple[int, int] | None] = [None]  # of each cell: node and column
+    parents: list[tuple[int, int] | None] = [None]  # node and column above each cell
     waiting = [(-root.longest_run(), 0)]
     while waiting and len(tree.cells) < MOST_CELLS:
         run, place = heapq.heappop(waiting)

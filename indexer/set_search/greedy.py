@@ -19,7 +19,7 @@ from .poly_dom import check_features, in_batches, train_each
 
 MOST_SEQUENCES = 64
 AT_ONCE = 4  # sets trained together, in as many processes
-FREE = 1e-15  # least cost by which a gain is divided
+FREE = 1e-15  # a gain is divided by at least this cost
 
 
 class Sequence(NamedTuple):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .kernels import sandwich as kernels
 
-MOST_TESTS = 500_000_000  # compared pairs; beyond, only every n-th larger set counts
+MOST_TESTS = 500_000_000  # with more pairs, only every n-th larger set is compared
 RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 
 

@@ -17,7 +17,7 @@ from .prune import prune
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-_Choice = tuple[int, int]  # a row, and the mask of the missing features it is for
+_Choice = tuple[int, int]  # a row, and the mask of missing features that it serves
 
 PATTERNS = 512  # combinations of missing parts that are considered: all for 9 parts
 MORE = 16  # largest number of added sets, unless more sets are kept anyway

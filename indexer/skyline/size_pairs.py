@@ -15,7 +15,7 @@ from .skylines import check_numbers, check_rows
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]
 
-DEEPEST = 12  # halvings of the rectangle, after which an undecided candidate is kept
+DEEPEST = 12  # after so many halvings of a rectangle, an undecided candidate is kept
 
 
 def prune_pairs(

@@ -21,7 +21,7 @@ from ...index.quality import Task
 from ..cache import Cache
 from .stored_items import StoredItems, digest_of, store_items
 
-MOST_NUMBERS = 20  # different numbers, up to which labels are always classes
+MOST_NUMBERS = 20  # up to this many different numbers are always classes
 
 Rows = NDArray[np.int64]
 

@@ -31,7 +31,7 @@ Array = NDArray[Any]
 Rows = NDArray[np.int64]
 Form = Literal["file", "line", "piece"]
 
-DIGEST = 16  # bytes
+DIGEST = 16  # bytes of a digest
 ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 BLOCK = 1024  # items looked up in the table at a time
 

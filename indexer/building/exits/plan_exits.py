@@ -385,7 +385,7 @@ def _schedule_fitter(
     if fresh is None or goal.confidence is None:
         return ScheduleFitter(values, None, None, own.times, key)
     calibration, groups = fresh.values, fresh.dataset.groups
-    if project.refits:  # the kept models were trained on the items tested
+    if project.refits:  # the kept models were trained on the tested items
         fewest = fewest_rows(goal.alpha, goal.confidence)
         parts = divide_aside(groups, fewest, project.seed)
         if parts is None:

@@ -182,7 +182,7 @@ class TextColumns:
 def texts_in(dataset: Dataset, text: StoredText) -> Dataset:
     """Return the texts of a column as items; raise BadProject if a cell is a number."""
     items, read = dataset.items, text.begin
-    if isinstance(items, Records):  # reads no other column
+    if isinstance(items, Records):  # so that no other column is read
         items = Records({text.column: items.columns[text.column]}, items.rows)[:]
     found = []
     for item, name in zip(items, dataset.names, strict=True):

@@ -34,7 +34,7 @@ def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int
     """
     cell = 0
     place = (n - spacing[0]) * spacing[1]
-    if place > 0.0:  # not for NaN
+    if place > 0.0:  # false for NaN
         cell = int(min(place, guide.shape[0] - 2.0))
     first = int(guide[cell])
     left = int(guide[cell + 1]) - first

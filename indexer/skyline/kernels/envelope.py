@@ -149,7 +149,7 @@ def merge_curve(
             runs, run_starts, run_signs = 1, starts[first : first + 1], np.full(1, 1)
         needed = count + pieces - last + width
         new_starts, new_owners = grown(new_starts, new_owners, needed)
-        # The lower of the two, run by run.
+        # The lower of both curves, run by run.
         for run in range(runs):
             begin = max(left, run_starts[run])
             end = run_starts[run + 1] if run + 1 < runs else np.inf
