@@ -1,1 +1,1 @@
-"""Pages for people: live pictures of a server, reports, the API's document."""
+"""Web pages: live charts of a server, reports, and the API's documentation."""

@@ -1,6 +1,7 @@
-"""Files of the pages: read once, named by their content, under a strict policy.
+"""Files of the web pages: each is read once, and served under a hash of its content.
 
-A page loads nothing from other servers, and holds no data: its scripts ask for them.
+A page loads nothing from other servers. It contains no data: its scripts request the
+data from this server, with a token if the server needs one.
 """
 
 import hashlib
@@ -15,13 +16,14 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".txt": "text/plain; charset=utf-8",
 }
-# A browser may run only this server's files, and show only these and chosen items.
+# The browser may run only this server's files, and may show only these files and items
+# that the user chooses.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
-# Sections that pages share, each a file; pages name them in braces.
+# Sections that several pages include, one file each; a page names them in braces.
 SECTIONS = ("buys", "curves")
 _PLACE = re.compile(r"\{(\w+)\}")
 _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
@@ -42,7 +44,7 @@ class Assets:
         self.folder = f"page/{digest.hexdigest()[:16]}"
 
     def page(self, name: str) -> bytes:
-        """Return a page, such as `index.html`, with its files' paths filled in."""
+        """Return a page such as `index.html`, with the paths of its files filled in."""
         return fill(name, assets=self.folder).encode()
 
 
@@ -53,7 +55,7 @@ def _read_files() -> Iterator[tuple[str, bytes]]:
 
 
 def fill(name: str, **contents: str) -> str:
-    """Return a page with the sections and `contents` that it names in braces."""
+    """Return a page with its sections and with `contents` in place of the braces."""
     known = contents | {
         one: (STATIC / f"{one}.html").read_text("utf-8") for one in SECTIONS
     }

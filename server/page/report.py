@@ -1,4 +1,4 @@
-"""Reports of an index or an evaluation: one HTML file each, complete in itself."""
+"""Reports of an index or an evaluation, each a single self-contained HTML file."""
 
 import base64
 import hashlib
@@ -40,7 +40,7 @@ def write_report(path: Path, name: str, title: str, facts: Any) -> None:
 
 
 def make_report(name: str, title: str, facts: Any) -> str:
-    """Return the report's HTML; the arguments are those of `write_report`."""
+    """Return the report as HTML; arguments as for `write_report`."""
     style = "\n".join(_read(one) for one in STYLES)
     charts, script = _read(CHARTS), join_modules(f"{name}.js")
     data = msgspec.json.encode(facts).decode().replace("<", "\\u003c")
@@ -66,6 +66,6 @@ def _read(name: str) -> str:
 
 
 def _hash(content: str) -> str:
-    """Return the hash by which a policy allows one script or style."""
+    """Return the hash by which a content security policy allows a script or style."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

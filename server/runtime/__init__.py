@@ -1,1 +1,1 @@
-"""Models being served: decoding, queue, admission, reload, counts."""
+"""Serving of models: decoding, queueing, admission, reloading and warm-up."""

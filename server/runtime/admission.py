@@ -1,9 +1,9 @@
-"""Admission control: which requests begin at once, wait a moment, or are refused.
+"""Admission control: each request begins at once, waits for a moment, or is refused.
 
 The event loop works in turns: it reads from every connection that has bytes, then
-continues the work that these began. Bytes that come meanwhile wait in the kernel, where
-nobody knows of them. So a turn begins few requests; the others wait in this process,
-which can estimate how long they will.
+continues the work that these bytes began. Bytes that come meanwhile wait in the kernel,
+where this process cannot see them. So a turn begins only few requests. All others wait
+in this process, which can estimate how long they will wait.
 """
 
 import asyncio
@@ -16,23 +16,23 @@ from types import TracebackType
 
 from ..errors import Overloaded
 
-# Seconds that the requests of one turn should take; a probe waits little longer.
+# Seconds that the requests of one turn should take; a probe waits hardly longer.
 TURN_S = 0.008
-# Share of a usual budget that a request may wait before it begins.
+# Share of the usual budget that a request may wait before it begins.
 LONGEST_WAIT = 0.3
-# Requests that a turn may always begin, however long they take.
+# Number of requests that every turn may begin, however long they take.
 LEAST = 8
-# A turn that accepted ACCEPTED connections begins at most CROWDED requests: more
+# If a turn accepted ACCEPTED connections, it begins at most CROWDED requests: more
 # connections wait in the kernel, and a short turn accepts them soon.
 ACCEPTED, CROWDED = 16, 2
-# Seconds of the event loop per request, before any was measured.
+# Seconds of the event loop per request, until they are measured.
 FIRST_COST_S = 2e-4
-# Estimates are dropped if no turn has updated them for so many seconds.
+# Estimates are dropped if no turn has updated them for this many seconds.
 FORGET_S = 1.0
-# Smoothing of the estimates: the latest turn has the weight LATEST, and counts as at
-# most MOST times the estimate. The first turn replaces the estimate, within a factor of
-# FIRST_MOST; of MOST if it had fewer than LEAST requests, as accepting connections may
-# have taken its time.
+# Smoothing of the estimates. The latest turn has the weight LATEST, and counts as at
+# most MOST times the estimate. The first turn replaces the estimate, changed by at most
+# a factor of FIRST_MOST. If the first turn had fewer than LEAST requests, the factor is
+# MOST, because accepting connections may have taken the time.
 LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
@@ -61,24 +61,24 @@ class Admission:
         self.unseen: Callable[[], int] = int
         self._take_s = FIRST_COST_S
         self._taken_s = self._unseen_s = 0.0
-        self._ending = False  # whether the turn's end is to be noticed
+        self._ending = False  # True if a function for the turn's end is scheduled
         self._left = self._quota
         self._held: deque[Callable[[], None]] = deque()
         self._behind: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count an accepted connection; return about how long it waited for that."""
+        """Count an accepted connection; return an estimate of how long it waited."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
         return self._unseen_s
 
     def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
-        """Whether a request that was read now may begin; if so, it must.
+        """Return True if a request that was read now may begin; then it must begin.
 
-        `waited_s` is the time for which its connection waited to be accepted.
+        `waited_s` are the seconds that its connection waited to be accepted.
         """
-        # while others wait, none is left of the turn's quota
+        # if other requests wait, the turn's quota is used up
         if self._left <= 0 or waited_s > self._longest_wait_s:
             return False
         self._left -= 1
@@ -107,7 +107,7 @@ class Admission:
         return True
 
     def hold_behind(self, begin: Callable[[], None]) -> bool:
-        """Do what `hold` does for a pipelined request."""
+        """Schedule a pipelined request, like `hold`."""
         if 2 * len(self._behind) * self.pace_s > self._longest_wait_s:
             return False
         self._behind.append(begin)
@@ -115,7 +115,7 @@ class Admission:
         return True
 
     def refused(self, read_s: float) -> None:
-        """Note that a request, read at `read_s`, has been refused just now."""
+        """Subtract the time of refusing a request that was read at `read_s`."""
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
@@ -133,7 +133,7 @@ class Admission:
         await turn
 
     def _time_turn(self, read_s: float) -> None:
-        """Begin to time the turn, unless its requests came one by one."""
+        """Begin to time the turn, unless its requests arrived far apart."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._set_estimates(FIRST_COST_S, FIRST_COST_S)
@@ -152,7 +152,7 @@ class Admission:
             self._call_soon(self._when_read)
 
     def _when_accepted(self) -> None:
-        """Lower the turn's quota if many connections were accepted."""
+        """Lower the turn's quota if many connections were accepted in this turn."""
         if self._accepted >= ACCEPTED:
             self._left = min(self._left, CROWDED)
             self._end_soon()
@@ -160,24 +160,24 @@ class Admission:
         self._accepted = 0
 
     def _learn_to_take(self) -> None:
-        """Estimate how long connections wait in the kernel to be accepted."""
+        """Estimate how long connections wait in the kernel before they are accepted."""
         now_s, waiting = self._now(), self.unseen()
-        if self._unseen_s:  # some waited since the last were accepted
+        if self._unseen_s:  # some connections waited at the previous call
             latest_s = (now_s - self._taken_s) / self._accepted
             latest_s = min(max(latest_s, self._take_s / MOST), self._take_s * MOST)
             self._take_s += LATEST * (latest_s - self._take_s)
         self._unseen_s, self._taken_s = waiting * self._take_s, now_s
 
     def _when_read(self) -> None:
-        """Close the turn: all that came was read, and the work of it follows."""
+        """Close the turn after its reads: from now on its requests are computed."""
         if self._begun <= LEAST and not self._held and not self._behind:
             self._begun, self._left, self._ending = 0, self._quota, False
         else:
-            self._left = 0  # requests that are read from now on belong to the next turn
+            self._left = 0  # requests read from now on belong to the next turn
             self._call_soon(self._when_done)
 
     def _when_done(self) -> None:
-        """Update the estimates, and begin the next turn with waiting requests."""
+        """Update the estimates, and begin the next turn with requests that waited."""
         now_s = self._now()
         if self._begun > LEAST or self._held:
             self._learn(now_s)
@@ -195,7 +195,7 @@ class Admission:
         waiting.popleft()()
 
     def _learn(self, now_s: float) -> None:
-        """Update the estimates by the turn that ends."""
+        """Update the estimates by the turn that has just ended."""
         took_s, count = now_s - self._began_s, max(self._begun, 1)
         self._set_estimates(
             self._follow(self.cost_s, (took_s - self._refusing_s) / count, count),
@@ -210,7 +210,7 @@ class Admission:
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float, count: int) -> float:
-        """Move an estimate towards the latest turn, not far: that may have stalled."""
+        """Move an estimate towards the latest turn, with bounds as turns may stall."""
         if not self._knows:
             most = FIRST_MOST if count >= LEAST else MOST
             return min(max(latest_s, before_s / FIRST_MOST), before_s * most)
@@ -219,14 +219,14 @@ class Admission:
 
 
 class HeldBytes:
-    """The bytes `held` by all requests under way; for the event loop alone."""
+    """The sum of bytes that all requests in progress hold; for the event loop only."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
 
     def body(self) -> "HeldBody":
-        """Return a context that counts one request's bytes while it lasts."""
+        """Return a context that counts the bytes of one request while it is open."""
         return HeldBody(self)
 
 
@@ -240,7 +240,7 @@ class HeldBody:
         self._size = 0
 
     def __enter__(self) -> "HeldBody":
-        """Begin with no bytes."""
+        """Return this count of zero bytes."""
         return self
 
     def __exit__(
@@ -249,7 +249,7 @@ class HeldBody:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Drop all bytes."""
+        """Subtract all bytes of this request."""
         self._held_bytes.held -= self._size
         self._size = 0
 
@@ -266,8 +266,8 @@ class HeldBody:
 
 
 def waiting_at(listeners: Iterable[socket.socket]) -> int:
-    """Count connections that wait to be accepted; 0 where the system does not tell."""
-    if not hasattr(socket, "TCP_INFO"):  # Linux has it
+    """Return how many connections wait to be accepted; 0 if the system cannot say."""
+    if not hasattr(socket, "TCP_INFO"):  # only Linux has it
         return 0
     infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)
     # for a listening socket, `tcpi_unacked` is the length of its accept queue

@@ -1,4 +1,4 @@
-"""A served index, described for the wire: its sets, its exits, its cost curves."""
+"""Description of a served index in responses: its sets, exits and cost curves."""
 
 from collections.abc import Sequence
 
@@ -34,8 +34,8 @@ from ..schema.facts import (
     SetFacts,
 )
 
-WORDS = 100  # most words of a column that are listed
-POINTS = 480  # most measured times of a curve that are listed
+WORDS = 100  # most words of a column in a description
+POINTS = 480  # most measured times of a curve in a description
 NOT_RESCALED = Rescaling("off")
 
 
@@ -92,7 +92,7 @@ def describe_index(
 
 
 def quantile_of(package: Package) -> float:
-    """Return the share of items that keep to the costs."""
+    """Return the share of items whose costs stay within the cost curves."""
     return float(package.meta.get("quantile", MetaFacts().quantile))
 
 
@@ -161,7 +161,7 @@ def read_exits(
 
 
 def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Read the load while costs were measured; None if unknown."""
+    """Return the load while costs were measured; None if unknown."""
     told = package.meta.get("measured")
     return None if told is None else msgspec.convert(told, MeasuredFacts)
 
@@ -210,7 +210,10 @@ def describe_curves(
 
 
 def _read_curves(package: Package) -> list[BuiltCurve | None]:
-    """Read the build's curves of features, then of steps; None where unknown."""
+    """Return the build's cost curves: those of features, then those of steps.
+
+    An entry is None if the package does not hold it.
+    """
     count = len(package.features) + len(package.costs.step_coefficients)
     return [*MetaFacts.read(package.meta).curves] or [None] * count
 
@@ -218,7 +221,7 @@ def _read_curves(package: Package) -> list[BuiltCurve | None]:
 def _fitted(
     curve: BuiltCurve | None,
 ) -> tuple[list[float] | None, float | None, list[tuple[Size, float]]]:
-    """Return the fitted polynomial, the share that it covers, and measured times."""
+    """Return a curve's polynomial, the share of times it covers, and those times."""
     if curve is None or curve.measured is None:
         return None, None, []
     found = curve.measured

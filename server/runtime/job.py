@@ -1,4 +1,4 @@
-"""One request answered by the computing thread while a task awaits its outcome."""
+"""A request that the computing thread answers while a task awaits its outcome."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ from ..engine.planner import Choice, Planner
 from ..engine.request import Outcome, Request
 from .work_queue import WorkQueue
 
-# uvloop counts whole milliseconds, and fires a timer of less than half of one at once.
+# uvloop counts whole milliseconds, and fires a timer below half a millisecond at once.
 SOONEST_S = 0.0006
 
 
@@ -35,7 +35,8 @@ class Job:
         self._queue = queue
         self._posted_s = planner.now()
         self._may_defer = planner.unit == "s"
-        # The execution keeps this function, so the function must not refer to the job.
+        # The execution keeps this function; it must not refer to the job, to avoid a
+        # cycle.
         self._others: Callable[[], int] = int
         if planner.unit == "s":
             self._others = lambda: max(queue.waiting - queue.late - 1, 0)
@@ -46,12 +47,12 @@ class Job:
         self._alarm: asyncio.Handle | None = None
 
     def post(self, due_s: float) -> None:
-        """Put the job into the queue, as work that is due at `due_s`."""
+        """Put the job into the queue, due at `due_s`."""
         self._queue.waiting += 1
         self._queue.post(due_s, self.compute)
 
     def compute(self) -> None:
-        """Answer the request; for the computing thread."""
+        """Answer the request; the computing thread calls this."""
         try:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
@@ -66,12 +67,12 @@ class Job:
                     return
                 self._execution = execution
                 result = execution.run()
-        except BaseException as error:  # the waiting task raises it
+        except BaseException as error:  # raised again in the waiting task
             result = error
         self._loop.call_soon_threadsafe(self._deliver, result)
 
     async def result(self) -> Outcome:
-        """Return the outcome, at the latest when the budget is up."""
+        """Return the outcome, at the latest when the budget ends."""
         request = self._request
         if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
@@ -83,7 +84,7 @@ class Job:
                 self._alarm.cancel()
 
     def _wake_when_up(self) -> None:
-        """Answer once the budget is up; a timer that fires earlier is set again."""
+        """Answer when the budget ends; if this timer is early, set it again."""
         left_s = self._request.budget.left(self._planner.now())
         if left_s > 0:
             wait_s = max(left_s, SOONEST_S)
@@ -101,13 +102,13 @@ class Job:
             self._outcome.set_exception(result)
 
     def _rescue(self) -> None:
-        """Answer now from the complete features; the thread stops at a checkpoint."""
+        """Answer now with the finished features; the thread stops at a checkpoint."""
         if self._outcome.done():
             return
         execution = self._execution
         try:
             if execution is None:
-                # the thread has not begun: `on_infeasible` says what to answer
+                # the thread has not begun, so `on_infeasible` decides about the answer
                 since_s = min(self._posted_s, self._request.waits_since_s)
                 waited = replace(self._request, waits_since_s=since_s)
                 execution = begin(self._planner, waited)

@@ -1,4 +1,4 @@
-"""The columns that an index of records knows; other columns are refused."""
+"""The columns that an index of records knows, and a check for other columns."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from polydom.indexer.index.column_needs import ColumnNeeds
 from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
-# Names that an unknown name is compared with, at tens of microseconds each.
+# Most names that an unknown name is compared with; each takes tens of microseconds.
 COMPARED = 64
 
 
@@ -32,7 +32,7 @@ class KnownColumns(ColumnNeeds):
         self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:
-        """Raise BadItem for an empty record, or a record with an unknown column."""
+        """Raise BadItem if a record is empty or has an unknown column."""
         if not self._known:
             return
         if not record:
@@ -50,7 +50,7 @@ class KnownColumns(ColumnNeeds):
 
 
 def _strings(feature: StoredFeature) -> set[str]:
-    """Columns of a feature that hold words, dates or free text."""
+    """Return the names of a feature's columns that hold words, dates or free text."""
     if feature.columns is None:
         return {*(feature.reads or ())}
     words, dates = feature.columns.vocabularies, feature.columns.dates

@@ -1,4 +1,4 @@
-"""Names of the served models: given, or those of their files."""
+"""Names of the served models: names that the operator gives, or names of files."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Pa
 
 
 def _index_at(path: Path) -> Path:
-    """Return a file as it is; of a folder, the one index in it."""
+    """Return a file itself or, for a folder, the only index in it."""
     if not path.is_dir():
         return path
     files = sorted(path.glob("[!.]*.pdx"))
@@ -49,7 +49,7 @@ def _index_at(path: Path) -> Path:
 
 
 def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """Refuse names that come twice or cannot be in a URL."""
+    """Return names with paths; BadInput for a repeated name or one unfit for URLs."""
     named: dict[str, Path] = {}
     for name, path in pairs:
         if name in named:

@@ -1,4 +1,4 @@
-"""Answers to records in one step, where the most accurate plan surely fits."""
+"""Answers to records in one step, if the most accurate plan surely fits the budget."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from ..metrics.counts import Timed
 from ..schema.wire import Answer, Terms, encode
 from .translator import Translator
 
-SIZE = 1.0  # every record's
+SIZE = 1.0  # the size of every record
 
 
 class RecordAnswerer:
@@ -125,7 +125,7 @@ class RecordAnswerer:
         finished_s = self._now()
         took_s = finished_s - read_s
         if took_s > LEAST_S:
-            planner.suspects = True  # the next one is timed
+            planner.suspects = True  # time the next plan, as this one was slow
         answer.budget_met = finished_s + send_time.usual <= due_s
         answer.budget_us = int(amount * 1e7 + 0.5) / 10
         answer.reserve_us = int((amount - (amount - reserve_s)) * 1e7 + 0.5) / 10
@@ -133,7 +133,7 @@ class RecordAnswerer:
         answer.elapsed_us = int((finished_s - arrived_s) * 1e7 + 0.5) / 10
         encoded = encode(answer)
         unsent = self._unsent
-        if not unsent:  # the answers of one turn are counted together
+        if not unsent:  # all answers of one turn are counted together
             when_written(self._when_written)
         timed = Timed(
             answer.features,
@@ -160,7 +160,7 @@ class RecordAnswerer:
         answer.scores = dict(zip(labels, scores))  # noqa: B905  # takes twice as long
 
     def _scores_of_some(self, row: NDArray[np.float32]) -> None:
-        """Fill in the answer of a model with a schedule, which may stop early."""
+        """Fill in an answer of a model that may stop before its last base model."""
         code, used, scores, bounds = self._ask(row)
         labels, answer = self._labels, self._answer
         answer.label, answer.base_models_used = labels[code], used

@@ -1,4 +1,4 @@
-"""Records read into a row of all features' columns: out of JSON, or as mappings."""
+"""Decoding of records, from JSON or mappings, into rows of all features' columns."""
 
 import math
 import re
@@ -24,7 +24,8 @@ from ..schema.wire import Terms
 from .known_columns import KnownColumns
 
 NAN = math.nan
-ESCAPED = re.compile(r'[\\"\x00-\x1f]')  # msgspec finds no field whose name has these
+# msgspec cannot find a field if its name has any of these
+ESCAPED = re.compile(r'[\\"\x00-\x1f]')
 Row = NDArray[np.float32]
 
 
@@ -46,7 +47,7 @@ class RecordDecoder:
         order: list[str] = []
         for function in features:
             for name, own in zip(function.sources, function.codes, strict=True):
-                # in a column of words a number is a word that the index does not know
+                # if the column holds words, a number is an unknown word
                 are_numbers = own is None or isinstance(own, Shift)
                 known[name] = float if are_numbers else str | float  # type: ignore
                 codes.append(own)
@@ -61,7 +62,7 @@ class RecordDecoder:
         self._withheld = columns.withheld
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
-        # "=" refuses 1e39, which is beyond float32; native "f" makes it infinite
+        # "=" refuses 1e39, which exceeds float32; the native "f" would make it infinite
         self._pack = struct.Struct(f"={len(order)}f").pack_into
         self._width = len(order)
         self._decode = _decoder(known)
@@ -85,7 +86,8 @@ class RecordDecoder:
                     self._pack(row.data, 0, *ordered)
                 else:
                     self._pack(row.data, 0, *self._coded(ordered))
-            except (struct.error, KeyError):  # columns are missing, or words unknown
+            # a column is missing, or a word is unknown
+            except (struct.error, KeyError):
                 if values.count(UNSET) == len(values):
                     return None
                 gaps = self._pack_with_gaps(row, ordered)
@@ -120,7 +122,8 @@ class RecordDecoder:
             if empty or not is_full:
                 gaps = self._pack_with_gaps(row, values, empty)
         except (struct.error, OverflowError):
-            for function in self._features:  # one names the wrong column
+            # the check of some feature raises an error that names the column
+            for function in self._features:
                 function.check(record)
             raise _too_large(record) from None
         if self.whole:
@@ -128,7 +131,7 @@ class RecordDecoder:
         return Item("record", record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
-        """Replace words by their numbers; KeyError for a missing or unknown word."""
+        """Return values with words replaced by codes; KeyError for an unknown word."""
         assert self._codes is not None
         return [
             value if code is None else code[value]
@@ -154,8 +157,8 @@ class RecordDecoder:
                 empty |= bit
             elif code is not None and (number := code.get(value, NAN)) != number:
                 if type(value) is int:
-                    float(value)  # raises OverflowError beyond float64
-                if isinstance(code, Shift):  # a number that means "empty"
+                    float(value)  # raises OverflowError if the integer exceeds float64
+                if isinstance(code, Shift):  # a number that stands for "empty"
                     empty |= bit
                 else:
                     unknown[name] = None
@@ -173,7 +176,7 @@ def _decode_nothing(body: bytes) -> NoReturn:
 
 
 def _too_large(record: Mapping[str, Value]) -> BadItem:
-    """Return the error for an integer beyond float64 in a column of words."""
+    """Return the error for an integer that exceeds float64 in a column of words."""
     most = sys.float_info.max
     name = next(n for n, v in record.items() if type(v) is int and abs(v) > most)
     return BadItem(f"column {name[:80]!r} holds an integer beyond float64's largest")

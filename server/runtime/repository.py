@@ -1,4 +1,4 @@
-"""The models that one process serves, by name: loaded, replaced and unloaded."""
+"""All models that a process serves, by name: loading, replacing and unloading."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ from .served_model import ServedModel
 from .translator import Translator
 from .work_queue import WorkQueue, run_in_thread
 
-# Seconds for opening a file; a reload that takes longer fails.
+# Longest time in seconds to open a file; after that, a reload fails.
 LOAD_S = 120.0
 
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
@@ -33,7 +33,7 @@ log = logging.getLogger("polydom")
 
 
 class ModelState(NamedTuple):
-    """Whether a model answers, and why not, in words without paths."""
+    """The state of a model, and the reason if it does not answer, without paths."""
 
     state: State
     reason: str
@@ -41,9 +41,9 @@ class ModelState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One model's name and file, and the index that answers now, if any.
+    """A model's name and file, and the index that answers now, if any.
 
-    `next` is a reload that has not begun; later wishes for a reload share it.
+    `next` is a reload that has not begun; further requests to reload share it.
     """
 
     name: str
@@ -88,17 +88,17 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """Whether every loaded index answers, and the process is not about to stop."""
+        """True if every loaded index answers, and the process is not about to stop."""
         return not self.leaving and all(served.ready for served in self._served())
 
     @property
     def columns(self) -> int:
-        """The most columns that a record may have, over all indexes."""
+        """The largest number of columns that a record may have, over all indexes."""
         each = (served.translator.columns or USUAL_COLUMNS for served in self._served())
         return max(each, default=USUAL_COLUMNS)
 
     def names(self) -> tuple[str, ...]:
-        """All model names, the default first, loaded or not."""
+        """Return the names of all models, loaded or not; the default comes first."""
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
@@ -124,7 +124,7 @@ class Repository:
         return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
 
     def facts(self) -> ModelsFacts:
-        """Return what `GET /v1/models` shows: every model's state and version."""
+        """Return the content of `GET /v1/models`: each model's state and version."""
         facts = []
         for name, place in self._places.items():
             version = place.served.version if place.served else None
@@ -137,9 +137,9 @@ class Repository:
         return self._place(name).metrics
 
     async def start(self) -> None:
-        """Start the computing thread and warm every index up, one after the other.
+        """Start the computing thread, then warm up all indexes one by one.
 
-        The error of the first index whose warm-up failed is raised; the others answer.
+        If a warm-up fails, the other indexes still answer; the first error is raised.
         """
         self.queue.start()
         errors: list[Exception] = []
@@ -151,43 +151,43 @@ class Repository:
             except Exception as error:
                 place.reason = "its warm-up failed; the log says why"
                 errors.append(error)
-        # Indexes, models and modules live as long as the process: frozen, they are not
-        # walked by collections while requests wait.
+        # Indexes, models and modules live as long as the process. Garbage collections
+        # do not visit frozen objects, so they stay short.
         gc.collect()
         gc.freeze()
         if errors:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Take no more requests, and finish the requests that wait."""
+        """Refuse new requests, and finish the requests that wait."""
         for served in self._served():
             served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
     def count_failed(self) -> None:
-        """Count a failed reload of every loaded model, which another process tried."""
+        """Count a failed reload for every loaded model; another process tried it."""
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
     def run_once(self) -> None:
-        """Warm every index up before `start`: for a process that forks workers."""
+        """Warm up all indexes before `start`, in a process that will fork workers."""
         for served in self._served():
             served.warm_up.run()
 
     def reopen(self) -> None:
-        """Open every file again before `start`; a file that fails is kept as it is."""
+        """Open all files again before `start`; if a file fails, keep its old index."""
         for place in self._loaded():
-            # a worker that starts reports why a file cannot be opened
+            # if a file cannot be opened, a worker that starts reports why
             with contextlib.suppress(Exception):
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a model's file as it is now; raises what `reload` raises."""
+        """Load a model's current file; raises the errors of `reload`."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Unload a model, for new requests; UnknownModel if the name is unknown."""
+        """Unload a model for new requests; UnknownModel if the name is unknown."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
@@ -224,25 +224,25 @@ class Repository:
         return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
-        """Wait for a reload that begins after this call, shared with other callers."""
+        """Wait for a reload that has not begun yet; other callers may share it."""
         if place.next is None:
             place.next = asyncio.create_task(self._replace_in_turn(place))
         await asyncio.shield(place.next)
 
     async def _replace_in_turn(self, place: _Place) -> None:
-        """Reload one model; one reload runs at a time."""
+        """Reload one model; reloads run one at a time."""
         async with self._one_at_a_time:
             place.next, place.loading = None, True
             try:
                 await self._load(place)
-            except Exception as error:  # a damaged file may raise anything
+            except Exception as error:  # a damaged file may raise any error
                 raise self._failed(place, error) from error
             finally:
                 place.loading = False
             place.metrics.reloads["ok"] += 1
 
     def _failed(self, place: _Place, error: Exception) -> ReloadFailed:
-        """Count and log a failed reload; return the error for the caller."""
+        """Count and log a failed reload; return the error to raise."""
         place.metrics.reloads["failed"] += 1
         expected = isinstance(error, (PolydomError, OSError, MemoryError))
         log.error(
@@ -270,7 +270,7 @@ class Repository:
         if old is not None and old.ready and old.version == new.version:
             return
         await new.start(old)
-        # Requests that began before have the old index, which lives until they are
+        # Requests in progress refer to the old index, so it lives until they are
         # answered.
         place.served, place.reason = new, ""
         facts = {"event": "reload", "model": place.name, "version": new.version}
@@ -282,5 +282,6 @@ class Repository:
             return ServedModel(
                 Translator(planner, self.settings), self.queue, place.metrics
             )
-        except (BadIndexFile, BadItem) as error:  # BadItem: a sample is no item
+        # BadItem: a stored sample is not a valid item
+        except (BadIndexFile, BadItem) as error:
             raise BadIndexFile(f"{place.path}: {error}") from error

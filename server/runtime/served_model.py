@@ -1,4 +1,4 @@
-"""One index that is served: a quick plan runs on the event loop, others in a thread."""
+"""One served index: quick plans run on the event loop, all others in a thread."""
 
 import asyncio
 import functools
@@ -26,12 +26,12 @@ from .translator import Translator
 from .warm_up import WarmUp
 from .work_queue import WorkQueue, run_off_loop
 
-# Seconds of the longest plan that the event loop carries out itself, if nothing waits:
-# two changes of thread would cost more. The loop reads no requests for that time, which
-# is no longer than the computing thread may hold the interpreter (server/app.py).
+# The event loop itself carries out plans of up to this many seconds, if no work waits,
+# because two thread switches would cost more. It reads no requests meanwhile; the
+# computing thread may hold the interpreter equally long (server/app.py).
 QUICK_S = 0.0005
-# After each piece of its warm-up a reload pauses for REST times as long as the piece
-# took, so that it has the computing thread for at most a fifth of the time.
+# After each step of its warm-up, a reload pauses for REST times the step's time. So it
+# takes at most a fifth of the computing thread's time.
 REST = 4.0
 LONGEST_REST_S = 0.1
 
@@ -60,7 +60,7 @@ class ServedModel:
         self._time_counts = translator.unit == "s"
 
     def facts(self, *, shows_items: bool = False) -> IndexFacts:
-        """Return what `GET /v1/index` shows; parameter as for `describe_index`."""
+        """Return the content of `GET /v1/index`; parameter as in `describe_index`."""
         planner = self.planner
         drift = planner.drift.at(planner.now())
         return describe_index(
@@ -68,13 +68,13 @@ class ServedModel:
         )
 
     def curves(self) -> CurvesFacts:
-        """Return what `GET /v1/index/curves` shows: the costs of features."""
+        """Return the content of `GET /v1/index/curves`: the costs of features."""
         steps = [step.name for step in self.planner.extractor.steps]
         return describe_curves(self.planner.index, self.warm_up.rescaling, steps)
 
     @property
     def samples(self) -> list[Any]:
-        """Payloads of the training items that the index carries."""
+        """The training items that the index contains, as payloads."""
         return list(self.planner.package.meta.get("samples", []))
 
     async def start(self, old: "ServedModel | None" = None) -> None:
@@ -103,7 +103,7 @@ class ServedModel:
         self.ready = True
 
     def send_times_of(self, transport: str, items: int) -> SendTimes:
-        """Return the send times of answers with about so many items by a transport."""
+        """Return the send times for a transport and about this many items."""
         key = transport, items.bit_length()
         times = self._times_of.get(key)
         if times is None:
@@ -155,7 +155,7 @@ class ServedModel:
         choice: Choice | None = None,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
-        """Have the computing thread answer a request that `begin` planned."""
+        """Let the computing thread answer a request that `begin` planned."""
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
@@ -172,7 +172,7 @@ class ServedModel:
 
     @functools.cached_property
     def records(self) -> RecordAnswerer:
-        """The answerer of usual requests about records; only once this is ready."""
+        """The object that answers usual requests about records; use it once ready."""
         return RecordAnswerer(self.translator, self.send_times.loop, self.all_sent)
 
     def sent(
@@ -197,7 +197,7 @@ class ServedModel:
         self.metrics.answered([timed(request, outcome, features)], sent_s)
 
     def _at_once(self, request: Request) -> Outcome | Choice | None:
-        """Carry out a quick plan if nothing waits; else return the plan, if any."""
+        """Carry out a quick plan if no work waits; else return the plan, if any."""
         if self.queue.waiting or not self._time_counts:
             return None
         execution = begin(self.planner, request)
@@ -220,15 +220,19 @@ class ServedModel:
         return outcome
 
     def _in_the_end_s(self) -> float:
-        """Return the due time of work without a deadline: after all requests so far."""
+        """Return the due time of work without a deadline: after current requests."""
         return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
-        """Time what follows a plan until its answer is encoded, in one of two ways."""
+        """Measure the time from a plan's end until its answer is encoded.
+
+        The computing thread answers if `by_thread`; otherwise the event loop.
+        """
         after_s = []
         for _ in range(WINDOW):
             now_s = self.now()
-            # a budget of 0 buys the prior; all plans are followed by the same work
+            # a budget of 0 pays for the prior only, but the work after the plan is the
+            # same
             sample, budget = self.warm_up.samples[0], MoneyBudget(0.0)
             request = Request(sample, budget, arrived_s=now_s, read_s=now_s)
             if by_thread:
@@ -242,7 +246,7 @@ class ServedModel:
 
 
 def _size(ask: PredictRequest) -> int:
-    """Estimate the bytes that are read to make an item; of an image, its header."""
+    """Estimate the bytes to read for an item; for an image, only its header is read."""
     if ask.record is not None:
         return 16 * len(ask.record)
     return len(ask.text or "")

@@ -1,4 +1,4 @@
-"""Between the wire and one index's planner: requests of terms, answers of outcomes."""
+"""Conversion of requests' terms for one planner, and of its outcomes to answers."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
-# Seconds from a plan's end to its answer, until `AtOnce` has measured them.
+# Assumed seconds from a plan's end to its answer, until `AtOnce` measures them.
 AFTER_S = 1e-5
 
 
@@ -52,7 +52,7 @@ class Translator:
         caller: Caller,
         send_time: SendTime | None = None,
     ) -> Request:
-        """Make the request for an item; BadInput if the terms cannot be used."""
+        """Return the request for an item; raise BadInput if the terms are invalid."""
         quality = terms.min_quality or 0.0
         if not 0 <= quality <= 1:
             raise BadInput(f"min_quality is {quality}; it must be in [0, 1]")
@@ -90,13 +90,13 @@ class Translator:
         return replace(request, budget=budget.keeping(kept_s))
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
-        """Return the answer; `budget_met` foresees the usual time for sending."""
+        """Return the answer; `budget_met` includes an estimate of the send time."""
         planner, budget = self.planner, request.budget
         now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
         started_s, finished_s = outcome.started_s, outcome.finished_s
-        # Microseconds to the nearest tenth. A function for that, or `round`, would take
-        # a third of the time of the whole answer.
+        # This rounds to tenths of microseconds. Calling a function or `round` for that
+        # would take a third of the time of the whole answer.
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
@@ -136,7 +136,7 @@ class Translator:
     def _tell_gaps(
         self, answer: Answer, gaps: Gaps, request: Request, outcome: Outcome
     ) -> None:
-        """Add the record's unknown and missing columns, and those that would help."""
+        """Set the answer's unknown and missing columns, and the columns to add next."""
         if gaps.unknown:
             answer.unknown = gaps.unknown
         if missing := self.missing(gaps, outcome.row):
@@ -156,11 +156,11 @@ class Translator:
             answer.best_next = BestNext(names, planner.qualities[wanted])
 
     def missing(self, gaps: Gaps, row: int) -> int:
-        """Count the columns that a row of the index reads and that hold nothing."""
+        """Return how many columns a row of the index reads that have no value."""
         return (gaps.empty & self.columns_of[row]).bit_count()
 
     def item(self, ask: PredictRequest) -> Item:
-        """Return the item of a request; BadItem for an item of another kind."""
+        """Return the item in a request; raise BadItem for another kind of item."""
         kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given[kind]

@@ -1,4 +1,4 @@
-"""Warm-up: every feature and model runs before requests do, and may be timed."""
+"""Warm-up before the first request: all features and models run, perhaps timed."""
 
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -37,7 +37,7 @@ class WarmUp:
         self.rescaling = Rescaling(first_state(planner, self._build_times, rescales))
 
     def run(self) -> None:
-        """Run all steps."""
+        """Run all steps of the warm-up."""
         for _ in self.steps():
             pass
 
@@ -55,7 +55,7 @@ class WarmUp:
                 for feature in range(len(extractor.features)):
                     extraction.compute(feature)
                     yield
-            whole = np.nan_to_num(rows)  # some models take no missing values
+            whole = np.nan_to_num(rows)  # some models do not accept missing values
             for model in planner.package.models:
                 model.answer(whole[-1])
                 yield
@@ -70,7 +70,7 @@ class WarmUp:
 
 
 def _read(planner: Planner, number: int, payload: object) -> Item:
-    """Read and decode a sample; only an edited file has a sample that is no item."""
+    """Decode sample `number`; BadIndexFile if it is not an item, as in edited files."""
     try:
         item = make_item(payload, planner.package.kind, pair=planner.index.pairs)
         given = item.payload
@@ -89,7 +89,7 @@ def _read(planner: Planner, number: int, payload: object) -> Item:
 def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
 ) -> Translator:
-    """Load an index and warm it up, to answer in this process."""
+    """Load an index, warm it up, and return it ready to answer in this process."""
     planner = load_planner(index, features)
     WarmUp(planner).run()
     return Translator(planner, Settings())

@@ -1,4 +1,4 @@
-"""Work that waits, earliest deadline first, and the one thread that does it."""
+"""A queue of work, earliest deadline first, and the one thread that does the work."""
 
 import asyncio
 import heapq
@@ -18,12 +18,12 @@ T = TypeVar("T")
 Work = Callable[[], None]
 _Entry = tuple[float, int, Work]
 
-# Share of the thread's time for late work while other work waits: it delays the other
-# work little, and is done in the end.
+# Share of the thread's time for late work while other work waits. So late work delays
+# other work little, but is done in the end.
 LATE_SHARE = 0.2
 
 
-# One reading thread: several would share the interpreter, and be no faster.
+# Long bodies are read in one thread: several would share the interpreter's lock.
 _reader = ThreadPoolExecutor(1, "polydom-read")
 
 
@@ -51,15 +51,15 @@ class WorkQueue:
 
     @property
     def begun(self) -> bool:
-        """Whether the thread was ever started."""
+        """True if the thread was ever started."""
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Start the thread; it also does work that was posted before."""
+        """Start the thread; it also does work that was posted earlier."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Do all work that was posted, end the thread, and wait for its end."""
+        """Do all posted work, end the thread, and wait for its end."""
         self._mailbox.put(None)
         if self.begun:
             self._thread.join()
@@ -88,7 +88,7 @@ class WorkQueue:
         work()
 
     async def compute(self, work: Callable[[], T], due_s: float = math.inf) -> T:
-        """Have `work` done in its turn, and return or raise its result."""
+        """Do `work` when its turn comes; return its result, or raise its error."""
         done: Future[T] = Future()
         self.post(due_s, partial(settle, done, work))
         return await asyncio.wrap_future(done)
@@ -100,7 +100,7 @@ class WorkQueue:
         self.busy = False
 
     def take(self) -> Work | None:
-        """Wait for work and return the most urgent; None once stopped and all done."""
+        """Wait for work and return the most urgent; None if stopped and all is done."""
         if not self._heap and not self._closing:
             self.busy = False
             self._receive(self._mailbox.get())
@@ -119,17 +119,17 @@ class WorkQueue:
 
 
 def settle(done: "Future[T]", work: Callable[[], T]) -> None:
-    """Do some work and set the future's result or exception; nothing if cancelled."""
+    """Call `work` and set its result or error; do nothing if `done` is cancelled."""
     if not done.set_running_or_notify_cancel():
         return
     try:
         done.set_result(work())
-    except BaseException as error:  # the waiting task raises it
+    except BaseException as error:  # raised again in the waiting task
         done.set_exception(error)
 
 
 async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
-    """Call `read`; in a thread if it reads more than `LARGE` bytes."""
+    """Call `read`, in a thread if it reads more than `LARGE` bytes."""
     if size <= LARGE:
         return read(*arguments)
     loop = asyncio.get_running_loop()
@@ -137,7 +137,7 @@ async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) ->
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Do some work in a daemon thread, and return or raise its result.
+    """Call `work` in a daemon thread, and return its result or raise its error.
 
     The event loop's own threads would keep the process from stopping.
     """

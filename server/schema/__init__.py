@@ -1,1 +1,1 @@
-"""What goes over the wire: structures, and what splits and checks bytes beforehand."""
+"""Structures of requests and responses, and code that splits and checks their bytes."""

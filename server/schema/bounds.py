@@ -1,9 +1,8 @@
-"""Bounds on what a long body holds, checked before it is decoded.
+"""Limits on the content of long bodies, checked before they are decoded.
 
-A decoder makes all objects of a body in one call, and nobody else is answered
-meanwhile. A typed decoder stops at a value of a wrong type. The values that a body may
-have many of are counted here beforehand: names and texts in JSON, and the keys that a
-map in msgpack announces.
+A decoder creates all objects of a body in one call, and no other request is answered
+meanwhile. A typed decoder stops at a value of a wrong type. Values that may be many are
+counted here first: names and texts in JSON, and the keys that a msgpack map announces.
 """
 
 from collections.abc import Iterator
@@ -14,15 +13,15 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadItem
 
-# Bytes of the longest body that is decoded unchecked.
+# Bytes of the longest body that is decoded without these checks.
 LARGE = 64 << 10
-# Bytes of each part of a long request of the Open Inference Protocol that is no tensor.
+# Most bytes of each part of a long Open Inference request, except tensor data.
 TERMS = 4096
-# Bytes of JSON that are searched at a time.
+# Bytes of JSON that are searched at once.
 PIECE = 64 << 10
-# Most columns of a record, for an index whose features may read any column.
+# Most columns of a record if the index's features may read any column.
 USUAL_COLUMNS = 4096
-# More keys than a request has, or an item of a batch.
+# More than the number of keys in a request, or in an item of a batch.
 MOST_KEYS = 16
 
 
@@ -41,13 +40,13 @@ def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
 
 
 def check_record(raw: bytes, *, columns: int) -> None:
-    """Raise BadItem for a long record in JSON that may have more than `columns`."""
+    """Raise BadItem if a long JSON record may have more than `columns` columns."""
     if len(raw) > LARGE:
         _check_strings(raw, columns)
 
 
 def _check_strings(raw: bytes, columns: int) -> None:
-    # a key has two quotes around its name, and two more if its value is a string
+    # each key has two quotes around its name, and two more around a string value
     if strings_at_most(raw) > 4 * (columns + MOST_KEYS):
         raise BadItem(
             f"{len(raw):,} bytes hold more names and texts than {columns:,} columns "
@@ -65,15 +64,15 @@ def strings_at_most(raw: bytes) -> int:
 
 
 def arrays_in(raw: bytes) -> int:
-    """Count the arrays in well-formed JSON."""
+    """Return the number of arrays in well-formed JSON."""
     pieces = _outside_strings(raw)
     return sum(int(np.count_nonzero(piece == ord("["))) for piece in pieces)
 
 
 def items_in(array: bytes, most: int) -> int:
-    """Count the items of an array in well-formed JSON, until they exceed `most`.
+    """Return the number of items in a JSON array, or some number above `most`.
 
-    An empty array counts as an array of one item.
+    An empty array counts as one item.
     """
     items, depth = 1, 0
     for piece in _outside_strings(array):
@@ -88,11 +87,12 @@ def items_in(array: bytes, most: int) -> int:
 
 
 def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of well-formed JSON outside its strings, piece by piece."""
+    """Yield the bytes of well-formed JSON that are outside strings, in pieces."""
     start, quotes = 0, 0
     while start < len(raw):
         piece = raw[start : start + PIECE]
-        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # add the escaped byte
+        # the piece ends in a backslash: add the byte that it escapes
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
             piece = raw[start : start + PIECE + 1]
         start += len(piece)
         plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -103,7 +103,7 @@ def _outside_strings(raw: bytes) -> Iterator[NDArray[np.uint8]]:
 
 
 def _packed_length(raw: bytes) -> int:
-    """Return the number of pairs that a map announces; 0 if there is no map."""
+    """Return the number of pairs that a map announces; 0 if it is not a map."""
     first = raw[0]
     if first & 0xF0 == 0x80:
         return first & 0x0F

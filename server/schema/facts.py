@@ -1,4 +1,4 @@
-"""Structs of the wire that describe a server and its models."""
+"""Structures of responses that describe a server and its models."""
 
 from typing import Literal, NamedTuple
 
@@ -8,32 +8,30 @@ from msgspec import UNSET, UnsetType
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
 
-# As in `models.trees.self_test`, which a client need not import.
+# As in `models.trees.self_test`, repeated here so that clients need not import that.
 Kernels = Literal["vector", "portable"]
 Task = Literal["classes", "regression"]
 RescalingState = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
 
 
 class Health(msgspec.Struct):
-    """Answer of `/livez` and `/readyz`."""
+    """The answer of `/livez` and `/readyz`."""
 
     status: str
 
 
 class ScheduleFacts(msgspec.Struct, frozen=True):
-    """The base models that a set's model evaluates when it stops early.
+    """How many base models a set's model evaluates if it may stop early.
 
-    `ExitFacts` has the promise on changed answers, which is for the whole plan.
+    `ExitFacts` has the guarantee about changed answers, which is for the whole plan.
     """
 
-    base_models: int  # Trees, lattices or linear terms of the whole model
-    # `mean_used` and `p99_used`: share of base models that are evaluated: the mean, and
-    # the 99th percentile
+    base_models: int  # Number of trees, lattices or linear terms in the whole model
+    # Share of base models that are evaluated: mean and 99th percentile
     mean_used: float
     p99_used: float
-    # `mean_us`, `p99_us`, `whole_us`: microseconds of the model on the serving machine:
-    # the mean, the high quantile that plans count, and those of all base models; None
-    # where unknown
+    # Microseconds of the model on the serving machine: mean, the high quantile that
+    # plans count, and time of all base models; None if unknown
     mean_us: float | None = None
     p99_us: float | None = None
     whole_us: float | None = None
@@ -67,7 +65,7 @@ class ColumnFacts(msgspec.Struct):
 
 
 class FeatureFacts(msgspec.Struct):
-    """One feature: the number of its columns in a model, and the columns it reads."""
+    """A feature: its number of columns in a model, and the columns that it reads."""
 
     name: str
     width: int
@@ -75,9 +73,9 @@ class FeatureFacts(msgspec.Struct):
 
 
 class ModelFacts(msgspec.Struct):
-    """One served name; `version` is null while no index answers for it.
+    """A served model; `version` is null while no index answers for it.
 
-    `reason` is the reason why none answers; empty for a ready model.
+    `reason` says why no index answers; it is empty if the model is ready.
     """
 
     name: str
@@ -99,7 +97,7 @@ class ModelsFacts(msgspec.Struct):
 
 
 class MachineFacts(msgspec.Struct):
-    """A kind of machine that costs were measured on, and the last such day (UTC)."""
+    """A type of machine that measured costs, and the last day that it did (UTC)."""
 
     processor: str
     cores: int
@@ -121,7 +119,7 @@ class MeasuredFacts(msgspec.Struct):
 
 
 class PartFactor(NamedTuple):
-    """A factor of one part: `part` is "feature", "step", "models" or "overhead"."""
+    """The factor of one part: "feature", "step", "models" or "overhead"."""
 
     part: str
     name: str
@@ -129,20 +127,20 @@ class PartFactor(NamedTuple):
 
 
 class Rescaling(msgspec.Struct, frozen=True):
-    """Factors from the costs on the index's machine to the costs on this machine."""
+    """Factors from costs on the index's machine to costs on the serving machine."""
 
-    # "rescaled"; or the reason for factors of 1: "not_yet" timed, turned "off",
-    # "no_time" in the index's unit of cost, "no_samples" with known times
+    # "rescaled"; otherwise the reason why all factors are 1: "not_yet" timed, turned
+    # "off", "no_time" in the index's unit, "no_samples" with known times
     state: RescalingState
-    # `overhead` and `models`: factors of the overhead of a plan, and of models
+    # Factors of the overhead of a plan, and of models
     overhead: float = 1.0
     models: float = 1.0
-    # `steps` and `features`: factors of steps and features, by name
+    # Factors of steps and of features, by name
     steps: dict[str, float] = msgspec.field(default_factory=dict)
     features: dict[str, float] = msgspec.field(default_factory=dict)
 
     def parts(self) -> list[PartFactor]:
-        """List every factor with its part."""
+        """Return the factors of all parts."""
         return [
             PartFactor("overhead", "", self.overhead),
             PartFactor("models", "", self.models),
@@ -152,28 +150,27 @@ class Rescaling(msgspec.Struct, frozen=True):
 
 
 class PlanExitFacts(msgspec.Struct, frozen=True):
-    """Results of one plan's exits on the items that they were fitted on."""
+    """The effect of one plan's early exits on the items that they were fitted on."""
 
-    features: tuple[str, ...]  # Features of the plan's set, in computing order
-    early: float  # Share of items that were answered before the last feature
-    saved: float  # Share of the features' cost that early answers save
-    changed: float  # Share of answers that differ from the whole plan's
+    features: tuple[str, ...]  # Features of the plan's set in the order of computation
+    early: float  # Share of items answered before the last feature
+    saved: float  # Share of the features' cost that early exits save
+    changed: float  # Share of answers that differ from those of the whole plan
 
 
 class ExitFacts(msgspec.Struct, frozen=True):
-    """The promise of an index's exits, and the cost that they save."""
+    """The guarantee of an index's early exits, and the cost that they save."""
 
-    alpha: float  # Share of each plan's answers that its exits may change
-    # Confidence that `alpha` holds for fresh items; None without such a promise
+    alpha: float  # Largest share of each plan's answers that its exits may change
+    # Confidence that `alpha` holds for new items; None without that guarantee
     confidence: float | None
-    # `fitted` and `calibrated`: number of items that fitted the exits, and that
-    # calibrated the promise
+    # Number of items that fitted the exits, and of items that calibrated the guarantee
     fitted: int
     calibrated: int
-    # `early` and `saved`: means over the plans
+    # Means over the plans of `PlanExitFacts.early` and `saved`
     early: float
     saved: float
-    plans: list[PlanExitFacts]  # Results of each set's plan
+    plans: list[PlanExitFacts]  # Results for each set's plan
 
 
 class IndexFacts(msgspec.Struct):
@@ -209,22 +206,22 @@ class IndexFacts(msgspec.Struct):
 
 
 class PartFacts(msgspec.Struct):
-    """Cost of one feature, or of one step that features share."""
+    """The cost of one feature, or of one step that features share."""
 
     part: Literal["feature", "step"]
     name: str
-    steps: list[str]  # Names of the steps that a feature needs
-    # Polynomial of the cost on the serving machine, in the index's unit
+    steps: list[str]  # Names of the steps that the feature needs
+    # Cost polynomial on the serving machine, in the index's unit
     cost: list[float]
-    # Factor from the cost on the index's machine to the cost on the serving machine
+    # Cost on the serving machine divided by the cost on the index's machine
     factor: float
-    # Polynomial in seconds, fitted to the measured times; null where seconds are
-    # declared, or the index does not keep the polynomial
+    # Polynomial in seconds fitted to the measured times; null if seconds are declared,
+    # or if the index does not store the polynomial
     fitted: list[float] | None
-    # Share of the measured times that the polynomial covers; null where `fitted` is
+    # Share of the measured times that the polynomial covers; null if `fitted` is null
     covered: float | None
-    # Pairs of a size and measured seconds, at most 480, evenly chosen; empty for an
-    # index without measured times
+    # Measured times as (size, seconds), at most 480, evenly spaced; empty if the index
+    # stores none
     measured: list[tuple[Size, float]]
 
 

@@ -1,7 +1,7 @@
-"""Records on the wire: columns hold numbers, strings, truth values or null.
+"""Records in requests: columns hold numbers, strings, booleans or null.
 
 A typed decoder stops at the first list or object in a column. An untyped decoder could
-build millions of them from one body, and nobody else is answered meanwhile.
+create millions of them from one body, and no other request is answered meanwhile.
 """
 
 import re
@@ -16,13 +16,13 @@ from polydom.features.wording import without_mark
 
 from .bounds import LARGE
 
-# Most columns of one record in msgpack, which announces their number.
+# Most columns of one record in msgpack, where a record states their number.
 MOST_COLUMNS = 1 << 16
 Record = Annotated[
     dict[str, bool | int | float | str | None], msgspec.Meta(max_length=MOST_COLUMNS)
 ]
 
-# The decoder's message about a record, or a column, of a wrong type.
+# The decoder's message if a record, or a column, has a wrong type.
 _SAID = re.compile(
     r"Expected `[^`]*`(?:, got `(?P<came>\w+)`| of length .*?)"
     r"(?: - at `(?P<place>.*)`)?"
@@ -36,7 +36,7 @@ _IN_MSGPACK = frozenset(
 
 
 class _Holder(msgspec.Struct):
-    """A request or an item, with the columns of its record undecoded."""
+    """A request or an item whose record is split into undecoded columns."""
 
     record: dict[str, Raw] | None = None
 
@@ -82,7 +82,7 @@ def refuse_record(
 
 
 def _wrong_column(holder: bytes | Raw, packed: bool) -> str | None:
-    """Return the first column that holds a list, an object or bytes."""
+    """Return the name of the first column that holds a list, an object or bytes."""
     decode = _columns_msgpack if packed else _columns_json
     begin = _IN_MSGPACK if packed else _IN_JSON
     try:

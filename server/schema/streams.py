@@ -1,7 +1,7 @@
-"""Streams of JSON Lines and of msgpack, split into undecoded items.
+"""Splitting streams of JSON Lines and of msgpack into undecoded items.
 
-An item over the limit raises TooLarge, and a malformed stream BadInput. Nothing more
-can be read from the stream then.
+An item over the limit raises TooLarge, and a malformed stream BadInput. After an error,
+nothing more can be read from the stream.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ JSON_LINES = (
 class JsonLines:
     """Splits a stream into lines of at most `limit` bytes.
 
-    Empty lines are dropped, and so is the byte order mark that some editors put first.
+    Empty lines are dropped, and so is a byte order mark at the start.
     """
 
     def __init__(self, limit: int) -> None:
@@ -36,37 +36,37 @@ class JsonLines:
 
     @property
     def left(self) -> int:
-        """Bytes of the last item, which is not whole yet."""
+        """Number of bytes of the last item, which is incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; yield the lines that are whole now."""
+        """Take more bytes of the stream; yield the lines that are complete."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = bytes(self._rest) + lines[0]
             self._rest.clear()
         self._rest += rest
-        for line in filter(None, lines):  # there may be very many empty lines
+        for line in filter(None, lines):  # a stream may have very many empty lines
             _check(len(line), self._limit)
             if line.strip():
                 yield self._first(line)
         _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
-        """Yield the last line, which may have no line end."""
+        """Yield the last line if it has no line end."""
         line = bytes(self._rest)
         self._rest.clear()
         if line.strip():
             yield self._first(line)
 
     def _first(self, line: bytes) -> bytes:
-        """Remove the byte order mark from the stream's first line."""
+        """Return the first line of the stream without a byte order mark."""
         begun, self._begun = self._begun, True
         return line if begun else without_mark(line)
 
 
 class MsgpackStream:
-    """Splits a stream of msgpack objects, of at most `limit` bytes each."""
+    """Splits a stream into msgpack objects of at most `limit` bytes each."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -76,11 +76,11 @@ class MsgpackStream:
 
     @property
     def left(self) -> int:
-        """Bytes of the last object, which is not whole yet."""
+        """Number of bytes of the last object, which is incomplete."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; yield the objects that are whole now."""
+        """Take more bytes of the stream; yield the objects that are complete."""
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
@@ -102,7 +102,7 @@ class MsgpackStream:
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Yield nothing; raise BadInput if the last object is not whole."""
+        """Yield nothing, but raise BadInput if the last object is incomplete."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")

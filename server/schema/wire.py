@@ -1,4 +1,4 @@
-"""Requests and answers on the wire, of one item and of a batch."""
+"""Requests and answers for single items and for batches."""
 
 from typing import Annotated, Literal
 
@@ -33,7 +33,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     """Body of `POST /v1/predict` as JSON: one item and its terms.
 
-    If the body is the item itself, the terms come in the query.
+    If the body is the item itself, the terms are in the query.
     """
 
     text: str | None = None
@@ -101,7 +101,7 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The terms of a batch, in the query or the body of `POST /v1/batch`.
 
-    None stands for the default: bad items are skipped, and models may stop early.
+    None means the default: bad items are skipped, and models may stop early.
     """
 
     model: str | None = None
@@ -115,33 +115,33 @@ class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One item of a batch; in msgpack `image_base64` holds the image's own bytes."""
+    """One item of a batch; in msgpack, `image_base64` holds the image's raw bytes."""
 
     text: str | None = None
     record: Record | None = None
     image_base64: bytes | None = None
 
     def ask(self) -> PredictRequest:
-        """Return the request for this item alone."""
+        """Return a request for only this item."""
         return PredictRequest(
             text=self.text, record=self.record, image_base64=self.image_base64
         )
 
 
 class BatchBody(BatchTerms, forbid_unknown_fields=True, kw_only=True):
-    """Body of `POST /v1/batch` as one JSON object: the items, and the terms."""
+    """Body of `POST /v1/batch` as one JSON object: all items, and the terms."""
 
     items: list[msgspec.Raw]
 
 
 class Entry(Answer, kw_only=True):
-    """The answer to one item; `item` counts them from 0."""
+    """The answer to one item; `item` is its number, from 0."""
 
     item: int
 
 
 class ErrorEntry(msgspec.Struct, kw_only=True):
-    """The error of one item, in place of its answer."""
+    """The error of one item, which replaces its answer."""
 
     item: int
     error: str

@@ -1,1 +1,1 @@
-"""polydom's own API."""
+"""polydom's own HTTP API."""

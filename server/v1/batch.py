@@ -1,7 +1,7 @@
-"""`POST /v1/batch`: a stream of items under one budget, answered as it comes in.
+"""`POST /v1/batch`: a stream of items within one budget; answers are streamed, too.
 
 The event loop only splits the stream. The computing thread decodes, plans, computes and
-encodes the items, a millisecond at a time, so that single requests go between.
+encodes items for a millisecond at a time, so that single requests run in between.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
 from .batch_reply import BatchReply, entry_of, error_entry
 
 BATCH = "/v1/batch"
-# Seconds that the computing thread works for one batch at a time. A single request
-# waits no longer behind a batch.
+# Seconds that the computing thread works for a batch at a time. A single request waits
+# no longer than this for a batch.
 TURN_S = 0.001
-# Most batches that are computed at a time.
+# Most batches that are computed at the same time.
 RUNNING = 8
 
 
@@ -50,7 +50,7 @@ class BatchEndpoint:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """Count a batch while it computes; a batch that waits for items has no slot."""
+        """Count a batch while it computes, but not while it waits for items."""
         self.running += 1
         try:
             yield
@@ -106,7 +106,7 @@ class Batch:
         self._top_k = make_top_k(self._budget, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
-        """Answer chunk by chunk, and send the totals at the end."""
+        """Answer the items chunk by chunk, and send the totals at the end."""
         broken: Exception | None = None
         try:
             async for chunk in chunks:
@@ -128,21 +128,22 @@ class Batch:
         await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
-        """Have the computing thread do some work in turns, and send its entries."""
+        """Let the computing thread work in turns, and send the entries of each turn."""
         done = False
         while not done:
             if self._reader.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
             if self._repository.leaving:
                 raise NotReady("the server is about to stop")
-            # after all requests, which are due within the largest budget
+            # due after all requests, because no request has more than the largest
+            # budget
             now_s = self._served.now()
             soonest_s = now_s + self._served.translator.settings.max_budget_s
             due_s = max(self._budget.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
-            # between two turns the computing thread does not change `_told`
+            # the computing thread does not change `_told` between two turns
             self._served.metrics.answers.update(self._told)
             self._told.clear()
             kept = 0 if self._top_k is None else self._top_k.kept_bytes
@@ -152,7 +153,7 @@ class Batch:
                 await self._reply.probe()
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
-        """Answer a chunk; for the computing thread."""
+        """Yield the answers to a chunk; the computing thread calls this."""
         read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
@@ -170,7 +171,7 @@ class Batch:
                 yield None
 
     def _listed(self) -> Iterator[bytes | None]:
-        """Improve the likeliest items and list them; for the computing thread."""
+        """Improve and yield the likeliest items; the computing thread calls this."""
         assert self._top_k is not None
         began_s = self._served.now()
         for _ in self._top_k.improve(self._reader.caller):
@@ -202,7 +203,7 @@ class Batch:
 def _turn(
     work: Iterator[bytes | None], now_s: Callable[[], float]
 ) -> tuple[list[bytes], bool]:
-    """Work for about `TURN_S`; return the entries, and whether all is done."""
+    """Work for about `TURN_S`; return the entries, and True if all is done."""
     end_s, encoded = now_s() + TURN_S, []
     for piece in work:
         if piece is not None:

@@ -1,4 +1,4 @@
-"""The body of a batch: its terms, and its items, read no faster than they are used."""
+"""The body of a batch: terms and items, read only as fast as items are used."""
 
 import asyncio
 import contextlib
@@ -24,17 +24,17 @@ from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from ..schema.wire import MSGPACK, BatchBody, BatchItem, BatchTerms, PredictRequest
 from .decode import UNSAID, hint_of_many, hint_of_one
 
-# Most items of one JSON object; a stream may have any number.
+# Most items in one JSON object; a stream may have any number.
 MOST_ITEMS = 1 << 16
-# Seconds for the next item of a stream to come in whole.
+# Seconds for the next item of a stream to arrive completely.
 RECEIVE_S = 10.0
 
-# An undecoded item: of a stream, or of one JSON object.
+# An undecoded item: bytes from a stream, or Raw from one JSON object.
 Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Return a batch's content type, JSON by default; it must not be compressed."""
+    """Return a batch's content type, JSON by default; refuse compressed bodies."""
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
@@ -69,7 +69,7 @@ async def read_batch(
 
 
 def read_terms(query: bytes) -> BatchTerms:
-    """Return the terms in the query; BadInput if one cannot be used."""
+    """Return the terms in the query; raise BadInput if one is invalid."""
     given = read_query(query)
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
@@ -78,7 +78,7 @@ def read_terms(query: bytes) -> BatchTerms:
 
 
 def _merge(body: BatchBody, terms: BatchTerms) -> None:
-    """Add the query's terms to a body; BadInput for a term in both."""
+    """Add the query's terms to a body; raise BadInput if both have a term."""
     for name in BatchTerms.__struct_fields__:
         if (value := getattr(terms, name)) is not None:
             if getattr(body, name) is not None:
@@ -87,7 +87,7 @@ def _merge(body: BatchBody, terms: BatchTerms) -> None:
 
 
 class BatchReader:
-    """The body of one request, read no faster than it is used."""
+    """Reads the body of one request, only as fast as it is used."""
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
@@ -122,16 +122,16 @@ class BatchReader:
         return data
 
     async def whole(self, limit: int) -> bytes:
-        """Return the whole body, of up to `limit` bytes."""
+        """Return the whole body; raise TooLarge if it exceeds `limit` bytes."""
         given = (self._receive, self._headers, limit, self._held)
         body = await read_body(*given, hint="; send a stream")
         self._more, self._coming = False, len(body)
         return body
 
     async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
-        """Yield the items that come in, in lists of up to `CHUNK`.
+        """Yield lists of up to `CHUNK` items as they arrive.
 
-        An error in the stream is raised after all items before it were yielded.
+        An error in the stream is raised after all earlier items are yielded.
         """
         self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []
@@ -161,7 +161,7 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Set the bytes that the answer keeps of the items; Overloaded if too many."""
+        """Set how many bytes of items the answer keeps; Overloaded if too many."""
         self._kept = size
         self._held.hold(self._coming + size)
 
@@ -184,7 +184,7 @@ async def cut(items: Sequence[Raw]) -> AsyncIterator[list[Raw]]:
 
 
 class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
-    """A body with undecoded items."""
+    """A batch's body whose items are undecoded."""
 
     items: msgspec.Raw
 
@@ -196,7 +196,7 @@ _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Decode the terms of one JSON object, and split its items; BadInput on error."""
+    """Decode the terms of a JSON object and split its items; BadInput on errors."""
     body = without_mark(body)
     if not body.strip():
         raise BadInput("the body is empty")
@@ -215,7 +215,7 @@ def read_object(body: bytes) -> BatchBody:
 
 
 def _refuse_many(items: bytes) -> None:
-    """Raise BadInput for more than `MOST_ITEMS` items, before they are split."""
+    """Raise BadInput if there are more than `MOST_ITEMS` items, before splitting."""
     has_many = items.count(b",") >= MOST_ITEMS
     if has_many and items_in(items, MOST_ITEMS) > MOST_ITEMS:
         raise BadInput(

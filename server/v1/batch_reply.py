@@ -1,4 +1,4 @@
-"""The answer to a batch: entries one after the other, then the totals."""
+"""The response to a batch: entries one by one, then the totals."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..schema.wire import (
     encode_msgpack,
 )
 
-# Most bytes of an answer over HTTP/1.0, which has to be sent whole.
+# Most bytes of a response over HTTP/1.0, which must be sent as a whole.
 MOST_AT_ONCE = 64 << 20
 
 
@@ -36,7 +36,7 @@ class BatchReply:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that are not sent yet."""
+        """Number of bytes that are not sent yet."""
         return len(self._gathered.body) if self._gathered is not None else 0
 
     async def probe(self) -> None:
@@ -50,13 +50,13 @@ class BatchReply:
             await self._body(b" ")
 
     def encode(self, entry: Any) -> bytes:
-        """Return an entry as bytes."""
+        """Return an entry in the response's encoding."""
         if self.packed:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
 
     async def start(self) -> None:
-        """Begin the answer. The connection is not used again: it may be half read."""
+        """Begin the response; the connection will close, as it may be half read."""
         headers = [
             (b"content-type", self._kind.encode("latin-1")),
             (b"connection", b"close"),
@@ -81,12 +81,12 @@ class BatchReply:
         await self._body((b"," if self._whole else b"").join(encoded))
 
     async def totals(self, totals: Totals) -> None:
-        """Send the last entry."""
+        """Send the totals as the last entry."""
         before, after = (b'],"totals":', b"}") if self._whole else (b"", b"")
         await self._body(before + self.encode(totals) + after)
 
     async def finish(self) -> None:
-        """End the answer."""
+        """End the response."""
         await self._body(b"", more=False)
 
     async def _body(self, data: bytes, more: bool = True) -> None:
@@ -96,7 +96,7 @@ class BatchReply:
 
 
 class _Gathered:
-    """An ASGI `send` that keeps an answer until it is whole, and adds its length."""
+    """An ASGI `send` that keeps the whole response, then sends it with its length."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -104,7 +104,7 @@ class _Gathered:
         self.body = bytearray()
 
     async def __call__(self, message: Message) -> None:
-        """Keep a message; send all of them after the last."""
+        """Keep a message; after the last one, send all of them."""
         if message["type"] == "http.response.start":
             self._start = message
             return
@@ -117,12 +117,12 @@ class _Gathered:
 
 
 def entry_of(number: int, answer: Answer) -> Entry:
-    """Return an answer with its item's number."""
+    """Return an answer as an entry with the item's number."""
     fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
     return Entry(item=number, **fields)
 
 
 def error_entry(number: int, error: PolydomError) -> ErrorEntry:
-    """Return an error with its item's number, without the server's internals."""
+    """Return an error as an entry with the item's number, without server internals."""
     _, failure = describe(error)
     return ErrorEntry(item=number, error=failure.error, code=failure.code)

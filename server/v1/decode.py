@@ -23,21 +23,21 @@ from ..schema.streams import JSON
 from ..schema.wire import MSGPACK, BatchItem, PredictRequest, Terms
 
 _TERMS = Terms.__struct_fields__
-# Content types of senders who did not choose one: none, or curl's default.
+# Content types of callers who did not choose one: none, or curl's default.
 UNSAID = ("", "application/x-www-form-urlencoded")
-# Content types of an item's own bytes; a record has no bytes of its own.
+# Content types of a body that is the item itself; records have no such form.
 _OWN = ("text/plain", "application/octet-stream")
 _KEYS = PredictRequest.__struct_fields__
 _ITEMS = BatchItem.__struct_fields__
-# The decoder's error for an unknown key of the outermost object; for other objects it
-# adds their place.
+# The decoder's error for an unknown key of the outermost object; for inner objects, the
+# message also has a place.
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.S)
 _A_LIST = "Expected `object`, got `array`"
 _MORE = "trailing characters"
-# Keys of several items, in /v1/batch and in other servers.
+# Keys for several items, in /v1/batch and in other servers.
 _MANY = ("items", "instances", "inputs")
 _SEVERAL = 'several items go to /v1/batch, as {"items": [...]} or one a line'
-# Characters of a column's value that are shown.
+# Most characters of a column's value in an error message.
 _LONGEST_VALUE = 20
 _decode_json = msgspec.json.Decoder(PredictRequest).decode
 _decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
@@ -67,7 +67,7 @@ def decode_request(
 
 
 def _packed(content_type: str, body: bytes, kind: Kind | None) -> bool | None:
-    """Whether an object in msgpack came, or one in JSON; None for an item's bytes."""
+    """Return True for a msgpack object, False for a JSON object, None for raw bytes."""
     if content_type in MSGPACK:
         return True
     unsaid = content_type in UNSAID or (kind == "record" and content_type in _OWN)
@@ -78,7 +78,7 @@ def _packed(content_type: str, body: bytes, kind: Kind | None) -> bool | None:
 def _decode_body(
     content_type: str, body: bytes, kind: Kind | None, columns: int
 ) -> PredictRequest:
-    if not body and content_type != "text/plain":  # a text may be empty
+    if not body and content_type != "text/plain":  # only a text may be empty
         raise BadInput("the body is empty")
     packed = _packed(content_type, body, kind)
     if packed is not None:
@@ -104,7 +104,7 @@ def _decode_body(
 
 
 def _refuse_request(text: bytes) -> None:
-    """Refuse a text that is itself a request in JSON, sent with a wrong type."""
+    """Raise an error if a text is a JSON request that was sent with a wrong type."""
     try:
         ask = _decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -135,7 +135,7 @@ def _decode_object(
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
-    """Set the terms of query and header; BadInput for a term that comes twice."""
+    """Add the terms of query and header; raise BadInput if a term comes twice."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
         if "budget_ms" in given:
@@ -157,7 +157,7 @@ def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> 
 
 
 def _read_header(given: str) -> float:
-    """Return the header's budget in milliseconds; BadInput names the header."""
+    """Return the header's budget in milliseconds; BadInput if it is invalid."""
     try:
         amount = msgspec.convert(given, float, strict=False)
     except msgspec.ValidationError:
@@ -198,7 +198,7 @@ def hint_of_one(
 
 
 def hint_of_request(error: Exception) -> str | None:
-    """Return a hint for several items in a request for one; None for other errors."""
+    """Return a hint if a request for one item has several; otherwise None."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:
@@ -215,7 +215,7 @@ def _shown(value: Any) -> Any:
 
 
 def hint_of_many(error: Exception) -> str | None:
-    """Return a hint for a batch in JSON without `items`; None for other errors."""
+    """Return a hint if a JSON batch has no `items`; otherwise None."""
     said = str(error)
     unknown = _UNKNOWN.fullmatch(said)
     if said == _A_LIST:

@@ -1,4 +1,4 @@
-"""Routes for operators and the page: probes, models, indexes, metrics, reload."""
+"""Routes for operators and the web page: probes, models, indexes, metrics, reload."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
 async def livez(_: Request) -> Response:
-    """Answer `GET /livez`: the process answers."""
+    """Answer `GET /livez`: the process is alive."""
     return json_reply(Health("ok"))
 
 
@@ -32,12 +32,13 @@ async def readyz(request: Request) -> Response:
         why = not_ready(repository.queue.begun)
         if repository.leaving:
             why = NotReady("the server is about to stop")
-        return error_reply(*describe(why))  # not counted: a probe is no failed request
+        # not counted, because a probe is not a failed request
+        return error_reply(*describe(why))
     return json_reply(Health("ok"))
 
 
 def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
-    """Return the functions that answer good probes inside the protocol."""
+    """Return functions that answer successful probes without ASGI."""
     well = encode(Health("ok"))
     return {
         (b"GET", LIVEZ.encode()): lambda _: well,
@@ -60,21 +61,21 @@ def shows_items(request: Request) -> bool:
 
 
 async def show_index(request: Request) -> Response:
-    """Answer `GET /v1/index`: facts of a served index."""
+    """Answer `GET /v1/index`: the description of a served index."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.facts(shows_items=shows_items(request)))
 
 
 async def show_curves(request: Request) -> Response:
-    """Answer `GET /v1/index/curves`: costs of features, and the times behind them."""
+    """Answer `GET /v1/index/curves`: costs of features, with the measured times."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     return json_reply(served.curves())
 
 
 async def show_sample(request: Request) -> Response:
-    """Answer `GET /v1/index/samples/N`: an item that the index carries."""
+    """Answer `GET /v1/index/samples/N`: an item that the index contains."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
     shown = served.samples if shows_items(request) else []
@@ -113,7 +114,7 @@ async def show_metrics(request: Request) -> Response:
 async def _render_metrics(state: State) -> bytes:
     from ..metrics.prometheus import render
 
-    state.metrics_due = None  # later requests get a later rendering
+    state.metrics_due = None  # later requests get a new rendering
     others = {} if state.others is None else await state.others()
     return render(state.repository, state.worker, others)
 
@@ -128,7 +129,7 @@ class Admin:
         self.notify_others: Callable[[], object] = bool
 
     async def reload(self, request: Request) -> Response:
-        """Load one model's file again, or all; answer as `GET /v1/models`."""
+        """Reload one model's file, or all files; answer like `GET /v1/models`."""
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.notify_others()

@@ -1,10 +1,10 @@
-"""`POST /v1/predict`: an item is decoded, a model is asked, its answer is encoded.
+"""`POST /v1/predict`: decode an item, ask a model, and encode its answer.
 
-A request whose plan is quick is answered inside the protocol, by `Predict.at_once`: an
-ASGI cycle, a task and the framework's routing cost more than a cheap plan. A request
-whose plan has to wait for the computing thread is decoded and planned there, too; the
-route of the application goes on with that `Planned` request. All other requests, and
-all that are not answered with 200, are read by the route alone.
+If the plan is quick, `Predict.at_once` answers inside the protocol: an ASGI cycle, a
+task and the framework's routing cost more than a cheap plan. If the plan has to wait
+for the computing thread, `at_once` has decoded and planned the request, and the
+application's route continues with that `Planned` request. The route reads all other
+requests from the start, and also requests whose answer is an error.
 """
 
 from functools import partial
@@ -31,26 +31,27 @@ from ..schema.wire import MSGPACK, Terms, encode, encode_msgpack
 from .decode import decode_request
 
 PREDICT = "/v1/predict"
-# Bytes of the longest body that is read inside the protocol, on the event loop.
+# Bytes of the longest body that is decoded inside the protocol, on the event loop.
 LONGEST_BODY = 65536
-# The headers that say how to read a body, and those of a plain body in JSON.
+# The headers that say how to read a body, and those of them that a plain JSON request
+# has.
 _TELLING = frozenset((b"content-type", b"content-encoding", b"x-budget-ms"))
 _PLAIN_JSON = [(b"content-type", JSON)]
 _JSON_ALONE: tuple[str, str | None] = ("application/json", None)
 
 
 class Planned(NamedTuple):
-    """A request that was decoded and planned, and waits for the computing thread."""
+    """A request that is decoded and planned, and waits for the computing thread."""
 
     served: ServedModel  # The model that answers
     request: Request  # The decoded request, with its item and its budget
-    # The plan; None where costs are money, which the computing thread plans with
+    # The plan; None if costs are money, as the computing thread then plans
     choice: Choice | None
     size: int  # Bytes of the body, which count as held while the request waits
 
 
 class Predict:
-    """Answers requests for one item; an ASGI application for one path."""
+    """The ASGI application of one path, which answers requests for single items."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -95,12 +96,13 @@ class Predict:
                 if answer is not None:
                     return answer
             return _answer_item(served, raw, terms, record_of(row, gaps))
-        except Exception:  # the route meets the error again, answers and counts it
+        # the route will meet this error again, and will answer and count it
+        except Exception:
             return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever becomes of it."""
-        # popped, as uvicorn keeps a connection's last scope
+        """Answer a request, also with an error."""
+        # removed here, because uvicorn keeps a connection's last scope
         planned: Planned | None = scope.get("state", {}).pop("planned", None)
         with self._repository.held_bytes.body() as held:
             if planned is None:
@@ -120,7 +122,7 @@ class Predict:
         served, metrics = planned.served, self._repository.no_model
         try:
             held.hold(planned.size)
-            message = await receive()  # so that uvicorn drops the body
+            message = await receive()  # reads the body, so that uvicorn drops it
             if message["type"] == "http.disconnect":
                 raise Abandoned("the caller left before the body was there")
             metrics = served.metrics
@@ -138,11 +140,11 @@ class Predict:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
-        """Read a request and answer it."""
+        """Read a request from the start, and answer it."""
         repository = self._repository
         arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
-        served: ServedModel | None = None  # the model that an error is counted for
+        served: ServedModel | None = None  # the model whose metrics count an error
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
@@ -170,9 +172,9 @@ class Predict:
         await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
     def _served(self, query: bytes) -> ServedModel | None:
-        """Return the model that the query names, or the first; None if not loaded.
+        """Return the model that the query names, or the default; None if not loaded.
 
-        Then the body may still name a model that is loaded.
+        The body may then still name a model that is loaded.
         """
         try:
             return self._repository.get(model_in(query) if query else None)
@@ -183,7 +185,7 @@ class Predict:
 def _answer_item(
     served: ServedModel, raw: RawRequest, terms: Terms, item: Item
 ) -> bytes | Planned | None:
-    """Answer in the ordinary way, or return the request as it is planned."""
+    """Answer a quick request, or return the planned request for the route."""
     if not served.ready:
         return None
     request, done = served.begin(terms, item, raw.arrived_s, raw.caller)
