@@ -47,21 +47,12 @@ class Source(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file of a set.
+    """A file of a set."""
 
-    Attributes
-    ----------
-    name
-        Within the set's folder; one that ends in .gz or .xz is compressed there.
-    sha256
-        Of its content: of what is in it, where it is compressed.
-    sources
-        Tried in this order.
-    """
-
+    # Within the set's folder; one that ends in .gz or .xz is compressed there.
     name: str
-    sha256: str
-    sources: tuple[Source, ...]
+    sha256: str  # Digest of the content, unpacked if the file is compressed
+    sources: tuple[Source, ...]  # Addresses, tried in this order
 
 
 def zipped(member: str) -> Unpack:

@@ -43,31 +43,17 @@ CHUNK_IMAGES = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """N images; m features of `width` columns in all, which need s steps.
+    """N images; m features of `width` columns in all, which need s steps."""
 
-    Attributes
-    ----------
-    extractor
-        Of the features, which also knows which steps they need.
-    values : (N, width) float32
-    sizes : (N,) float64
-        Pixels.
-    codes : (N,) int64
-        Scenes, as numbers.
-    images : (N,) int64
-        Number of the image that was rescaled: never to be split.
-    feature_s : (N, m) float64
-        CPU seconds of each feature without its steps.
-    step_s : (N, s) float64
-    """
-
-    extractor: Extractor
-    values: NDArray[np.float32]
-    sizes: NDArray[np.float64]
-    codes: NDArray[np.int64]
+    extractor: Extractor  # Extractor of the features, with the steps that they need
+    values: NDArray[np.float32]  # Values of each image, shape (N, width)
+    sizes: NDArray[np.float64]  # Pixels of each image, shape (N,)
+    codes: NDArray[np.int64]  # Scene of each image as a number, shape (N,)
+    # (N,) int64: Number of the image that was rescaled: never to be split
     images: NDArray[np.int64]
+    # (N, m) float64: CPU seconds of each feature without its steps
     feature_s: NDArray[np.float64]
-    step_s: NDArray[np.float64]
+    step_s: NDArray[np.float64]  # CPU seconds of each step, shape (N, s)
 
 
 def record(cache: Cache, rounds: int = 1) -> Recording:

@@ -108,20 +108,11 @@ def project(name: str, alpha: float | None) -> Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Walks:
-    """N items past the K + 1 checkpoints of one plan.
+    """N items past the K + 1 checkpoints of one plan."""
 
-    Attributes
-    ----------
-    costs : (N, K + 1)
-        Of the features before each checkpoint.
-    checks : (N, K + 1)
-        Of the model that answers there.
-    margins, choices : (N, K + 1)
-        What it answers; choices are codes of labels.
-    """
-
-    costs: NDArray[np.float64]
-    checks: NDArray[np.float64]
+    costs: NDArray[np.float64]  # Cost of the features before each checkpoint
+    checks: NDArray[np.float64]  # Cost of the model of each checkpoint
+    # Margin and class code of that model's answer, shape (N, K + 1)
     margins: NDArray[np.float64]
     choices: NDArray[np.int64]
 

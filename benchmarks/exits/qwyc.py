@@ -58,30 +58,19 @@ HELD_OUT = 0.2  # share of the training rows on which learning rates are chosen
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of everything is tried.
+    """How much of everything is tried."""
 
-    Attributes
-    ----------
-    trees
-        Of the whole ensemble.
-    alphas
-        Declared shares of changed decisions: a method's points.
-    prices
-        Of a wrong stop, in whole ensembles.
-    seeds
-        Of the random orders; five in the paper.
-    sizes, rates
-        Of smaller ensembles: trees, and learning rates to choose from. With 10 trees
-        the usual 0.05 has hardly begun.
-    """
-
-    trees: int = TREES
+    trees: int = TREES  # Trees of the whole ensemble
+    # Declared shares of changed decisions: a method's points
     alphas: tuple[float, ...] = (
         *(0, 0.0002, 0.0005, 0.001, 0.0015, 0.002),
         *(0.003, 0.004, 0.006, 0.01, 0.02),
     )
+    # Penalties of a wrong stop, in costs of the whole ensemble
     prices: tuple[float, ...] = tuple(np.geomspace(2000, 0.25, 28).tolist())
-    seeds: int = 5
+    seeds: int = 5  # Number of random orders; the paper has five
+    # `sizes` and `rates`: of smaller ensembles: trees, and learning rates to choose
+    # from. With 10 trees the usual 0.05 has hardly begun.
     sizes: tuple[int, ...] = (10, 20, 40, 80, 160, 320)
     rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.3)
 

@@ -27,24 +27,16 @@ class GreedyLookup:
 
     The budget chooses a sequence by the skyline of the size optimised for; along that
     sequence features are added while the budget lasts for the item at hand.
-
-    Attributes
-    ----------
-    masks : (C,) int64
-        Feature set of each row.
-    coefficients : (C, d + 1) float64
-        Cost polynomial of each row, constant first, seconds.
-    accuracies : (C,) float64
-    paths : (Q, L) int64
-        Rows that each sequence passes, the empty set first, then -1.
-    costs_s, chosen : (K,)
-        Skyline at the size optimised for: ascending costs, and the sequence of each.
     """
 
-    masks: NDArray[np.int64]
+    masks: NDArray[np.int64]  # (C,) int64: Feature set of each row
+    # (C, d + 1) float64: Cost polynomial of each row, constant first, seconds
     coefficients: NDArray[np.float64]
-    accuracies: NDArray[np.float64]
+    accuracies: NDArray[np.float64]  # Accuracy of each row, shape (C,)
+    # (Q, L) int64: Rows that each sequence passes, the empty set first, then -1
     paths: NDArray[np.int64]
+    # `costs_s` and `chosen`: (K,): Skyline at the size optimised for: ascending costs,
+    # and the sequence of each
     costs_s: NDArray[np.float64]
     chosen: NDArray[np.int64]
 

@@ -37,26 +37,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedScenes:
-    """Recorded seconds, and what a build would know beforehand.
-
-    Attributes
-    ----------
-    feature_s, step_s : (N, ...) float64
-        The recording's, times noise.
-    costs, typical_costs
-        Fitted to the 0.99 quantile, and to the median.
-    typical
-        What an index stores of the latter.
-    """
+    """Recorded seconds, and what a build would know beforehand."""
 
     recording: Recording
     split: Split
     sets: SceneSets
+    # `feature_s` and `step_s`: (N, ...) float64: The recording's, times noise.
     feature_s: Floats
     step_s: Floats
+    # `costs` and `typical_costs`: fitted to the 0.99 quantile, and to the median.
     costs: CostTable
     typical_costs: CostTable
-    typical: Floats
+    typical: Floats  # The typical costs as an index stores them
 
     @property
     def features(self) -> int:

@@ -34,18 +34,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SceneSets:
-    """What every one of the 2^m sets' models gives.
+    """What every one of the 2^m sets' models gives."""
 
-    Attributes
-    ----------
-    accuracies : (2^m,) float64
-        On the rows for choosing.
-    decisions : (2^m, R) uint8
-        Classes on the rows for the report.
-    """
-
-    accuracies: Floats
-    decisions: NDArray[np.uint8]
+    accuracies: Floats  # (2^m,) float64: On the rows for choosing
+    decisions: NDArray[np.uint8]  # (2^m, R) uint8: Classes on the rows for the report
 
 
 @dataclass(frozen=True, slots=True, eq=False)

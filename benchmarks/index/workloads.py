@@ -60,20 +60,11 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Synthetic:
-    """One draw of ICSP's synthetic workload.
+    """One draw of ICSP's synthetic workload."""
 
-    Attributes
-    ----------
-    single
-        Accuracies of the features alone.
-    costs : (m, 3) float64
-    best
-        How many of a set's features, the most accurate ones, count.
-    """
-
-    single: list[float]
-    costs: Floats
-    best: int
+    single: list[float]  # Accuracies of the features alone
+    costs: Floats  # (m, 3) float64:
+    best: int  # How many of a set's features, the most accurate ones, count
     between: tuple[float, float] = SIZES
     middle: float = sum(SIZES) / 2
 

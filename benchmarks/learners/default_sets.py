@@ -47,21 +47,11 @@ Divided = tuple[Items, Items]  # to build of, and kept
 
 @dataclass(frozen=True)
 class DefaultSet:
-    """One data set.
+    """One data set."""
 
-    Attributes
-    ----------
-    load
-        Reads it, divided.
-    seen
-        What of it the defaults were chosen by.
-    folder
-        Its name among the data sets, if it has files.
-    """
-
-    load: Callable[[], Divided]
-    seen: str = "nothing"
-    folder: str | None = None
+    load: Callable[[], Divided]  # Reads it, divided
+    seen: str = "nothing"  # What of it the defaults were chosen by
+    folder: str | None = None  # Its name among the data sets, if it has files
 
 
 def divide(items: Iterable[tuple[Any, str]]) -> Divided:
