@@ -31,7 +31,7 @@ class Linear(SumOfTerms):
     preparation: Preparation  # Step from full rows to the d inputs
     # (d, R) float64: R is 1 for a binary margin, else the number of classes
     weights: Floats
-    intercepts: Floats  # (R,) float64:
+    intercepts: Floats  # Constant of each raw score, shape (R,)
     kind: ClassVar[str] = "linear"
     enter: Any = field(init=False)  # The kernel `linear_one`, compiled
 

@@ -52,7 +52,7 @@ class Tree:
 class TreeArrays:
     """The nodes and leaf values of T trees."""
 
-    nodes: NDArray[np.void]  # (M,) of `NODE`:
+    nodes: NDArray[np.void]  # All nodes, shape (M,), dtype `NODE`
     roots: NDArray[np.int64]  # (T + 1,) int64: First node of each tree, then M
     # (T,) int32: Position of the first raw score to which a tree adds its V values
     targets: NDArray[np.int32]

@@ -57,8 +57,8 @@ class IncomingRequest(msgspec.Struct, eq=False):
     headers: list[tuple[bytes, bytes]] = []
     # The list of the next header: `headers`, or a list of headers behind the body
     section: list[tuple[bytes, bytes]] = []
-    expects_continue: bool = False  # Whether the caller waits for "100 Continue"
-    names_connection: bool = False  # Whether there is a header `connection`
+    expects_continue: bool = False  # True if the caller waits for "100 Continue"
+    names_connection: bool = False  # True if a header `connection` came
     answerer: Direct | None = None  # May answer without a cycle, until one begins
     pieces: list[bytes] = []  # Pieces of the body that no cycle got yet
     passed_bytes: int = 0  # Bytes of the body that the cycle got

@@ -25,10 +25,10 @@ class Model(NamedTuple):
     # and the fraction of the way to the next keypoint
     places: NDArray[np.int16]
     parts: NDArray[np.float32]
-    inputs: NDArray[np.int32]  # (T, S) int32:
+    inputs: NDArray[np.int32]  # Input of each lattice's slots, (T, S)
     simplex: bool
-    calibrations: Floats  # (T, S, P + 1) float64:
-    vertices: Floats  # (T, R, V) float64:
+    calibrations: Floats  # Calibrated value at each key point, (T, S, P + 1)
+    vertices: Floats  # Value at each vertex, (T, R, V)
 
 
 SUMS, CUBE = float64[:, ::1], float64[:, :, ::1]

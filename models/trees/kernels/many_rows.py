@@ -38,7 +38,7 @@ class Forest(NamedTuple):
     starts: NDArray[np.int32]
     # (S + 1,) int32: First code of each slot, then the number of all codes
     codes: NDArray[np.int32]
-    heads: NDArray[np.int64]  # (T, HEAD_SIZE) int64:
+    heads: NDArray[np.int64]  # Head of each tree, shape (T, HEAD_SIZE)
     # (M, 4) uint16: Inner nodes, tree after tree, parents before their children
     tests: NDArray[np.uint16]
     # (L,) float64: Leaf values, tree after tree: V times the values of all its leaves.
@@ -54,7 +54,7 @@ class WorkArrays(NamedTuple):
     # (most leaves and tests of a tree, BLOCK) uint8: The numbers of the leaves, each as
     # the leaf's own answer, then the answers of a tree's tests
     answers: NDArray[np.uint8]
-    totals: Floats  # (R, BLOCK) float64:
+    totals: Floats  # Sums of a block's rows, shape (R, BLOCK)
 
 
 INTS, BYTES, TOTALS = int32[::1], uint8[:, ::1], float64[:, ::1]
