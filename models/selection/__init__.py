@@ -1,1 +1,1 @@
-"""Learners by name, and races between them: DAUB, Successive Halving, OBMS."""
+"""Learners by name, and strategies that race them: DAUB, Successive Halving, OBMS."""

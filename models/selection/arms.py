@@ -18,15 +18,15 @@ from .validation_scores import Score
 
 Clock = Callable[[], float]
 
-# Learners that may continue from a smaller training. ADDITIVE: `partial_fit` on the
-# added rows gives the model of `fit` on all rows, to rounding. CONVEX: there is one
-# optimum, and a warm start only saves steps. A warm start would change other models.
+# Learners that may continue from a smaller training without changing the model. For
+# ADDITIVE learners, `partial_fit` on added rows gives what `fit` on all rows gives, up
+# to rounding. CONVEX learners have one optimum, so a warm start only saves steps.
 ADDITIVE = ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB")
 CONVEX = ("LogisticRegression",)
-# scikit-learn's HistGradientBoosting bins each column by at most DRAWN drawn rows. Of
-# more than FEW rows it sets some aside for early stopping, before the draw.
+# scikit-learn's HistGradientBoosting draws DRAWN rows at most to bin columns. If there
+# are more than FEW rows, it first sets some rows aside for early stopping.
 DRAWN, FEW = 200_000, 10_000
-# Values that are not missing, which a column needs so that no draw finds it empty.
+# A column needs this many values that are not missing, so that no draw finds it empty.
 KNOWN = 6
 
 
@@ -53,7 +53,7 @@ class ExamplesArm:
     _had: int = field(init=False, default=0)
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train on `amount` examples of each split, and validate."""
+        """Train on `amount` examples of each split, and validate the models."""
         warm = 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
@@ -124,7 +124,7 @@ class IterationsArm:
             )
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Carry on to `amount` iterations in total, and validate."""
+        """Continue training to `amount` iterations in total, and validate."""
         if self._model is None or amount < self._had:
             self._model, self._had = seeded_copy(self.learner, self.seed), 0
         with collected_warnings() as found:
@@ -163,7 +163,10 @@ class IterationsArm:
 def validate(
     model: Any, measure: Score, rows: Split, start_s: float, now: Clock
 ) -> TrainingOutcome:
-    """Score a model whose training began at `start_s`, also on training rows if any."""
+    """Score a model on validation rows, and on training rows if there are any.
+
+    The training of the model began at `start_s`.
+    """
     fitted_s = now()
     score = measure.make_scorer()
     valid = float(score(model, rows.X_valid, rows.y_valid))
@@ -172,7 +175,7 @@ def validate(
 
 
 def seeded_copy(learner: Any, seed: int) -> Any:
-    """Return an unfitted copy with its randomness seeded."""
+    """Return an unfitted copy of a learner, with its random generators seeded."""
     from sklearn.base import clone
 
     model = clone(learner)
@@ -189,7 +192,7 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Collect the distinct warnings of the block, in which libraries get one thread."""
+    """Collect a block's distinct warnings in a dict; libraries use one thread in it."""
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
@@ -210,9 +213,10 @@ def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
 
 
 def fill_empty(estimator: Any, X: Any) -> Any:
-    """Return rows (N, d) without columns on which scikit-learn's boosting fails.
+    """Return rows (N, d), altered if scikit-learn's boosting would fail on a column.
 
-    Columns whose drawn rows may all be missing become 0; no decision depends on them.
+    HistGradientBoosting fails if all drawn rows of a column are missing. Such columns
+    are set to 0, so that no decision depends on them.
     """
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

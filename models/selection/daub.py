@@ -44,20 +44,20 @@ def daub(
         race.train_all([(name, amount) for name in race.active], bound)
     while not (done := [name for name in race.active if race.had(name) == limit]):
         name = max(race.active, key=lambda name: race.bound(name))
-        # At least one example more: a ratio near 1 would never end.
+        # At least one more example, as a ratio near 1 would never end.
         race.train(name, max(whole(ratio * race.had(name)), race.had(name) + 1), bound)
     return race.leader(done)
 
 
 def train_all(race: Race) -> str:
-    """Train every learner on all examples, and return the best: the full cost."""
+    """Train every learner on all examples, at full cost, and return the best."""
     limit = need_limit(race)
     race.train_all([(name, limit) for name in race.active])
     return race.leader()
 
 
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
-    """Bound the score at `limit` examples (DAUB, UpdateBound).
+    """Return an upper bound on the score at `limit` examples (DAUB, UpdateBound).
 
     The bound is f + (N - n) f', where f' is the least-squares slope through the last
     three points of the monotone curve.
@@ -72,7 +72,7 @@ def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> floa
 
 
 def monotone(scores: Sequence[float]) -> list[float]:
-    """Make a learning curve monotone: both ends of a fall become their mean."""
+    """Make a learning curve monotone: replace both ends of a fall by their mean."""
     mended: list[float] = []
     for score in scores:
         if mended and score < mended[-1]:
@@ -82,7 +82,7 @@ def monotone(scores: Sequence[float]) -> list[float]:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the least-squares slope, 0 through a single point."""
+    """Return the least-squares slope; 0 for a single point."""
     x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
     spread = sum((value - x_mean) ** 2 for value in x)
     joint = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
@@ -95,7 +95,7 @@ def whole(amount: float) -> int:
 
 
 def need_limit(race: Race) -> int:
-    """Return the race's N; BadInput if it has none."""
+    """Return the race's limit N on examples; BadInput if the race has no limit."""
     if race.limit is None:
         raise BadInput(
             "the race has no limit; this strategy needs to know the most examples"

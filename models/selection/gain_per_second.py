@@ -49,18 +49,18 @@ from .daub import need_limit
 from .race import Allocation, Curve, Race
 
 BEGIN = 50  # examples of first trainings: boosting needs more than 40 for a first split
-FEW = 5  # learners that must have had N before falls are known; fewer have a poor mean
-GROWTH = 4  # all trainings of a learner together then cost at most 4/3 of its last
-FAR = 8  # growth in examples: two points of a cost curve mislead further away
-THIRD = 3  # of halving, the limit of a race's time
-SAFE = 0.9  # below 1: the limit is extrapolated, and the last training may take longer
-SHORT_S = 1.0  # a race this short needs no limit
-STAY = 3  # times the first trainings: 50 examples say little about a learner
-LEAST_ERROR = 1e-4  # validation sets show no smaller error; keeps logarithms finite
+FEW = 5  # falls are known once this many learners have had N; the mean of fewer is poor
+GROWTH = 4  # with it, all trainings of a learner cost at most 4/3 of the last training
+FAR = 8  # largest growth in examples: two points of a cost curve mislead further away
+THIRD = 3  # factor of the halving whose time limits a race
+SAFE = 0.9  # below 1, as the limit is extrapolated and a last training may take longer
+SHORT_S = 1.0  # a race this short, in CPU seconds, needs no limit
+STAY = 3  # a race may take this many times its first trainings, which say little
+LEAST_ERROR = 1e-4  # smaller errors do not show in validation; keeps logarithms finite
 
-Points = Sequence[tuple[int, float]]  # examples, and CPU seconds from nothing to them
-Fall = tuple[float, float]  # of a log error from n to N: mean and deviation
-Falls = Mapping[int, Fall | None]  # by n; None where too few learners have had N
+Points = Sequence[tuple[int, float]]  # numbers of examples, and CPU seconds to train
+Fall = tuple[float, float]  # mean and deviation of a log error's fall from n to N
+Falls = Mapping[int, Fall | None]  # falls by n; None if too few learners have had N
 
 
 def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07) -> str:
@@ -71,13 +71,13 @@ def gain_per_second(race: Race, *, worth: float = 0.00075, spread: float = 0.07)
     learners' errors fall, > 0. BadInput if every learner fails.
     """
     limit = need_limit(race)
-    if not (worth >= 0 and 0 < spread < math.inf):  # and no NaN
+    if not (worth >= 0 and 0 < spread < math.inf):  # refuses NaN, too
         raise BadInput(f"worth {worth}, spread {spread}; they must be >= 0 and > 0")
     first = min(BEGIN, max(limit // 2, 1))
     race.train_all([(name, first) for name in race.unbegun()])
     rule = _Rule(race, limit, worth, spread, race.seconds, _unit(race))
     while True:
-        if new := race.unbegun():  # all begun learners of a family have failed
+        if new := race.unbegun():  # all trained learners of some family have failed
             race.train_all([(name, first) for name in new])
             continue
         steps = rule.steps(begun=True)
@@ -104,14 +104,14 @@ class _Step:
 
     @property
     def rate(self) -> tuple[float, float]:
-        """Sort key: gain per second; if gains are unknown, the cheaper training."""
+        """Sort key: gain per second first; if gains are unknown, low cost."""
         rate = self.gain / self.seconds if self.seconds > 0 else math.inf
         return rate, -self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """The rule for one race: which learners may still win, and at what cost."""
+    """The rule applied to one race: which learners may still win, and at what cost."""
 
     race: Race
     limit: int
@@ -121,7 +121,11 @@ class _Rule:
     unit: float
 
     def steps(self, *, begun: bool) -> list[_Step]:
-        """List the next trainings worth their seconds, of learners `begun` or not."""
+        """List the next trainings that are worth their seconds.
+
+        If `begun`, list trainings of learners that have been trained; otherwise of the
+        others.
+        """
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []
         for name in self.race.active:
@@ -135,7 +139,7 @@ class _Rule:
         return steps
 
     def unspent_s(self) -> float:
-        """Return the seconds left for learners other than the leader."""
+        """Return the seconds that are left to train learners other than the leader."""
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
         least_s = max(STAY * self.begin_s + own_s, SHORT_S)
@@ -143,7 +147,7 @@ class _Rule:
         return allowed_s - self.race.seconds - own_s
 
     def _halving_s(self) -> float:
-        """Estimate the seconds of halving by 3, by expected errors."""
+        """Estimate the seconds of halving by 3 that keeps the least expected errors."""
         falls = self._falls()
         arms = sorted(self.race.active, key=lambda name: self._expected(name, falls))
         rounds = 1 + math.floor(math.log(len(arms), THIRD) + 1e-9)
@@ -155,7 +159,7 @@ class _Rule:
         return total_s
 
     def _expected(self, name: str, falls: Falls) -> float:
-        """Return the expected log error at N; the latest where falls are unknown."""
+        """Return the expected log error at N; the latest if falls are unknown."""
         line = self.race.curves[self.race.like(name)][-1]
         if line.amount == self.limit:
             return self._log_error(line)
@@ -163,7 +167,7 @@ class _Rule:
         return self._log_error(line) - (fall[0] if fall else 0.0)
 
     def left_s(self, steps: Sequence[_Step]) -> float:
-        """Estimate the seconds to go if all learners of `steps` train on all N."""
+        """Estimate the seconds left if all learners of `steps` train on all N."""
         full_s = {step.name: self._full_s(step.name) for step in steps}
         leader = self.race.leader()
         own_s = 0.0 if self.race.had(leader) == self.limit else self._full_s(leader)
@@ -171,7 +175,7 @@ class _Rule:
         return own_s + min(others_s, max(self.unspent_s(), 0.0))
 
     def points(self, name: str) -> Points:
-        """Return the costs of the trainings of the learner that stands for this one."""
+        """Return the training costs of a learner, or of the one that stands for it."""
         return measured(self.race, self.race.like(name))
 
     def _open(self, name: str) -> bool:
@@ -207,7 +211,7 @@ class _Rule:
         return {n: self._fall(n) for n in amounts if n < self.limit}
 
     def _fall(self, amount: int) -> Fall | None:
-        """Return mean and deviation of falls from `amount` to N, None if unknown."""
+        """Return mean and deviation of falls from `amount` to N; None if unknown."""
         curves = [
             curve
             for name, curve in self.race.curves.items()
@@ -243,13 +247,13 @@ class _Rule:
 
 
 def _unit(race: Race) -> float:
-    """Return the unit of scores: 1 for scores up to 1, else the median loss."""
+    """Return the unit of errors: 1 if scores are at most 1, else the median loss."""
     losses = [race.loss(name) for name in race.active if race.curves[name]]
     return 1.0 if race.best > 0 or not losses else median(losses) or 1.0
 
 
 def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
-    """Return the gain G over the `least` error, infinite for an unknown `fall`."""
+    """Return the expected gain G over the `least` error; infinite if `fall` is None."""
     if fall is None:
         return math.inf
     mean, scale = log_error - fall[0], fall[1] * math.sqrt(3) / math.pi
@@ -259,7 +263,7 @@ def expected_gain(log_error: float, fall: Fall | None, least: float) -> float:
 
 
 def measured(race: Race, name: str) -> Points:
-    """Return the costs of a learner's trainings, from nothing to each amount."""
+    """Return the cost, from the start, of each amount that a learner was trained to."""
     points, total_s = [], 0.0
     for line in race.curves[name]:
         total_s = total_s + line.seconds if race.carries_on else line.seconds
@@ -278,10 +282,10 @@ def next_amount(points: Points, limit: int) -> int:
 
 
 def cost_at(points: Points, amount: int) -> float:
-    """Estimate the CPU seconds from nothing to `amount` examples.
+    """Estimate the CPU seconds from the start to `amount` examples.
 
-    Costs are linear between two trainings and beyond the last two. Beyond a single
-    training they grow with the square root of n; below the first they are constant.
+    Costs are linear between two trainings, and beyond the last two. Beyond a single
+    training, costs grow with the square root of n; below the first they are constant.
     """
     n, seconds = points[-1]
     if amount <= n:

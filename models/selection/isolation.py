@@ -1,4 +1,4 @@
-"""Trainings in processes of their own: a crash or an overrun costs one training only.
+"""Train in separate processes: a crash or an overrun costs only one training.
 
 A worker holds all arms and trains one at a time. No pool of a library does this: a
 training that overruns is killed with the processes that it started, a worker that dies
@@ -24,9 +24,9 @@ import numpy as np
 from .race import Arm, TrainingOutcome
 from .splits import Split
 
-START_S = 300.0  # for a process to start, import and receive its rows: slow on disks
-LOOK_S = 1.0  # between two looks at whether the process is alive
-# Modules that trainings need, imported once: they take more than a CPU second.
+START_S = 300.0  # limit for a process to start, import and get rows; disks are slow
+LOOK_S = 1.0  # seconds between two checks that the process is alive
+# Modules that trainings need. Importing them takes a CPU second, so it is done once.
 IMPORTED = (
     f"{__package__}.arms",
     f"{__package__}.portfolio",
@@ -38,7 +38,7 @@ GUARD = 'a script must call this from under `if __name__ == "__main__":`'
 
 
 class TrainingDied(Exception):
-    """A training's process ended, or was ended, before it answered."""
+    """The process of a training ended, or was killed, before it answered."""
 
 
 class CannotBeSent(Exception):
@@ -75,7 +75,7 @@ class Worker:
         return result
 
     def stop(self) -> None:
-        """Kill the process and those that it started."""
+        """Kill the process, and the processes that it started."""
         process, self._process = self._process, None
         if process is not None:
             _kill(process)
@@ -83,12 +83,12 @@ class Worker:
             self._connection.close()
 
     def close(self) -> None:
-        """Stop for good: a thread that waits for an answer gets `TrainingDied`."""
+        """Stop for good; a thread that waits for an answer gets `TrainingDied`."""
         self._closed = True
         self.stop()
 
     def _begin(self, request: tuple[str, int, str]) -> bool:
-        """Send the process a request; return False for a process that had died."""
+        """Send the process a request; return False if the process had died."""
         if self._process is None:
             self._start()
         with suppress(OSError, TrainingDied):
@@ -98,14 +98,14 @@ class Worker:
         return False
 
     def _receive(self, limit_s: float | None) -> Any:
-        """Wait for a message; TrainingDied if the process ended or overran."""
+        """Wait for a message; TrainingDied if the process ends or takes too long."""
         process, connection = self._process, self._connection
         if process is None:
             raise TrainingDied("the race has ended")
         start_s = time.monotonic()
         try:
-            # The process's own children may keep the pipe open, so the end of the
-            # process does not always show as the end of the file.
+            # Children of the process may keep the pipe open, so the end of the process
+            # is not always seen as the end of the file.
             while not connection.poll(_wait_s(start_s, limit_s)):
                 if limit_s is not None and time.monotonic() - start_s >= limit_s:
                     self.stop()
@@ -132,11 +132,11 @@ class Worker:
         process.start()
         self._process = process
         theirs.close()
-        if self._closed:  # by another thread, which has not seen this process
+        if self._closed:  # another thread closed before this process existed
             self.stop()
             raise TrainingDied("the race has ended")
         try:
-            self._receive(START_S)  # the process now reads, so sending cannot block
+            self._receive(START_S)  # after this the process reads: sending cannot block
             self._connection.send_bytes(rows)
             self._connection.send(dict(self.arms))
             self._receive(START_S)
@@ -158,7 +158,7 @@ def _wait_s(start_s: float, limit_s: float | None) -> float:
 def isolated(
     arms: Mapping[str, Arm], *, jobs: int = 1, limit_s: float | None = None
 ) -> Iterator[dict[str, "IsolatedArm"]]:
-    """Yield arms that train in `jobs` processes, which end with the block."""
+    """Yield arms that train in `jobs` processes; the processes end with the block."""
     packer = _Packer()
     packed: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -182,7 +182,7 @@ def isolated(
 
 
 class WorkerPool:
-    """Lends workers to threads; each worker is lent to one thread at a time."""
+    """A pool that lends workers to threads, each worker to one thread at a time."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._idle = list(workers)
@@ -190,7 +190,7 @@ class WorkerPool:
 
     @contextmanager
     def worker(self, preferred: Worker | None) -> Iterator[Worker]:
-        """Lend an idle worker, the preferred one first; wait while none is idle."""
+        """Lend an idle worker, preferably `preferred`; wait until a worker is idle."""
         with self._changed:
             self._changed.wait_for(lambda: self._idle)
             worker = preferred if preferred in self._idle else self._idle[0]
@@ -206,25 +206,25 @@ class WorkerPool:
 
 @dataclass(slots=True, eq=False)
 class IsolatedArm:
-    """An arm that trains in a worker: the worker of its last training if that is idle.
+    """An arm that trains in a worker: if idle, the worker of its last training.
 
-    An arm that cannot be sent trains here, unless `arm` is None, one at a time.
+    If an arm cannot be sent, it trains in this process, or fails if `arm` is None.
     """
 
     name: str
     workers: WorkerPool
     arm: Any | None
     here: threading.Lock
-    refused: str = ""  # reason why the arm cannot be sent, once known
+    refused: str = ""  # Reason why the arm cannot be sent; empty if none is known
     last: Worker | None = None
 
     def __call__(self, amount: int) -> TrainingOutcome:
-        """Train in a worker, and validate."""
+        """Train in a worker process, and validate."""
         outcome: TrainingOutcome = self._ask(amount, "__call__")
         return outcome
 
     def model(self, amount: int) -> Any:
-        """Fetch the fitted estimator; train again if the last worker lost it."""
+        """Fetch the fitted estimator; train again if its worker has ended."""
         return self._ask(amount, "model")
 
     def _ask(self, amount: int, method: str) -> Any:
@@ -243,7 +243,7 @@ class IsolatedArm:
 
 
 class _Packer:
-    """Pickles arms one by one, without the rows that they share, which it collects."""
+    """Pickles arms one by one. Rows that arms share are left out, and collected."""
 
     def __init__(self) -> None:
         self.rows: list[Split] = []
@@ -251,7 +251,7 @@ class _Packer:
     def pack(self, arm: Arm) -> bytes:
         buffer = io.BytesIO()
         pickler: Any = ForkingPickler(buffer)
-        pickler.dispatch_table[Split] = self._refer  # of this pickler only
+        pickler.dispatch_table[Split] = self._refer  # changes only this pickler
         pickler.dump(arm)
         return buffer.getvalue()
 
@@ -262,7 +262,7 @@ class _Packer:
         return _received, (known[0] if known else len(self.rows) - 1,)
 
 
-_rows: tuple[Split, ...] = ()  # of a worker's process
+_rows: tuple[Split, ...] = ()  # shared rows; set in the process of a worker
 
 
 def _received(place: int) -> Split:
@@ -270,7 +270,7 @@ def _received(place: int) -> Split:
 
 
 def _context() -> Any:
-    """Return how processes start: never by forking this one, which may use OpenMP."""
+    """Return a start method that does not fork this process: it may use OpenMP."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -279,9 +279,9 @@ def _context() -> Any:
 
 
 def _kill(process: Any) -> None:
-    """Kill a process and its group: a learner may have started processes."""
+    """Kill a process and its group, as a learner may have started processes."""
     if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError):  # the process has ended, or has no group yet
+        with suppress(ProcessLookupError):  # the process has ended or has no group yet
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
 
@@ -290,7 +290,7 @@ def _serve(connection: Connection) -> None:
     global _rows
     if hasattr(os, "setpgrp"):
         os.setpgrp()
-    # Learners may use NumPy's global generator: after a fork all would draw alike.
+    # Learners may use NumPy's global generator; after a fork, all would draw the same.
     np.random.seed()  # noqa: NPY002
     threading.Thread(target=_end_with_parent, daemon=True).start()
     connection.send("started")

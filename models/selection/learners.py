@@ -1,4 +1,4 @@
-"""Learners by name: unfitted classifiers and regressors that have a compiled form."""
+"""Make learners by name: unfitted classifiers and regressors that can be compiled."""
 
 import inspect
 import re
@@ -16,8 +16,8 @@ from polydom.features.wording import listed, nearest
 from ..importers.compile_model import compilable, is_regressor
 
 Task = Literal["classes", "regression"]
-# Estimator, preparations before it, and parameters that differ from scikit-learn's
-# defaults. "fill" replaces missing values, for estimators that refuse them.
+# The estimator, its preparations, and parameters that differ from scikit-learn's
+# defaults. "fill" replaces missing values for estimators that refuse missing values.
 Recipe = tuple[str, tuple[str, ...], dict[str, Any]]
 
 SCALED = ("fill", "standardise")
@@ -36,7 +36,7 @@ CLASSIFIERS: dict[str, Recipe] = {
     "naive_bayes": (
         "sklearn.naive_bayes:GaussianNB",
         SCALED,
-        {"var_smoothing": 0.03},  # as good or better than 1e-9 on all data tried
+        {"var_smoothing": 0.03},  # as good as 1e-9 or better on all data tried
     ),
     "bernoulli_bayes": ("sklearn.naive_bayes:BernoulliNB", SCALED, {}),
     "multinomial_bayes": ("sklearn.naive_bayes:MultinomialNB", ("fill", "squeeze"), {}),
@@ -47,7 +47,7 @@ CLASSIFIERS: dict[str, Recipe] = {
     "boosting": ("sklearn.ensemble:GradientBoostingClassifier", ("fill",), {}),
     "hist_boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", (), {}),
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
-    # One thread, as many trainings run at once. Without verbosity -1 LightGBM prints.
+    # One thread, because many trainings run at once; verbosity -1 silences LightGBM.
     "lightgbm": ("lightgbm:LGBMClassifier", (), {"n_jobs": 1, "verbosity": -1}),
     "xgboost": ("xgboost:XGBClassifier", (), {"n_jobs": 1}),
     "lattices": ("polydom.models.lattices.estimator:LatticeEnsembleClassifier", (), {}),
@@ -57,7 +57,7 @@ CLASSIFIERS: dict[str, Recipe] = {
 REGRESSORS: dict[str, Recipe] = {
     "linear": ("sklearn.linear_model:LinearRegression", SCALED, {}),
     "ridge": ("sklearn.linear_model:Ridge", SCALED, {}),
-    # The right penalty depends on the unit of the labels, so folds choose it.
+    # The right penalty depends on the labels' unit, so cross-validation chooses it.
     "lasso": ("sklearn.linear_model:LassoCV", SCALED, {}),
     "elastic_net": ("sklearn.linear_model:ElasticNetCV", SCALED, {}),
     "linear_svm": ("sklearn.svm:LinearSVR", SCALED, {}),
@@ -80,7 +80,8 @@ WORDS: dict[Task, tuple[str, str]] = {
     "classes": ("classes", "classifier"),
     "regression": ("numbers", "regressor"),
 }
-DECISIVE = ("booster", "objective", "tree_method")  # decide which others XGBoost uses
+# Parameters that decide which other parameters XGBoost uses.
+DECISIVE = ("booster", "objective", "tree_method")
 EXTRAS = {"lightgbm": "boosting", "xgboost": "boosting"}
 
 
@@ -158,7 +159,7 @@ def _of_the_other(name: str, task: Task) -> BadProject:
 
 
 def _names(known: Mapping[str, Recipe]) -> dict[str, str]:
-    """Map all texts that may stand for a learner, class names too, to its name."""
+    """Map every accepted text for a learner, such as its class name, to its name."""
     names = {name: name for name in known}
     for name, (path, _, _) in known.items():
         own = path.partition(":")[2]
@@ -203,7 +204,7 @@ def _plain(name: str, value: Any) -> Any:
 def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> Any:
     made = _class(path)
     known = inspect.signature(made).parameters
-    # LightGBM and XGBoost take parameters that their constructors do not name.
+    # LightGBM and XGBoost accept parameters that their constructors do not name.
     open_ = any(one.kind is one.VAR_KEYWORD for one in known.values())
     names = _more_names(made) if open_ else {*known}
     unknown = [parameter for parameter in parameters if parameter not in names]
@@ -220,7 +221,7 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
     if "random_state" in names:
         parameters.setdefault("random_state", seed)
     if path.startswith("lightgbm:") and not {"verbose", "verbosity"} & set(parameters):
-        parameters["verbose"] = -1  # LightGBM prints for every training otherwise
+        parameters["verbose"] = -1  # otherwise LightGBM prints for every training
     estimator = made(**parameters)
     if not hasattr(estimator, "_parameter_constraints"):
         return estimator
@@ -244,14 +245,13 @@ def _more_names(made: Any) -> set[str]:
 def _unused(made: Any, parameters: Mapping[str, Any], names: set[str]) -> list[str]:
     """Fit XGBoost on two rows, and return the parameters that it reports as unused."""
     more = {key: one for key, one in parameters.items() if key not in names}
-    # These parameters decide which others XGBoost uses.
+    # Parameters are tried together with the ones that decide about their use.
     more |= {key: parameters[key] for key in DECISIVE if key in parameters}
     probe = made(**more, n_estimators=1, verbosity=1, n_jobs=1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        with suppress(
-            ValueError, TypeError
-        ):  # a wrong value shows in the real training
+        # A wrong value makes the real training fail, with a better error.
+        with suppress(ValueError, TypeError):
             probe.fit([[0.0], [1.0]], [0, 1])
     texts = " ".join(str(one.message) for one in said)
     unused = re.findall(r"Parameters: \{ (.*?) \} are not used", texts)

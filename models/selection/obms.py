@@ -41,7 +41,7 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """The description of a class before any training."""
+    """What OBMS must know of a class before any training."""
 
     rows: int  # Examples that one quantum trains the class on: the paper's n_i
     penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i
@@ -107,14 +107,14 @@ def coarse_grid(
         values = [c.penalty(quanta * c.rows / size) for c in classes.values()]
         cover = smallest_cover(values, slack)
         if len(cover) <= size:
-            # The penalties assume |S| = size, and more members do no harm.
+            # The penalties assume |S| = size; more members do no harm.
             spare = [k for k in range(len(names)) if k not in cover]
             return tuple(names[k] for k in sorted(cover + spare[: size - len(cover)]))
     raise AssertionError("all classes together always cover themselves")
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Pick the fewest positions, with a pick in [v, (1 + slack) v] for each value v."""
+    """Pick the fewest values so that each v has a pick in [v, (1 + slack) v]."""
     order = sorted(range(len(values)), key=values.__getitem__)
     picked: list[int] = []
     while order:
@@ -167,21 +167,21 @@ def _need_same(race: Race, classes: Mapping[str, ModelClass]) -> None:
 
 
 def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
-    """Return the penalty scale * sqrt(d / n) of a VC dimension d (OBMS, equation 4)."""
+    """Return the penalty scale * sqrt(d / n) for VC dimension d (OBMS, equation 4)."""
     if not (dimension > 0 and scale > 0):
         raise BadInput(f"dimension {dimension}, scale {scale}; both must be above 0")
     return lambda n: scale * math.sqrt(dimension / n)
 
 
 def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
-    """Return the penalty of binary trees: a VC dimension of order L log2(L D)."""
+    """Return the penalty for binary trees, of a VC dimension of order L log2(L D)."""
     return vc_penalty(tree_dimension(leaves, features), scale=scale)
 
 
 def boosting_penalty(
     rounds: int, leaves: int, features: int, *, scale: float = 1.0
 ) -> Penalty:
-    """Return the penalty of weighted votes of T trees of VC dimension d.
+    """Return the penalty for weighted votes of T trees of VC dimension d each.
 
     The dimension of the votes is at most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and
     Schapire, 1997, theorem 8).
@@ -192,7 +192,7 @@ def boosting_penalty(
 
 
 def tree_dimension(leaves: int, features: int) -> float:
-    """Return L log2(L D), at least 1, for binary trees of L leaves on D columns."""
+    """Return L log2(L D), at least 1, for binary trees with L leaves on D columns."""
     if leaves < 1 or features < 1:
         raise BadInput(f"{leaves} leaves on {features} columns; at least 1 of each")
     return max(leaves * math.log2(leaves * features), 1.0)

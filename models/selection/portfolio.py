@@ -10,8 +10,8 @@ from .learners import Task, make_learner
 
 Setting = dict[str, Any]
 
-# All have a compiled form. Of equals the first setting wins, so settings that are cheap
-# to evaluate come first. The first setting of each class stands for its class.
+# Settings of classifiers that can be compiled. Of equals the first setting wins, so
+# cheap models come first. In a race, the first setting of a class stands for the class.
 SERVABLE: Mapping[str, Setting] = {
     "prior": {"name": "prior"},
     "naive bayes": {"name": "naive_bayes"},
@@ -59,8 +59,8 @@ SERVABLE: Mapping[str, Setting] = {
 
 _LIGHTGBM: Setting = {"name": "lightgbm:LGBMClassifier", "n_jobs": 1, "verbose": -1}
 
-# These settings need a library that may be missing. They use one thread, as all others
-# do: a race compares CPU seconds.
+# Settings that need a library that may be missing. All settings use one thread, because
+# a race compares CPU seconds.
 BOOSTED: Mapping[str, Setting] = {
     "lightgbm": _LIGHTGBM,
     "lightgbm, wide": {**_LIGHTGBM, "num_leaves": 127},
@@ -68,7 +68,7 @@ BOOSTED: Mapping[str, Setting] = {
 }
 
 
-# Settings for numbers as targets.
+# Settings of regressors, for targets that are numbers.
 NUMBERS: Mapping[str, Setting] = {
     "mean": {"name": "mean"},
     "linear": {"name": "linear"},
@@ -117,7 +117,7 @@ _PORTFOLIOS: Mapping[Task, tuple[Mapping[str, Setting], Mapping[str, Setting]]] 
 
 
 def installed(task: Task = "classes") -> dict[str, Setting]:
-    """Return the settings that `learner = "auto"` races with installed libraries."""
+    """Return the settings of `learner = "auto"` whose libraries are installed."""
     always, others = _PORTFOLIOS[task]
     boosted = {
         name: setting
@@ -130,7 +130,7 @@ def installed(task: Task = "classes") -> dict[str, Setting]:
 def make_portfolio(
     settings: Mapping[str, Setting], seed: int, task: Task = "classes"
 ) -> dict[str, Any]:
-    """Make unfitted learners from settings; BadInput names a wrong setting."""
+    """Make unfitted learners from settings; BadInput for a wrong setting, by name."""
     if not settings:
         raise BadInput("a portfolio holds no settings; at least 1 is needed")
     learners = {}

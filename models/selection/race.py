@@ -1,9 +1,9 @@
-"""A race between learners, and the log of everything that was allocated to them.
+"""A race between learners, and the log of all trainings.
 
 An *arm* is a function that trains a learner to an amount (examples, or iterations in
 total) and returns its score. A *strategy* gives amounts to arms through a `Race` until
-it can name a winner. It depends on nothing but the answers of the race, so an
-interrupted race is continued from its stored log, without a repeated training.
+it can name a winner. A strategy depends only on the answers of the race. So an
+interrupted race can continue from its stored log without repeating a training.
 """
 
 import math
@@ -30,7 +30,7 @@ class TrainingOutcome:
 
 
 class Arm(Protocol):
-    """A learner that can be trained to one amount after the other."""
+    """A learner that a race trains, to one amount after another."""
 
     def __call__(self, amount: int, /) -> TrainingOutcome:
         """Train to `amount` examples or iterations in total, and validate."""
@@ -38,32 +38,32 @@ class Arm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """One line of the log: a learner, its amount, the cost and the result."""
+    """One line of the log: a learner, the amount, the cost and the result."""
 
     learner: str
     amount: int  # Examples of this training, or total iterations after it
-    # Examples or iterations charged: `amount` for a learner that starts anew with each
-    # training, the difference for a learner that carries on
+    # Examples or iterations charged: `amount` if each training starts anew, the added
+    # amount if trainings continue
     spent: int
     # `score` and `train_score`: scores as in `TrainingOutcome`; `score` is None after a
     # failure
     score: float | None
     train_score: float | None = None
-    # CPU seconds of training and validating; after a failure, wall seconds until it
+    # CPU seconds of training and validating; if it failed, wall seconds until then
     seconds: float = 0.0
     fit_s: float = 0.0
-    # Upper bound of the strategy on the learner's final score; None without one
+    # The strategy's upper bound on the learner's final score; None if not computed
     bound: float | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""  # Reason of the failure; empty after a success
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as plain data, fit for JSON."""
+        """Return the line as plain data for JSON."""
         return asdict(self) | {"warnings": list(self.warnings)}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "Allocation":
-        """Read a result of `to_dict`; BadInput for any other mapping."""
+        """Make a line from a result of `to_dict`; BadInput for any other mapping."""
         try:
             return cls(**{**line, "warnings": tuple(line["warnings"])})
         except (KeyError, TypeError) as error:
@@ -106,7 +106,7 @@ class Race:
     spent: int = field(init=False, default=0)
     # CPU seconds used so far, including those of the continued race
     seconds: float = field(init=False, default=0.0)
-    # CPU seconds to go, as the strategy estimates; None if unknown
+    # CPU seconds still needed, estimated by the strategy; None if unknown
     left_s: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Race:
             raise BadInput("there are no learners to choose from; at least 1 is needed")
         self.curves = {name: [] for name in self.arms}
         self._done: dict[tuple[str, int], Allocation] = {}
-        # Lines of the past log are taken when the strategy asks for the same training.
+        # Lines of the past log are used if the strategy asks for the same training.
         self._past = {(line.learner, line.amount): line for line in self.past}
         for name, _ in self._past:
             if name not in self.arms:
@@ -122,7 +122,7 @@ class Race:
 
     @property
     def active(self) -> list[str]:
-        """Learners that have not failed; BadInput if all have."""
+        """Learners that have not failed; BadInput if all have failed."""
         active = [name for name in self.arms if name not in self.failed]
         if not active:
             first = next(iter(self.failed.values()))
@@ -156,16 +156,16 @@ class Race:
                 self._write(*pair, lambda *pair: begun[pair].result(), bound)
                 for pair in pairs
             ]
-        finally:  # an interrupt does not wait for trainings
+        finally:  # after an interrupt, do not wait for trainings
             pool.shutdown(wait=False, cancel_futures=True)
 
     def bound(self, name: str) -> float:
-        """Return the latest bound of a learner, infinite without one."""
+        """Return a learner's latest bound; infinity if it has none."""
         bound = self.curves[name][-1].bound if self.curves[name] else None
         return math.inf if bound is None else bound
 
     def loss(self, name: str) -> float:
-        """Return the latest loss of a learner, infinite without one."""
+        """Return a learner's latest loss; infinity if it has none."""
         if name in self.failed or not self.curves[name]:
             return math.inf
         score = self.curves[name][-1].score
@@ -173,13 +173,13 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Return the learner of `names`, or of all, with the least latest loss."""
+        """Return the learner with the least latest loss, of `names` or of all."""
         active = self.active
         among = active if names is None else [n for n in names if n in active]
         return min(among or active, key=self.loss)
 
     def unbegun(self) -> list[str]:
-        """Return the first learner of each family without a trained learner."""
+        """Return the first learner of each family in which no learner was trained."""
         active = self.active
         begun = {self._family(name) for name in active if self.curves[name]}
         firsts: dict[str, str] = {}
@@ -188,7 +188,7 @@ class Race:
         return [name for family, name in firsts.items() if family not in begun]
 
     def like(self, name: str) -> str:
-        """Return the learner that stands for a learner in estimates, perhaps itself."""
+        """Return `name` if trained, else a trained learner of its family, if any."""
         alike = [
             other
             for other in self.active
@@ -197,7 +197,7 @@ class Race:
         return name if self.curves[name] or not alike else alike[0]
 
     def had(self, name: str) -> int:
-        """Return the amount of a learner's latest allocation, 0 without one."""
+        """Return the amount of a learner's latest training; 0 if there is none."""
         return self.curves[name][-1].amount if self.curves[name] else 0
 
     def _family(self, name: str) -> str:
@@ -212,7 +212,7 @@ class Race:
         return max(amount, self.had(name)) if self.carries_on else amount
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train a learner; an exception of its code becomes an allocation's `error`."""
+        """Train a learner; if its code raises, the allocation's `error` is set."""
         spent = amount - self.had(name) if self.carries_on else amount
         start = time.perf_counter()
         try:
@@ -241,7 +241,7 @@ class Race:
         train: Callable[[str, int], Allocation],
         bound: Bound | None,
     ) -> Allocation:
-        """Log one request: take it from the past log, or train."""
+        """Answer one request from the past log, or train, and log the answer."""
         done = self.failed.get(name) or self._done.get((name, amount))
         if done is not None:
             return done

@@ -67,7 +67,7 @@ class Selection:
 
 
 def usual_budget(race: Race) -> int:
-    """Return N ceil(log2 n): with this budget the last arms of halving get all N."""
+    """Return N ceil(log2 n), the budget with which halving's last arms get all N."""
     arms = len(race.active)
     return max(need_limit(race), arms) * halvings(arms)
 
@@ -80,8 +80,8 @@ STRATEGIES: Mapping[str, Strategy] = {
     "halving": lambda race: successive_halving(race, budget=usual_budget(race)),
     "doubling": lambda race: doubling(race, budget=usual_budget(race)),
 }
-FROM_ONE = ("doubling",)  # strategies that begin with one pull: for iterations only
-MANY = 10  # classes of learners from which on one learner of each class begins
+FROM_ONE = ("doubling",)  # strategies that begin with one pull, for iterations only
+MANY = 10  # with this many classes, only the first learner of each class begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +312,7 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the family of each learner: its class, if there are `MANY` classes."""
+    """Return each learner's family: its class. With fewer than `MANY` classes: none."""
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
     }
@@ -322,12 +322,12 @@ def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
 def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
     try:
         return arm.model(amount), ""
-    except Exception as error:  # a learner may raise anything
+    except Exception as error:  # a learner may raise any exception
         return None, f"{type(error).__name__}: {error}"
 
 
 def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name; BadInput if unknown, or only for iterations."""
+    """Return a strategy by its name; BadInput if unknown, or unfit for examples."""
     if not isinstance(name, str):
         return name
     if name not in STRATEGIES:

@@ -1,7 +1,7 @@
-"""Division of rows into training rows and validation rows.
+"""Split rows into training rows and validation rows.
 
 A draw of n examples is the first n training rows, so every learner sees the same draws.
-A draw holds every class, and keeps the shares of classes to within one row.
+A draw holds every class, and keeps the classes' proportions to within one row.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from polydom.features.errors import BadInput
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """One division of the data."""
+    """One split of the data into training rows and validation rows."""
 
     # `X` and `y`: training rows, (N, D) and (N,), in the order of draws
     X: NDArray[Any]
@@ -25,7 +25,7 @@ class Split:
     y_valid: NDArray[Any]
 
     def first(self, train: int | None, valid: int | None) -> "Split":
-        """Return the first `train` and `valid` rows of the two sides; None for all."""
+        """Return the first `train` and `valid` rows of either part; None means all."""
         return Split(
             self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
         )
@@ -34,7 +34,7 @@ class Split:
 def nested_order(
     y: NDArray[Any], rng: np.random.Generator, *, labels: bool = True
 ) -> NDArray[np.int64]:
-    """Order the rows so that every prefix holds the classes in their shares."""
+    """Order rows at random so that every prefix has the classes' proportions."""
     order = rng.permutation(len(y))
     if not labels:
         return order
@@ -92,10 +92,10 @@ def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _held(
     y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
 ) -> list[NDArray[np.bool_]]:
-    """Return masks of the validation rows, one per division."""
+    """Return a mask of the validation rows for each split."""
     order = rng.permutation(len(y))
     if isinstance(validation, int) and 2 <= validation <= len(y):
-        if labels:  # rows are dealt class by class, so each fold gets a fair share
+        if labels:  # rows are dealt class by class, so that folds are stratified
             order = order[np.argsort(y[order], kind="stable")]
         fold = np.empty(len(y), dtype=np.int64)
         fold[order] = np.arange(len(y)) % validation
@@ -107,7 +107,7 @@ def _held(
         )
     rank = np.empty(len(y), dtype=np.int64)
     rank[order] = _within_class(y[order])[0] if labels else np.arange(len(y))
-    # The i-th row of a class is held out where i * share passes a whole number.
+    # The i-th row of a class is held out if i * share passes a whole number.
     return [np.floor((rank + 1) * validation) > np.floor(rank * validation)]
 
 

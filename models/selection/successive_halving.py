@@ -8,7 +8,7 @@ from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give every arm budget / n pulls; return the best: SH's baseline, of n losses."""
+    """Give each arm budget / n pulls, and return the best: SH's baseline."""
     arms = race.active
     pulls = budget // len(arms)
     need_pulls(pulls, budget, len(arms))
@@ -29,7 +29,7 @@ def successive_halving(race: Race, *, budget: int) -> str:
     arms = race.active
     rounds = halvings(len(arms))
     need_pulls(budget // (len(arms) * rounds), budget, len(arms) * rounds)
-    pulls = 0  # in total: an arm that carries on keeps its earlier pulls
+    pulls = 0  # pulls of each arm in total, as an arm continues from its earlier pulls
     for _ in range(rounds):
         pulls += budget // (len(arms) * rounds)
         race.train_all([(name, pulls) for name in arms])
@@ -63,7 +63,7 @@ def halvings(arms: int) -> int:
 
 
 def need_pulls(pulls: int, budget: int, least: int) -> None:
-    """Refuse a budget that leaves an arm without a pull."""
+    """Raise BadInput for a budget that leaves an arm without a pull."""
     if pulls < 1:
         raise BadInput(
             f"a budget of {budget} is below one pull per arm; {least} are needed"

@@ -1,4 +1,4 @@
-"""Validation scores of learners, by name; larger is better."""
+"""Scores by name, by which learners are validated; larger is better."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ Scorer = Callable[[Any, Any, Any], float]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A validation score."""
+    """A score by which learners are validated."""
 
-    # Function (fitted estimator, X, y) -> score that can be pickled, or a name in
+    # Picklable function (fitted estimator, X, y) -> score, or the name of a scorer of
     # scikit-learn; larger is better
     scorer: str | Scorer
-    best: float  # Score of a perfect learner
-    # True for classes as targets (draws keep their shares), False for numbers
+    best: float  # Score of a perfect model
+    # True if targets are classes (draws are then stratified), False if numbers
     labels: bool = True
 
     def make_scorer(self) -> Scorer:
-        """Return the function (fitted estimator, X, y) -> score."""
+        """Return the score as a function (fitted estimator, X, y) -> score."""
         from sklearn.metrics import get_scorer
 
         scorer: Scorer = get_scorer(self.scorer)
@@ -34,23 +34,23 @@ class Score:
 
 
 def _auc(model: Any, X: Any, y: Any) -> float:
-    """Return the area under the curves of probabilities, or of decision functions."""
+    """Return the AUC of a model's probabilities, or else of its decision function."""
     if hasattr(model, "predict_proba"):
         scores = model.predict_proba(X)
     else:
-        # Two classes have one decision function; `auc` takes a column per class.
+        # Two classes have one decision function, but `auc` takes a column per class.
         margin = model.decision_function(X)
         scores = margin if margin.ndim == 2 else np.column_stack([-margin, margin])
     return auc(np.searchsorted(model.classes_, y), scores)
 
 
 def _r2(model: Any, X: Any, y: Any) -> float:
-    """Return R^2, at least 0: one learner far off would make all others look alike."""
+    """Return R^2, at least 0: one very bad learner would make all others look equal."""
     return max(r2(y, np.ravel(model.predict(X))), 0.0)
 
 
 def _mae(model: Any, X: Any, y: Any) -> float:
-    """Return D^2 of absolute errors, at least 0 as in `_r2`."""
+    """Return D^2 of absolute errors, at least 0 for the same reason as `_r2`."""
     return max(d2_absolute(y, np.ravel(model.predict(X))), 0.0)
 
 
@@ -69,7 +69,7 @@ SCORES = {
 
 
 def find_score(measure: str | Score) -> Score:
-    """Return a score by its name, or the `Score` given; BadInput names the nearest."""
+    """Return the score of this name, or the `Score` given; BadInput if unknown."""
     if isinstance(measure, Score):
         return measure
     if measure not in SCORES:
