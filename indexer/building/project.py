@@ -52,68 +52,70 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(Part, frozen=True):
-    """Where the labelled items are: exactly one of the first four.
+    """The source of the labelled items: exactly one of the first four keys.
 
     Attributes
     ----------
     images
         A folder with one sub-folder of image files for each class.
     table
-        A CSV or Parquet file, or JSON Lines; each row is a record.
+        A CSV, Parquet or JSON Lines file; each row is a record.
     texts
         A JSON Lines file, each line an object with the text and its label; or a folder
         with one sub-folder of text files for each class.
     items
-        `module:function` beside the project file; calling it yields (item, label) or
+        `module:function` beside the project file. The function yields (item, label) or
         (item, label, group): bytes are images, str texts, mappings records.
     labels
-        A CSV or Parquet file with the labels of a folder's images or texts: its first
-        column that is not the label, the group or the time names the file.
+        A CSV or Parquet file with the labels of a folder's images or texts. Its first
+        column that is not the label, the group or the time names the item's file.
     test
-        More of the same, to measure accuracy on: what `images`, `table`, `texts` or
-        `items` may name, or another file of labels where `labels` is given. All other
-        items are trained on, but for those that are set aside for exits.
+        A second source of items, to measure accuracy on: anything that `images`,
+        `table`, `texts` or `items` may name, or another file of labels if `labels` is
+        given. All other items are trained on, except items set aside for exits.
     split
-        "random" tests on whole groups, drawn with about equal shares of classes;
-        "time" on the newest items, and of these sets the newest aside for exits.
+        "random" tests on whole groups, drawn with about equal shares of classes. "time"
+        tests on the newest items, and sets the newest of these aside for exits.
     weight
-        Column (or key) that says how much each item counts, above 0: where learners are
-        fitted, and where accuracy is measured. Exits change a share of items, each
-        counted once. Not with `learner = "auto"`, whose race weighs nothing.
+        Column (or key) with the weight of each item, above 0. Weights count where
+        learners are fitted and where accuracy is measured. Exits change a share of
+        items, each counted once. Not with `learner = "auto"`, which weighs no items.
     label
-        Column (or key) that holds the label.
+        Column (or key) of the label.
     text
-        Key that holds the text.
+        Key of the text.
     group
-        Column (or key) of what must not be split between training and testing, such as
-        a patient or an original image.
+        Column (or key) of the group. Items of one group, such as images of one patient,
+        are never divided between training and testing.
     time
-        Column (or key) that says when the item came, for `split = "time"`: a number, or
-        a date in ISO 8601. A group is as new as its newest item.
+        Column (or key) of the time, for `split = "time"`: a number, or a date in ISO
+        8601. A group is as new as its newest item.
     ignore
-        Columns of a table that are no features.
+        Columns of a table that are not features.
     separator
-        What is between a CSV file's cells, such as ";", where what is found is wrong.
+        Character between the cells of a CSV file, such as ";", if the build finds the
+        wrong one.
     encoding
-        How a CSV file's or texts' characters are written, such as "latin-1", where what
-        is found is wrong.
+        Character encoding of a CSV file or of texts, such as "latin-1", if the build
+        finds the wrong one.
     missing
-        Words that stand for an empty cell in a table, such as `["unknown", "-1"]`,
-        beside the usual ones; columns of words have no usual ones.
+        Words for an empty cell of a table, such as `["unknown", "-1"]`, besides the
+        usual words. In columns of words no word is usual.
     decimal
-        "." or ",", where numbers such as `1,234` may mean two things.
+        Decimal mark, "." or ",", if numbers such as `1,234` may mean two things.
     date_order
-        "MDY" or "DMY": which of month and day comes first, where dates such as
-        `01/02/2024` do not tell.
+        Order of month and day in dates such as `01/02/2024`, if the dates do not tell:
+        "MDY" or "DMY".
     on_bad_item
-        "skip" leaves out unusable items, and says how many and why; "stop" stops.
+        "skip" leaves unusable items out, and reports their number and the reasons;
+        "stop" stops the build.
     on_rare_class
-        What becomes of classes with too few independent items to be divided into what
-        is trained and tested on: "stop" names them, "skip" leaves their items out,
-        "merge" makes them one class, "other", "train" trains on them and never tests.
+        Treatment of classes with too few independent items for training and testing:
+        "stop" names the classes and stops, "skip" leaves their items out, "merge" makes
+        them one class, "other", and "train" trains on them without testing.
     rare_below
-        A class of fewer independent items than this is rare, where that is to be more
-        than dividing them needs.
+        Least number of independent items of a class that is not rare, if it is to be
+        more than the division needs.
     """
 
     images: str | None = None
@@ -152,25 +154,26 @@ class Data(Part, frozen=True):
 
 
 class Columns(Part, frozen=True):
-    """A group of a record's columns as one feature, with what it costs to know them.
+    """A group of a record's columns as one feature, with the cost of the columns.
 
     Attributes
     ----------
     name
-        What the feature is called.
+        Name of the feature.
     columns
         Names of the table's columns that are bought together.
     cost
-        What they cost by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`; without
-        one it is measured. Units but seconds need a weight in `[costs]`.
+        Cost of the columns by unit, such as `{ usd = 25.92 }` or `{ s = 0.004 }`. If no
+        cost is given, it is measured. Units other than seconds need a weight in
+        `[costs]`.
     kind
-        What the columns hold, where `polydom check` shows a wrong guess: "number",
-        "word", "date" or "text". Those of a group of texts have features of texts, and
-        the group is no feature itself.
+        Kind of the columns, if `polydom check` shows a wrong guess: "number", "word",
+        "date" or "text". Columns of texts have features of texts, and the group itself
+        is then not a feature.
     missing
-        Words that stand for an empty cell in these columns, beside those of `[data]`.
+        Words for an empty cell of these columns, besides the words of `[data]`.
     date_order
-        "MDY" or "DMY", for dates in these columns.
+        Order of month and day in dates of these columns: "MDY" or "DMY".
     """
 
     name: str
@@ -182,20 +185,20 @@ class Columns(Part, frozen=True):
 
 
 class Features(Part, frozen=True):
-    """Which features to choose from; for a table, its columns where none is named.
+    """The features to choose from; by default all columns of a table.
 
     Attributes
     ----------
     use
-        Names of ready-made features and of those that a build learns, or of the user's
-        own where `files` define more than are wanted. On a table's column of free text
-        a feature of texts is named so: `note: learned_words`.
+        Names of ready-made features and of learned features, or of the user's own if
+        `files` define more features than you want. A feature of texts on a table's
+        column of free text is named `COLUMN: FEATURE`, such as `note: learned_words`.
     files
         Python files with the user's own features, beside the project file.
     columns
         Groups of a table's columns.
     others
-        Whether every column that no group names is a feature of its own, too.
+        True if each column that no group names is a feature of its own.
     """
 
     use: list[str] = []
@@ -210,25 +213,26 @@ class Quality(Part, frozen=True):
     Attributes
     ----------
     measure
-        Of classes "accuracy" (the default); "balanced_accuracy", the mean share of each
-        class's items that is answered right; "macro_f1", the mean of the classes' F1;
-        "auc", the area under the ROC curve (of more than two classes, the mean of each
-        against the others); "log_loss", of which exp(-loss) is the quality, the
-        geometric mean of the probabilities of the right classes; or "cost", what wrong
-        answers cost. Of numbers "r2" (the default) or "mae": 1 less the squared, or
-        absolute, error relative to that of the mean, or the median, of all labels.
+        Metric. For classes: "accuracy" (the default); "balanced_accuracy", the mean
+        over classes of the share of right answers; "macro_f1", the mean F1 of the
+        classes; "auc", the area under the ROC curve (for more than two classes, the
+        mean of each class against the rest); "log_loss", with quality exp(-loss), the
+        geometric mean of the probabilities of the right classes; or "cost", by the
+        costs of wrong answers. For numbers: "r2" (the default) or "mae": 1 less the
+        squared, or absolute, error relative to the error of the mean, or the median, of
+        all labels.
     costs
-        With "cost": what an answer costs, by the right class and by the answer, such as
-        `{ spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer that is not named
-        costs 1, a right one nothing.
+        For "cost": costs of answers, by the right class and by the answer, such as `{
+        spam = { ham = 1 }, ham = { spam = 10 } }`. A wrong answer without a cost costs
+        1, a right answer 0.
     class_weights
-        How much the items of each class count where a learner is fitted, and not where
-        it is tested: "equal", "balanced" (as much in all as any other class), or a
-        table of weights by class. By default balanced with "balanced_accuracy"; with
-        "cost" each class by the mean cost of answering another (exact for two classes:
-        Elkan, 2001); else equal. Where learners take no weights, the default is equal.
+        Weights of the items of each class for fitting a learner, not for testing:
+        "equal", "balanced" (equal totals for all classes), or a table of weights by
+        class. The default is "balanced" for "balanced_accuracy"; for "cost" each class
+        has the mean cost of a wrong answer (exact for two classes: Elkan, 2001); else,
+        and for learners that take no weights, "equal".
     coverage
-        Of numbers: share of fresh items whose label is to lie in an answer's interval.
+        For numbers: share of fresh items whose label lies in the answer's interval.
     """
 
     measure: Measure | None = None
@@ -252,56 +256,58 @@ class Quality(Part, frozen=True):
 
 
 class Search(Part, frozen=True):
-    """Which feature sets are trained, and how their quality is measured.
+    """The feature sets to train, and the items to measure their quality on.
 
     Attributes
     ----------
     method
-        "progressive" has good sets after a few trainings and keeps the promise of
-        `alpha` as far as `budget_s` allows; what it comes to is reported. "poly-dom"
-        keeps it, however long that takes (ICSP, Problem 1). "greedy" trains few
-        sets and promises nothing (ICSP, section 4): it adds feature by feature, for
-        every weight of a second against quality; "greedy-acc" only for the weight 0,
-        the most accurate next feature, and "greedy-cost" only the cheapest.
+        "progressive" finds good sets after a few trainings, keeps the promise of
+        `alpha` as far as `budget_s` allows, and reports the alpha that it reached.
+        "poly-dom" keeps the promise, however long that takes (ICSP, Problem 1).
+        "greedy" trains few sets and promises nothing (ICSP, section 4): it adds feature
+        by feature, for every weight of a second against quality. "greedy-acc" always
+        adds the most accurate next feature, "greedy-cost" the cheapest.
     alpha
-        The chosen model's accuracy times alpha is at least that of any set that fits.
+        Factor, at least 1: the chosen model's accuracy times alpha is at least the
+        accuracy of any set that fits.
     tolerance
-        By how much more features may hurt a model's quality (relaxed Axiom 2.1). By
-        default not at all where that is accuracy; else by as much as 95 of 100
-        violations do among the sets trained.
+        Largest loss of a model's quality by more features (relaxed Axiom 2.1). The
+        default is 0 for accuracy; for other metrics it covers 95 of 100 violations
+        among the trained sets.
     sizes
-        Smallest and largest item size to choose for; the data's own by default. Two
-        equal ones index for items of one size alone (ICSP, Problem 2).
+        Smallest and largest item size of the index; by default the data's own. Two
+        equal sizes make an index for items of one size (ICSP, Problem 2).
     budgets
-        Smallest and largest budget to choose for, in the units of costs, where they are
-        known. Only sets are kept that are the best for one of them (of one budget
-        alone, ICSP's Problem 3). Any other budget holds too, though perhaps not with
-        the best set, and there are fewer sets to fall back on where time runs out.
-        Where a slower machine serves, begin as much lower. Only where a size is one
-        number. What exits cost is not known yet, and added afterwards.
+        Smallest and largest budget of the index, in the units of costs, if you know
+        them. Only sets that are the best for one of these budgets are kept (for a
+        single budget, ICSP's Problem 3). Other budgets still hold, perhaps with a worse
+        set, and a plan has fewer sets to fall back on. For a slower server, lower the
+        smallest budget accordingly. Only for sizes of one number. Costs of exits are
+        added afterwards.
     held_out
-        Share of the items (whole groups) that accuracy is measured on; a quarter where
-        neither this nor `folds` is given.
+        Share of the items, by whole groups, that accuracy is measured on. The default
+        is a quarter, unless `folds` is given.
     folds
-        Cross-validate over this many folds instead. By default over five, where items
-        are divided at random and are too few to promise early exits (below 4,780
-        independent ones, if each class comes in five of them), unless `[exits]` asks
-        for some or `refit` is false.
+        Number of folds of cross-validation, instead of `held_out`. The default is five
+        folds if items are divided at random, are too few to promise early exits (below
+        4,780 independent items) and each class has five; unless `[exits]` asks for
+        exits or `refit` is false.
     covering
-        Also use the covering rule, sound only where returns diminish (ICSP, 3.4).
+        True to use the covering rule too, which is sound only for diminishing returns
+        (ICSP, 3.4).
     refit
-        Train the models that are kept again on all items, but those set aside for
-        exits. Their accuracy is that of the models measured. With folds they always
-        are, as far as a progressive search leaves time.
+        True to train the kept models again on all items, except items set aside for
+        exits. Their accuracy is the accuracy measured before. With folds, models are
+        always trained again, as far as a progressive search leaves time.
     budget_s
-        Seconds of training that the search may spend. By default a progressive one has
-        as long as three trainings on all features take, but at least 30 s and at most
-        two minutes; others have no limit.
+        Seconds of training that the search may spend. The default for "progressive" is
+        the time of three trainings on all features, at least 30 s and at most two
+        minutes; other methods have no limit.
     trainings
-        Sets that "poly-dom" may train. With that, or `budget_s`, it begins with a large
-        alpha and reports the one that it came to.
+        Number of sets that "poly-dom" may train. With `trainings` or `budget_s`, the
+        search begins with a large alpha and reports the alpha that it reached.
 
-    Greedy's methods take `method`, `sizes`, `held_out`, `folds` and `refit` alone.
+    Greedy methods take `method`, `sizes`, `held_out`, `folds` and `refit` alone.
     """
 
     method: Literal[
@@ -347,25 +353,27 @@ class Search(Part, frozen=True):
 
 
 class Costs(Part, frozen=True):
-    """What a plan's cost is made of.
+    """The parts of a plan's cost, and how they are measured.
 
     Attributes
     ----------
     quantile
-        Cost curves lie above this share of the measured times.
+        Share of the measured times that a cost curve lies above.
     items
-        How many items are timed.
+        Number of items to time.
     repeats
-        How often each of them is timed.
+        Number of timings of each item.
     weights
-        Budget units per unit of cost. The default counts measured seconds alone;
-        `{ usd = 1.0 }` counts money that columns declare, and no time.
+        Budget units for each unit of cost. The default counts measured seconds alone;
+        `{ usd = 1.0 }` counts declared dollars of columns, and no time.
     size
-        What costs depend on: "pixels" or ["width", "height"] of an image, "characters"
-        or ["words", "sentences"] of a text. One number by default.
+        Size of an item, on which costs depend: "pixels" or ["width", "height"] of an
+        image, "characters" or ["words", "sentences"] of a text. The default is one
+        number.
     measured
-        "here" by the process that builds; "later" by `polydom measure`, on a machine
-        like the one that serves: a build stops where it needs times that are missing.
+        "here" to measure times in the build's process; "later" to measure them by
+        `polydom measure`, on a machine like the server: the build stops where it needs
+        times that are missing.
     """
 
     quantile: Share = 0.99
@@ -402,12 +410,13 @@ class Cluster(Part, frozen=True):
     Attributes
     ----------
     on
-        `dask://HOST:PORT`, `ray://auto` or `ray://HOST:PORT`; `local:8` for so many
-        processes here. By default as many as the project has `workers`.
+        `dask://HOST:PORT`, `ray://auto`, `ray://HOST:PORT`, or `local:8` for 8
+        processes on this machine. The default is this machine, with the project's
+        `workers`.
     shared
-        A folder that every worker sees under this path. Finished work is kept there,
-        and what workers read. Without it that goes along with each call, and may be
-        16 MB at most.
+        A folder that every worker sees under this path. The build keeps finished work
+        and the workers' input there. Without a shared folder, each call carries its
+        input, at most 16 MB.
     """
 
     on: str | None = None
@@ -442,22 +451,23 @@ class ExitGoal(NamedTuple):
 
 
 class ExitTerms(Part, frozen=True):
-    """True if plans may answer early: after fewer features, or base models (QWYC).
+    """Early answers of plans: after fewer features, or after fewer base models (QWYC).
 
-    `exits = "off"` in place of the table makes none.
+    `exits = "off"` in place of the table turns early answers off.
 
     Attributes
     ----------
     alpha
-        Share of answers that may differ from those of the whole plan; 0.005 by
+        Share of answers that may differ from the whole plan's answers; 0.005 by
         default. Exits are fitted on the held-out items. With `search.folds` there are
-        none unless this is given; then they are fitted on all items, each as answered
+        exits only if `alpha` is given; then they are fitted on all items, each answered
         by models of the other folds.
     confidence
-        With which confidence that share holds on fresh items; 0.95 by default. Half of
-        `held_out`, drawn by whole groups, calibrates it, and nothing else of a build
-        sees that half. Where these items are too few, there are no exits, and the build
-        says how many it takes. With 0, or folds, nothing is promised.
+        Confidence that the share holds on fresh items; 0.95 by default. Half of
+        `held_out`, drawn by whole groups, calibrates the exits, and no other part of
+        the build sees that half. If these items are too few, there are no exits, and
+        the build reports how many items it needs. With 0, or with folds, nothing is
+        promised.
     """
 
     alpha: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
@@ -470,31 +480,32 @@ class Project(Part, frozen=True):
     Attributes
     ----------
     task
-        What is answered: one of a few classes, or a number ("regression"). By default
-        it is found by the labels: numbers of so many values that each would be a class
-        of its own are predicted as numbers.
+        "classes" for one of a few classes, or "regression" for a number. The default
+        depends on the labels: numbers with so many values that each would be a class of
+        its own are predicted as numbers.
     seed
-        Of all that is drawn: same seed, data and times, same file.
+        Seed of all random draws: the same seed, data and times give the same file.
     workers
-        Processes for computing features and training; by default one for each core.
+        Number of processes for computing features and training; by default one for each
+        core.
     data
-        Where the labelled items are.
+        The source of the labelled items.
     features
-        Which features to choose from.
+        The features to choose from.
     learner
-        What models are trained by: a name and the estimator's parameters.
+        The learner of all models: its name and the estimator's parameters.
     quality
-        What a model is to be good at.
+        The metric of a model's answers.
     search
-        Which feature sets are trained, and how their quality is measured.
+        The feature sets to train, and the items to measure their quality on.
     costs
-        What a plan's cost is made of.
+        The parts of a plan's cost, and how they are measured.
     exits
-        Whether plans may answer early.
+        Early answers of plans.
     cluster
         Processes that carry out the calls of a build.
     folder
-        Where relative paths start; of a file, the folder that it is in.
+        Folder that relative paths start from; for a file, the folder of the file.
     """
 
     task: Task | None = None

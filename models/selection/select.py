@@ -32,9 +32,9 @@ class Selection:
     name
         Chosen learner.
     model
-        Fitted estimator of the chosen learner, trained on the training rows of the
-        division, or after k folds on all rows. None without `refit`, and if this
-        training failed (see `error`).
+        Fitted estimator of the chosen learner: on the training rows of the split, or
+        on all rows after k folds. None if `refit` is false or the fit failed (see
+        `error`).
     score
         Validation score of the chosen learner; larger is better.
     amount
