@@ -1,6 +1,7 @@
 """Measures of a model's quality: labels are compared with choices, scores or values.
 
-BadInput if there is no row, if shapes differ, or if a number is out of range.
+All functions raise BadInput if there is no row, if shapes differ, or if a number is out
+of range.
 
 labels, choices : (N,)
     Classes as whole numbers from 0 on, N > 0; labels of `r2`, `mae` and `d2_absolute`
@@ -92,8 +93,8 @@ def auc(
 ) -> float:
     """Compute the area under the ROC curve, in [0, 1]; K >= 2.
 
-    With two classes the result is the area of the second, with more the mean (macro
-    one-vs-rest) over classes that have rows and lack some; NaN without any.
+    With two classes the result is the second class's area. With more it is the mean
+    (macro one-vs-rest) over the classes of some but not all rows; NaN without any.
     """
     own, given = _codes("labels", labels), _scores(scores)
     each = _weights(own, given, weights)

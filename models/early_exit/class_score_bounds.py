@@ -25,9 +25,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 def bound_sums(
     terms: BaseModels, order: NDArray[np.int64]
 ) -> tuple[Floats, Floats] | None:
-    """Bound the sum, (T, R) each, that base models after each position can still add.
+    """Return bounds, (T, R) each, on what the base models after each position add.
 
-    The bounds include the rounding of sums in any order. None without bounds.
+    The bounds include rounding in any order of adding. None if scores have no bounds.
     """
     try:
         least, most = terms.bounds()

@@ -146,7 +146,7 @@ class EarlyExit(_Evaluator):
         )
 
     def choose(self, row: Rows) -> int:
-        """Position of the chosen class of one full row (width,)."""
+        """Return the position of the chosen class of one full row (width,)."""
         # `PackedTerms.takes`, inlined: a call would take as long as some trees.
         try:
             fits = (
@@ -210,7 +210,7 @@ class EarlyExit(_Evaluator):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class MarginExit(_Evaluator):
-    """An ensemble for K > 2 classes that stops each row where its schedule says so.
+    """An ensemble for K > 2 classes that stops each row when its schedule says so.
 
     Immutable; safe to share between threads.
     """
@@ -223,7 +223,7 @@ class MarginExit(_Evaluator):
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
 
     def choose(self, row: Rows) -> int:
-        """Position of the chosen class of one full row (width,)."""
+        """Return the position of the chosen class of one full row (width,)."""
         packed = self.packed
         if packed is None or not packed.takes(row):
             return int(self._choices(self.classifier.row(row)[None])[0][0])

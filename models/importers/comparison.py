@@ -76,7 +76,7 @@ def _compare(
 def _predicted(
     original: Any, fitted: FittedColumns | None, X: Floats, columns: NDArray[np.int32]
 ) -> tuple[Floats, Any, Any]:
-    """Find rows that the original accepts, as given to each model, and its answers."""
+    """Return rows that the original accepts, in both models' forms, and its answers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
@@ -110,7 +110,7 @@ def _forms(
 def draw_rows(
     scorer: Any, columns: NDArray[np.int32], rng: np.random.Generator
 ) -> Floats:
-    """Draw full rows (ROWS, width) that the scorer decides differently."""
+    """Draw full rows (ROWS, width) for which the scorer's decisions vary."""
     X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
     preparation = scorer.preparation
     drawn = preparation.undo(scorer.draw_inputs(ROWS, rng))

@@ -125,7 +125,7 @@ OTHER_FILES = (
 
 
 def compilable(estimator: Any) -> str | None:
-    """Return an unfitted estimator's class, None for a Pipeline; else BadModel."""
+    """Return an estimator's class (None: a Pipeline); BadModel if it never compiles."""
     transformers, last = _split(estimator)
     for transformer in transformers:
         if transformer not in (None, "passthrough"):

@@ -28,10 +28,10 @@ def is_ubj(data: bytes) -> bool:
 
 
 def read_ubj(data: bytes) -> Any:
-    """Read one value, which takes up all of the data; BadModel if the data are none.
+    """Read the value that the data consist of; BadModel for any other data.
 
     Arrays of one type become NumPy arrays. Lengths are compared with the rest of the
-    data before memory is allocated. What XGBoost does not write is refused.
+    data before memory is allocated. Forms that XGBoost does not write are refused.
     """
     reader = _Reader(data)
     value = reader.value(0)

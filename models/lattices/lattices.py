@@ -135,7 +135,7 @@ class Lattices(SumOfTerms):
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which the model decides differently."""
+        """Draw prepared inputs (count, d) for which decisions vary."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 

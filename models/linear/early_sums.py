@@ -39,7 +39,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """Joined operations (d,): clip(`gain` * x + `offset`), or `filling` if missing."""
+    """All operations as one: clip(`gain` * x + `offset`), or `filling` if missing."""
 
     gain: Floats
     offset: Floats
@@ -124,7 +124,7 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Pack linear terms in this order; None if only NumPy can add them.
 
-    Rounding errors are a share of the absolute weights `sizes` and intercepts `starts`.
+    The absolute weights `sizes` and intercepts `starts` serve to bound rounding errors.
     """
     d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:

@@ -111,7 +111,7 @@ class Linear(SumOfTerms):
         return float((terms + np.abs(self.intercepts)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which the model decides differently."""
+        """Draw prepared inputs (count, d) for which decisions vary."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()
         reach = 1.0 + np.abs(self.intercepts - start).max()

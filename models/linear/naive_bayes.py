@@ -45,7 +45,7 @@ class Gaussian(Scorer):
         return float((terms + np.abs(self.constants)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which the model decides differently."""
+        """Draw prepared inputs (count, d) for which decisions vary."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])
         return self.means[k] + spread * rng.normal(size=spread.shape)

@@ -15,8 +15,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 class ActiveExamples:
     """Active rows with their running sums, and unused base models.
 
-    `models` (L,) are unused. The active rows have the running `sums` and `final` sums
-    (n,); the `positives` rows with a positive full decision come first.
+    `models` (L,) are the unused base models. The active rows have running
+    `sums` and `final` sums (n,); `positives` rows, with a positive full decision, come
+    first.
     """
 
     def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:

@@ -3,8 +3,8 @@
 Optimal stopping compares the cost of stopping a row with the cost of going on,
 backwards from the last base model. A wrong stop costs the same `penalty` at every
 position: the smallest one that keeps the changed decisions within what alpha allows.
-The rows nearby say how likely a stop is to be wrong (`log_odds`); thresholds that count
-the endings of the rows themselves learn these rows by heart.
+Rows with similar sums tell how likely a stop is to be wrong (`log_odds`); thresholds
+that only count the endings of the rows themselves overfit.
 """
 
 import math
@@ -31,7 +31,7 @@ class Stopping:
     """The rows sorted at each position of one order, to find cuts for many penalties.
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly
-    there. `costs` (T,) are those of the positions. Without `both`, rows stop low only.
+    there. `costs` (T,) are the positions' costs. Without `both`, rows stop low only.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:

@@ -24,8 +24,9 @@ AT_ONCE = 1024  # rows whose running sums are in memory at once
 class Walk:
     """An iterator over T positions, which adds up the numbers of the rows that go on.
 
-    Each step yields the numbers of these rows (n,), and which of them must not stop
-    low; the others must not stop high. Between two steps the caller may shorten `rows`.
+    Each step yields the numbers of these rows (n,), and a mask of the rows that must
+    not stop low; other rows must not stop high. The caller may shorten `rows` between
+    steps.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which the model decides differently."""
+        """Draw prepared inputs (count, d) for which decisions vary."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:

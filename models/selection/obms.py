@@ -41,7 +41,7 @@ Penalty = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelClass:
-    """What OBMS must know of a class before any training."""
+    """The facts about a class that OBMS needs before any training."""
 
     rows: int  # Examples that one quantum trains the class on: the paper's n_i
     penalty: Penalty  # Penalty as a function of the examples seen: the paper's gamma_i

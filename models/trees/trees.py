@@ -98,7 +98,7 @@ class Trees(TreeArrays, SumOfTerms):
         """Return the same trees, packed for sums of all trees if possible."""
         packed = pack(self)
         if packed is not None and self.prepared:
-            packed = replace(packed, enter=None)  # callers have full rows only
+            packed = replace(packed, enter=None)  # `enter` needs prepared rows
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
@@ -128,7 +128,7 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees for kernels that stop; None if rounding may exceed `near`."""
+        """Pack trees in this order and with this rule; None if rounding may decide."""
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
         sizes = np.zeros(len(self.nodes))

@@ -1,4 +1,4 @@
-"""Tell the user that a kernel is being compiled. This module imports no compiler."""
+"""Report that a kernel is being compiled. This module imports no compiler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
