@@ -53,7 +53,10 @@ class NotReady(PolydomError):
 
 
 def not_ready(begun: bool) -> NotReady:
-    """Return the error before the end of the warm-up, or if it has not `begun`."""
+    """Return the error for a request before the end of the warm-up.
+
+    `begun` is False if the application was never started.
+    """
     if begun:
         return NotReady("the index is still being warmed up; see /readyz")
     return NotReady(
@@ -199,7 +202,7 @@ UNEXPECTED = Failure("the server failed to answer; its log says why", "internal"
 
 
 def describe(error: Exception) -> tuple[int, Failure]:
-    """Return the HTTP status and the body for an error, known or unexpected."""
+    """Return the HTTP status and the body for any error."""
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # the cause's message comes from the operator's own code and may reveal details
         # of the machine

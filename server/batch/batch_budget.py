@@ -238,9 +238,9 @@ class BatchBudget:
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
-        """Plan some numbered items together, and answer the items in their order.
+        """Plan some numbered items together, and yield their answers in order.
 
-        An item that is an error, or fails, becomes a `Failed`.
+        An item that is an error, or that fails, becomes a `Failed`.
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
@@ -272,7 +272,7 @@ class BatchBudget:
     def end_chunk(
         self, chunk: "Chunk", times: Sequence[tuple[float, float]], all_s: float
     ) -> None:
-        """Learn from the predicted and the measured seconds of each plan (`times`)."""
+        """Update the timing by the predicted and measured seconds of each plan."""
         self._under_way -= chunk.cost
         if times and self._counts_time:
             predicted_s, actual_s = map(sum, zip(*times, strict=True))
@@ -344,7 +344,7 @@ class Chunk:
 def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
-    """Answer an item with the plan of its row; errors as `Execution.run`."""
+    """Answer an item with the plan of its row; errors as in `Execution.run`."""
     now_s = planner.now()
     request = Request(
         assignment.item,

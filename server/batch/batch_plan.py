@@ -171,7 +171,7 @@ def threshold_of(plan: BatchPlan) -> Threshold:
 class PlanFinder:
     """Finds the price of a batch for one index.
 
-    The index has the costs of the machine that measured it. With `exact` models are
+    The index has the costs of the machine that measured it. If `exact`, models are
     evaluated whole.
     """
 
@@ -189,10 +189,11 @@ class PlanFinder:
     def find(
         self, shapes: Sequence[Shape], counts: Floats | float, total: float
     ) -> BatchPlan:
-        """Find the price at which all items cost a total.
+        """Find the price at which all items cost `total`.
 
-        `shapes` (S,) are of a sample of items, at least one; `counts` (S,) has the
-        number of items that each shape stands for, above 0, or one number for all.
+        `shapes` (S,) are those of a sample of items, S > 0. `counts` (S,) are the
+        numbers of items that the shapes stand for, above 0; a single number holds for
+        all shapes.
         """
         hulls = [self._hull(shape) for shape in shapes]
         weights = np.broadcast_to(np.asarray(counts, np.float64), len(hulls))
@@ -240,9 +241,9 @@ class PlanFinder:
 
 
 class Assigner:
-    """Gives each item its row by a batch plan; BadInput if that is for another index.
+    """Assigns a row to each item by a batch plan; BadInput for another index's plan.
 
-    The index is the one that was built, on any machine.
+    The index must be as it was built, without rescaled costs.
     """
 
     def __init__(self, index: Index, plan: BatchPlan) -> None:

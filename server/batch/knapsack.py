@@ -69,10 +69,10 @@ class Hull(NamedTuple):
 
 
 def make_hull(rows: Ints, costs: Floats, qualities: Floats) -> Hull:
-    """Keep the plans that lie on the upper concave hull of quality over cost.
+    """Return the plans that lie on the upper concave hull of quality over cost.
 
-    Plans, at least one, come in any order. Of plans with equal quality the cheapest
-    stays.
+    The plans, at least one, may have any order. Of plans with equal quality, only the
+    cheapest is kept.
     """
     if len(rows) == 0:
         raise BadInput("an item without any plan cannot be answered")
@@ -232,10 +232,10 @@ class Solution(NamedTuple):
 
 
 def solve(hulls: Sequence[Hull], budget: float) -> Solution:
-    """Choose a plan for each item, so that the sum of qualities is as `budget` allows.
+    """Choose a plan for each item, so that the sum of qualities is large.
 
-    If the budget is below the sum of all cheapest plans, every item gets its cheapest
-    plan, and `cost` exceeds the budget. O(T log T) for T plans on all hulls.
+    All costs sum to at most `budget`. If even the cheapest plans cost more, every item
+    gets its cheapest plan. O(T log T) for T plans on all hulls.
     """
     if not hulls:
         return Solution(np.zeros(0, np.int64), 0.0)

@@ -29,10 +29,10 @@ KEPT_BYTES, EACH = 128 << 20, 128
 
 
 class TopK:
-    """Candidates for the list, in memory that does not grow with the items.
+    """Candidates for a list of the likeliest items, in bounded memory.
 
-    The list has `top` places for items of the class `label`. From now on the budget
-    reserves a part for the second pass, and plans answers with scores.
+    The list has `top` places for items of the class `label`. The budget then reserves a
+    part for the second pass, and plans answers with scores.
     """
 
     def __init__(self, budget: BatchBudget, label: str, top: int) -> None:
@@ -63,7 +63,7 @@ class TopK:
     def offer(self, candidate: Answered) -> None:
         """Add a candidate; if there are too many, drop the least likely.
 
-        TooLarge if the list alone would take more than `KEPT_BYTES`.
+        Raises TooLarge if the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
         hull = self._budget.hulls.of(Shape.of(candidate.item))
@@ -90,7 +90,7 @@ class TopK:
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
         """Carry out candidates' best plans, likeliest first, while the budget lasts.
 
-        Each candidate is yielded once it has its final answer.
+        Yields each candidate when it has its final answer.
         """
         budget = self._budget
         budget.reserved = 0.0

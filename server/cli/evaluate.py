@@ -169,7 +169,7 @@ def _carry_out(run: "EvaluationRun") -> bool:
 def read_server(
     url: str | None, model: str | None, token_file: Path | None
 ) -> "Server | None":
-    """Read the server to ask; None without --url."""
+    """Return the server to ask; None without --url."""
     from ..evaluation.run import Server
 
     if url is not None:

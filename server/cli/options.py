@@ -86,9 +86,9 @@ SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def read_amount(option: str, text: str, unit: str) -> float:
-    """Return the amount that an option's text names: seconds, or in another unit.
+    """Return the amount in an option's text: seconds, or an amount in `unit`.
 
-    The text is a time such as `60s`, or a bare number for a `unit` that is not "s".
+    If `unit` is "s", the text is a time such as `60s`; otherwise a bare number.
     """
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)?", text.strip())
     if found is None or (found[2] is not None) != (unit == "s"):

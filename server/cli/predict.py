@@ -91,10 +91,10 @@ def predict(
 def answer_files(
     translator: "Translator", items: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
-    """Classify files one after the other; each budget starts after its file is read.
+    """Classify files one by one; each budget starts after its file is read.
 
-    A file that is no item of the index's kind, or whose features cannot be computed,
-    gets an error in place of an answer, and the next file is read.
+    If a file is not an item of the index's kind, or if its features cannot be computed,
+    an error takes the place of its answer.
     """
     from ..runtime.translator import AtOnce
 

@@ -40,10 +40,10 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Send to standard error whatever Python or compiled code prints meanwhile.
+    """While the context is open, send the process's standard output to standard error.
 
-    Processes that start meanwhile do so, too. Standard output then holds only the
-    command's own answer.
+    Output of compiled code and of processes started meanwhile is included. So standard
+    output holds only the command's own answer.
     """
     _flush()
     try:
@@ -72,7 +72,7 @@ def _flush() -> None:
 
 
 class CompilingNotice:
-    """Says on standard error that kernels are compiled: at the first, then at times."""
+    """Reports kernels that compile on standard error: the first, then now and then."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

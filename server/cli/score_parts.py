@@ -108,7 +108,7 @@ def score_parts(
 
 
 def _read_total(unit: str, total_budget: str | None, total_cpu: str | None) -> float:
-    """Return what all parts may spend: processor seconds, or an index's own unit."""
+    """Return the total budget of all parts: processor seconds, or the index's unit."""
     if unit != "s":
         if total_cpu is not None or total_budget is None:
             raise BadInput(f"this index counts costs in {unit}: give --total-budget")

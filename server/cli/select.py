@@ -118,7 +118,7 @@ def plot_race(race: dict[str, Any], path: Path) -> None:
 
 
 def refuse_picture(path: Path) -> None:
-    """Refuse a picture that could not be drawn, before anything is computed for it."""
+    """Raise BadInput before the race if a picture cannot be drawn to `path`."""
     if path.suffix.lower() not in ENDINGS:
         raise BadInput(f"--plot {path}: one of {', '.join(ENDINGS)} is needed")
     refuse_output(path, "a figure", _is_own, example="figure.png", option="--plot")

@@ -32,10 +32,10 @@ class Setting(NamedTuple):
 def read_settings(
     ctx: typer.Context, own: typer.CallbackParam, path: Path | None
 ) -> Path | None:
-    """Let a file's values, and above them the environment's, be options' defaults.
+    """Set options' defaults from a file, and above them from the environment.
 
-    This is the callback of the option `own`, which names the file. It is called before
-    the other options are read.
+    This is the callback of the option `own`, which names the file. It runs before the
+    other options are read.
     """
     options = {str(one.name): one for one in ctx.command.params if one.name != own.name}
     lists = {name for name, one in options.items() if _takes_several(one)}

@@ -24,10 +24,10 @@ def print_table(
     names: int = 1,
     lists: bool = False,
 ) -> None:
-    """Print a title of any length, and a table below.
+    """Print a title of any length, and a table below it.
 
-    The first `names` columns hold names, the others numbers. If the last column holds
-    lists of names (`lists`), lines in it may be broken.
+    The first `names` columns hold names, all others numbers. If `lists`, the last
+    column holds lists of names, and may be wrapped.
     """
     from rich.table import Table
 

@@ -23,7 +23,7 @@ _WANTED = "a finite number, a string, a boolean, a date or nothing is needed"
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Encode an item as the body of a request; return body and content type."""
+    """Return the body of a request for an item, and its content type."""
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -39,9 +39,10 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
-    """Choose the encoding of a batch by its first item: a content type and an encoder.
+    """Return a batch's content type and a function that encodes one item.
 
-    Images go as msgpack, as base64 would add a third; texts and records as JSON Lines.
+    The first item decides: images go as msgpack, because base64 would add a third;
+    texts and records go as JSON Lines.
     """
     if isinstance(first, (*_BYTES, Path)):
         return MSGPACK[0], lambda item: _written(_encode_packed, _fields(item))

@@ -124,10 +124,10 @@ def _check_budget(name: str, amount: float | None) -> None:
 
 
 class HttpResponse:
-    """One HTTP response, read as it comes in.
+    """One HTTP response, parsed while it comes in.
 
-    `status` is 0 before it is known. `touched` is true once any byte has come;
-    `lasting` if the connection can be used again.
+    `status` is 0 until it is known. `touched` is True if any byte has come, `lasting`
+    if the connection can be used again.
     """
 
     def __init__(self) -> None:
@@ -170,9 +170,9 @@ class HttpResponse:
 
 
 class BatchStream:
-    """The request of a batch, chunk by chunk, and the entries of its response.
+    """The request of a batch in chunks, and the entries of its response.
 
-    Items are gathered until they have `ahead` bytes, and sent as one chunk.
+    Items are collected until they have `ahead` bytes, then sent as one chunk.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class BatchStream:
         return self._begin("") + self._take() + LAST_CHUNK
 
     def _begin(self, first: AnyItem) -> bytes:
-        """Return the head once; the first item decides the content type."""
+        """Return the head at the first call; `first` decides the content type."""
         if self._begun:
             return b""
         self._begun = True

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def execute(planner: Planner, request: Request) -> Outcome:
-    """Choose a plan for the budget that is left now, and carry it out."""
+    """Choose a plan for the budget that is left, and carry it out."""
     return begin(planner, request).run()
 
 
@@ -142,10 +142,10 @@ class Execution(ABC):
         self._progress = COMPLETE[0]
 
     def run(self) -> Outcome:
-        """Compute features while the budget lasts, and answer.
+        """Compute features while the budget lasts, and return the answer.
 
-        The planner learns here how long that took, even if another thread has concluded
-        meanwhile. Abandoned is raised once the caller has gone, or `stopped` is set.
+        The planner learns the time, even if another thread has already concluded.
+        Raises Abandoned if the caller has gone or `stopped` is set.
         """
         planner = self._planner
         if self.longest < LEAST_S and not planner.suspects:
@@ -196,7 +196,7 @@ class Execution(ABC):
         return self._evaluate(self._planner.package.models[row].answer)
 
     def _evaluate(self, model: Callable[[NDArray[np.float32]], T]) -> T:
-        """Call a model, or its schedule; BadItem at a gap that it cannot take."""
+        """Call a model or its schedule; BadItem for a gap that the model refuses."""
         try:
             return model(self._row)
         except BadRow as error:

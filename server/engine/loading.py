@@ -41,7 +41,7 @@ def load_planner(
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
 ) -> Planner:
-    """Make the planner of an index, or of its file, with its kernels compiled.
+    """Return the planner of an index or an index file, with its kernels compiled.
 
     `features` are Python files with the operator's own features.
     """

@@ -191,7 +191,7 @@ class Planner:
         return self.wanted(request.item, left, quality)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Return True if `choose` would choose the same now, with nobody waiting."""
+        """Return True if `choose` would return this choice now with nobody waiting."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -330,10 +330,10 @@ class Planner:
         return self._choice(cheapest, size, reason, drift, more, late=True)
 
     def learn(self, charged_s: float, busy_s: float) -> None:
-        """Learn from a plan's measured time whether the cost curves still hold.
+        """Update the drift by a plan's measured time.
 
-        `charged_s` are predicted seconds, with drift; `busy_s` are processor seconds:
-        elapsed seconds would count waiting for a processor, too.
+        `charged_s` are predicted seconds, with drift. `busy_s` are processor seconds,
+        because elapsed seconds would include waiting for a processor.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded

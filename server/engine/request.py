@@ -1,4 +1,4 @@
-"""A request with its budget, other terms and caller; and the outcome: the answer."""
+"""A request with its budget, other terms and caller; and the outcome of a request."""
 
 import math
 

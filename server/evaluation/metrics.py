@@ -141,7 +141,7 @@ class Metrics(ABC):
         return float(means.std(ddof=1) / np.sqrt(len(means)))
 
     def _measured(self, measure: Measure) -> dict[str, float | None]:
-        """Compute `quality`, and its error by the delete-a-group jackknife.
+        """Return the quality and its standard error by the delete-a-group jackknife.
 
         With g groups, the variance is (g - 1) / g times the sum of squared deviations
         of the g qualities from their mean (Wu, Annals of Statistics, 1986).

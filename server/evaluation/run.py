@@ -46,10 +46,10 @@ class Server:
 
 @dataclass
 class EvaluationRun:
-    """A comparison with the options of `polydom evaluate`.
+    """One comparison, with the options of `polydom evaluate`.
 
-    Use it as a context: leaving the context closes the connection to a server. The
-    budgets, `amounts`, ascend; they are milliseconds, or in the index's unit.
+    Use it as a context, which closes the connection to a server. The budgets `amounts`
+    ascend; they are in milliseconds, or in the index's unit.
     """
 
     index: Path

@@ -120,7 +120,7 @@ class TokenGate:
 
 
 def path_in_app(scope: Scope) -> str:
-    """Return a request's path below the root path, as Starlette's routing does."""
+    """Return a request's path without the root path, like Starlette's routing."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if root and path.startswith(root) and path[len(root) :][:1] in ("", "/"):

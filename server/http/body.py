@@ -106,7 +106,7 @@ def coding_of(headers: Headers) -> bytes:
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
-    """Decompress a body, perhaps of several gzip members; stop after `limit` bytes."""
+    """Decompress a body, also of several gzip members; stop after `limit` bytes."""
     if not body:
         return body
     for window_bits in _WINDOW_BITS[coding]:

@@ -11,7 +11,7 @@ from ..runtime.admission import HeldBody
 class Flow(FlowControl):
     """Uvicorn's flow control, and the bytes of requests that wait to be parsed.
 
-    The bytes that wait are `unparsed`, from position `at` on; `held` counts them.
+    These bytes are `unparsed` from position `at` on; `held` counts them.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
@@ -20,7 +20,7 @@ class Flow(FlowControl):
         self.unparsed, self.at = b"", 0
 
     def keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on, behind bytes that wait, and pause reading."""
+        """Keep bytes from `start` on, after the bytes that wait; pause reading."""
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0
         self.unparsed, self.at = data, start

@@ -251,10 +251,10 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _await_rest(self) -> None:
-        """Set the timer of a request that is not whole, and check its limits.
+        """Set the timer of an incomplete request, and check its limits.
 
-        The application reads a body in several pieces, as it counts the bytes that it
-        holds.
+        If the body comes in several pieces, the application reads it, because the
+        application counts the bytes that it holds.
         """
         if self._next is NOTHING:
             return

@@ -49,7 +49,7 @@ Direct = Callable[[RawRequest], object]
 
 
 class IncomingRequest(msgspec.Struct, eq=False):
-    """A request while the parser reads it."""
+    """A request that the parser is reading."""
 
     arrived_s: float
     target: bytes = b""  # Path and query as they came
@@ -107,7 +107,7 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of a request's body; None for a body in chunks."""
+    """Return the length of a request's body; None for a chunked body."""
     length = 0
     for name, value in headers:
         if name == b"transfer-encoding":

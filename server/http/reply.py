@@ -78,7 +78,7 @@ def reply_bytes(reply: Reply) -> bytes:
 
 
 class RawReplies:
-    """Makes replies as bytes, with uvicorn's headers; for the event loop alone."""
+    """Makes replies as bytes, with uvicorn's headers; for the event loop only."""
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
         self._count_refused = count_refused

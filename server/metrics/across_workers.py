@@ -23,7 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerMetrics:
-    """Sends one worker's samples to the others, and asks the others for theirs."""
+    """Sends this worker's samples to other workers, and asks them for theirs."""
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
         self.number = number

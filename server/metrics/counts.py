@@ -167,7 +167,7 @@ def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
 
 
 class Metrics:
-    """Counts of one model's requests, kept in a reload; for the event loop alone."""
+    """Counts of one model's requests; they outlive reloads. For the event loop only."""
 
     def __init__(self) -> None:
         self._histograms = tuple(map(Histogram, BOUNDS.values()))
@@ -224,8 +224,7 @@ class Metrics:
     ) -> tuple[int, Failure]:
         """Count an error, and return its HTTP status and body.
 
-        The error's frames are removed: they would keep the request alive with the
-        error.
+        Removes the error's frames, which would keep the request alive.
         """
         status, failure = describe(error)
         self.errors[failure.code] += 1

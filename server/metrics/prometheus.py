@@ -232,10 +232,10 @@ def render(
     worker: int | None = None,
     others: Mapping[int, Samples] = MappingProxyType({}),
 ) -> bytes:
-    """Write all metrics in Prometheus's text format.
+    """Return all metrics in Prometheus's text format.
 
-    `worker` is the number of this worker process; None where there is one process.
-    `others` has the samples of the other workers, by their numbers.
+    `worker` is the number of this worker process; None for a single process. `others`
+    has the samples of the other workers by number.
     """
     registry = CollectorRegistry()
     registry.register(Families(repository, worker, others))
@@ -306,8 +306,8 @@ def _model(repository: Repository, name: str) -> Model:
 class CpuThrottling(Collector):
     """Collects the time that the kernel kept this process's control group waiting.
 
-    The counter covers all workers, as they share a control group. There is no counter
-    without control groups of version 2, or where they do not control processors.
+    The counter covers all workers, as they share the group. There is no counter without
+    control groups of version 2, or if they do not limit processors.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:

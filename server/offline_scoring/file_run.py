@@ -18,7 +18,7 @@ from .score_items import score_items
 
 @dataclass
 class FileRun:
-    """Items that are scored into one file, with the options of `polydom score`."""
+    """A run that scores items into one file, with the options of `polydom score`."""
 
     index: Path
     items: Path
@@ -62,10 +62,10 @@ class FileRun:
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
     ) -> int:
-        """Score the remaining items under a budget; return the number of errors.
+        """Score the remaining items within a budget; return the number of errors.
 
-        If `stops`, an item that cannot be answered raises BadInput. A run that resumes
-        keeps the rows before that item.
+        If `stops`, an item that cannot be answered raises BadInput; the rows before it
+        stay for a resumed run.
         """
         errors = 0
         with PartialOutput(

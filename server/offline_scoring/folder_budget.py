@@ -127,8 +127,8 @@ class _Begun(NamedTuple):
 class FolderBudget:
     """The budget of a folder: what parts have spent, and the price of the next part.
 
-    `total` is the cost of all parts at most: reference seconds of processors, or an
-    amount in the index's unit.
+    `total` limits the cost of all parts, in processor seconds of the index's machine or
+    in the index's unit.
     """
 
     def __init__(

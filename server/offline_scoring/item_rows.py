@@ -184,10 +184,10 @@ def read_file(path: Path, kind: Kind, encoding: str | None = None) -> ScorableIt
 
 
 def decode_content(data: bytes, kind: Kind, encoding: str | None = None) -> Any:
-    """Decode a file's bytes as the payload of an item of a kind.
+    """Return the payload of an item of a kind from a file's bytes.
 
-    `encoding` is the encoding of texts; None to detect it. Raises UnicodeDecodeError if
-    the bytes are no text, and the errors of `decode_record`.
+    `encoding` is that of texts; None to detect it. Raises UnicodeDecodeError if the
+    bytes are not text, and the errors of `decode_record`.
     """
     if kind == "image":
         return data
@@ -220,7 +220,7 @@ def rows_of(lines: Iterable[Line], package: Package) -> Iterator[Row]:
 
 
 class _Reader:
-    """Makes rows of mappings from columns to cells, and notes unknown columns."""
+    """Makes `Row` objects from mappings of columns, and notes unknown columns."""
 
     def __init__(self, package: Package, label: str | None, whole: bool) -> None:
         self.item_kind = package.kind

@@ -39,8 +39,8 @@ Columns = tuple[str, ...]
 class WriteLock:
     """The right of one process to write a file or folder, `output`.
 
-    The system releases the lock of a process that ends in any way. The file at `path`
-    is locked, and removed at the release. BadInput if another process holds the lock.
+    The file at `path` is locked, and removed when the lock is released. If the process
+    ends, the system releases the lock. Raises BadInput if another process has the lock.
     """
 
     def __init__(self, path: Path, output: Path) -> None:

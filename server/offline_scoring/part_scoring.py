@@ -54,10 +54,10 @@ class PartJob(msgspec.Struct, frozen=True):
 
 
 def score_part(job: PartJob, part: Part, plan: BatchPlan) -> PartScored:
-    """Score a part into its own file, which appears whole or not at all.
+    """Score a part into its own file, which appears only when complete.
 
-    The same part and plan give the same answers, on any machine and at any repetition.
-    BadInput if an item has no answer and the job stops there.
+    The same part and plan give the same answers on any machine. Raises BadInput if an
+    item has no answer and the job must stop there.
     """
     opened = job.file.open()
     with one_thread():

@@ -62,7 +62,7 @@ async def abort(context: Any, status: int, failure: Failure) -> NoReturn:
 
 
 class Places:
-    """Places for calls that may each hold a whole message; for the event loop alone."""
+    """Places for calls that may each hold a whole message; for the event loop only."""
 
     def __init__(self, most: int, what: str) -> None:
         self._most = most
@@ -84,8 +84,8 @@ class Places:
     def take(self) -> Iterator[list["asyncio.Task[Any]"]]:
         """Take a place; yield a list for the task that reads the call's message.
 
-        If no place is free, the call that has waited longest gives way, if it has
-        waited for `LEAST_S`. The place is free again once that task has ended.
+        If no place is free, the call that has waited longest must give way, if it has
+        waited for `LEAST_S`. The place is free again when the reading task has ended.
         """
         if self._closed:
             raise _stopping()
@@ -101,7 +101,7 @@ class Places:
     async def wait(
         self, there: "asyncio.Future[None]", within_s: float | None = None
     ) -> None:
-        """Wait in a place for a message, until the call has to give way to others."""
+        """Wait in a place for a message, until the call must give way to another."""
         if self._closed:
             raise _stopping()
         ended = asyncio.get_running_loop().create_future()
@@ -135,10 +135,10 @@ class Places:
 
 
 class Intake:
-    """Reads messages, a few at a time; only the event loop may use it.
+    """Reads messages, a few at a time; for the event loop only.
 
-    Up to `most` requests may have messages on their way in, and there may be so many
-    streams. `longest` is the largest size of a message, in bytes.
+    The messages of at most `most` requests may be arriving, and there may be at most
+    `most` streams. `longest` is the size limit of a message in bytes.
     """
 
     def __init__(self, most: int, longest: int) -> None:
@@ -151,7 +151,7 @@ class Intake:
         self._next_s = 0.0  # time at which the next long message may be copied
 
     async def request(self, context: Any) -> Received:
-        """Read a call's message, which needs a place if it does not come at once."""
+        """Read a call's message; a slow message needs a place."""
         await self._have_turn()
         there, reading = self._begin(context)
         held = [reading]
@@ -190,7 +190,7 @@ class Intake:
     async def next(
         self, context: Any, readings: "list[asyncio.Task[Any]]"
     ) -> Received | None:
-        """Read the next message of a stream that holds a place; None after the last."""
+        """Read the next message of a stream that has a place; None after the last."""
         there, reading = self._begin(context)
         readings[:] = [reading]
         await self._wait(self.streams, there)

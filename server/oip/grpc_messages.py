@@ -113,7 +113,7 @@ class Asked(NamedTuple):
 
 
 def read_short(name: str, data: bytes) -> Message:
-    """Decode a message of a type other than an inference request."""
+    """Decode a message that is not an inference request."""
     if len(data) > SHORT:
         raise TooLarge(
             f"the message has {len(data):,} bytes; one that is no inference has at "
@@ -153,7 +153,7 @@ def read_asked(data: bytes, columns: int = USUAL_COLUMNS) -> Asked:
 
 
 def _said(given: memoryview, most: int) -> tuple[bytes, memoryview | None, int]:
-    """Split an input into its description and its joined contents; count its fields."""
+    """Split an input into its description and its joined contents; count fields."""
     kept: list[memoryview] = []
     held: list[memoryview] = []
     count = 0
@@ -192,7 +192,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def declared_in(asked: Asked) -> list[Declared]:
-    """Read names, datatypes and shapes of a request's tensors, before their values."""
+    """Read names, datatypes and shapes of the inputs, before their values."""
     message, raw = asked.message, asked.raw
     if raw and len(raw) != len(message.inputs):
         raise BadInput(
@@ -224,7 +224,7 @@ def size_of(asked: Asked, declared: Iterable[Declared]) -> int:
 
 
 def inference_of(asked: Asked, declared: Sequence[Declared]) -> InferRequest:
-    """Decode an inference request whose tensors `declared_in` has read."""
+    """Decode an inference request; `declared` comes from `declared_in`."""
     message = asked.message
     if asked.raw:
         inputs = list(map(Declared.from_raw, declared, asked.raw))

@@ -164,7 +164,7 @@ class ModelsStatistics(msgspec.Struct):
 def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
     """Return the statistics of a model, over all its versions and all routes.
 
-    `compute_input` is the time of requests without queue, plan and encoding.
+    `compute_input` is the time of requests outside queue, plan and encoding.
     """
     names = ("request", "queue", "plan", "encode")
     whole, queue, plan, encode = (_duration(metrics.histogram(name)) for name in names)

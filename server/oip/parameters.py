@@ -81,10 +81,10 @@ class Parameters:
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
     ) -> "SharedBudget":
-        """Return the budget that all items share, which runs from `arrived_s`.
+        """Return the budget that all items share; it runs from `arrived_s`.
 
-        All answers are sent together, so `reserve_s`, the seconds reserved to send
-        them, counts only once.
+        All answers are sent together, so `reserve_s`, the seconds reserved for sending,
+        counts only once.
         """
         named = self.named
         amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))

@@ -32,7 +32,7 @@ class Field(NamedTuple):
 
 
 def fields(message: memoryview, most: int) -> Iterator[Field]:
-    """Yield up to `most` fields of a message, but not the fields of messages in it."""
+    """Yield up to `most` fields of a message, but not those of nested messages."""
     at = count = 0
     while at < len(message):
         if count == most:
@@ -91,8 +91,8 @@ def pieces(
 ) -> Iterator[bytes]:
     """Cut a message into short messages that have the same fields in the same order.
 
-    Fields of the message must be repeated, or not be read. `packed` has the bytes of
-    each number by field, 0 for varints; such fields may be cut.
+    All fields that are read must be repeated. `packed` has the bytes of each number by
+    field, 0 for varints; such fields may be cut.
     """
     start = 0
     for field in fields(message, most):

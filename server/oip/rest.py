@@ -27,7 +27,7 @@ JSON_LENGTH = b"inference-header-content-length"
 
 
 class RestCall:
-    """One request, with a method for each route."""
+    """One request; each route is a method."""
 
     def __init__(
         self, service: InferenceService, scope: Scope, receive: Receive, held: HeldBody

@@ -1,6 +1,6 @@
 """Bodies of the Open Inference Protocol over HTTP: JSON, then binary tensors.
 
-A body that is malformed, or contradicts itself, raises BadInput.
+A malformed or contradictory body raises BadInput.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,7 +36,7 @@ from .tensors import BYTES, Tensor
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
-    """One inference request, decoded; an empty version means any version."""
+    """One decoded inference request; an empty version means any version."""
 
     model: str
     version: str
@@ -71,10 +71,10 @@ class InferResponse:
 
 
 class InferenceService:
-    """Answers the requests of both transports; only the event loop may use it.
+    """Answers the requests of both transports; for the event loop only.
 
     An empty version means any version. Methods with a model raise UnknownModel or
-    NotReady, as `Repository.get`. Without tokens in `access` nobody may load or unload.
+    NotReady, like `Repository.get`. Without tokens in `access`, nobody may load models.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
@@ -184,8 +184,8 @@ class InferenceService:
     ) -> InferResponse:
         """Answer all items of a request within one budget.
 
-        `caller_timeout_s` are the seconds from the arrival that the caller waits at
-        most. Each `transport`, "http" or "grpc", has its own send times.
+        The caller waits at most `caller_timeout_s` seconds from the arrival. Each
+        `transport`, "http" or "grpc", has its own send times.
         """
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
@@ -235,7 +235,7 @@ class InferenceService:
         return items
 
     def refuse_change(self, headers: Headers) -> None:
-        """Check the right to load or unload, before the request is read."""
+        """Raise an error if the caller may not load or unload models."""
         if self.access.admin is None:
             raise NotAllowed(
                 "the operator lets nobody load or unload models over the wire"

@@ -43,8 +43,8 @@ class Requested(NamedTuple):
 class Items:
     """The input and output tensors of an index.
 
-    `inputs` and `outputs` have names, datatypes and shapes for the metadata; `widest`
-    is the largest number of values that an item has in one input.
+    `inputs` and `outputs` are the metadata: names, datatypes and shapes. `widest` is
+    the largest number of values per item in one input.
     """
 
     def __init__(self, package: Package) -> None:
@@ -83,7 +83,7 @@ class Items:
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
     def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
-        """Make one request per item, without terms."""
+        """Return one request per item, without terms."""
         names = [tensor.name for tensor in inputs]
         if len(set(names)) < len(names):
             raise BadInput("an input is given twice")
@@ -123,10 +123,11 @@ class Items:
     def write(
         self, answers: Sequence[Answer], met: bool, outputs: Sequence[Requested]
     ) -> list[Tensor]:
-        """Make the requested tensors; by default label and scores, or value, interval.
+        """Return the requested tensors.
 
-        Answers need scores if `asks_scores` is true; `met` is true for a budget met by
-        all.
+        By default these are label and scores or, for numbers, value and interval. If
+        `asks_scores` is True, answers need scores. `met` is True if all answers met
+        their budget.
         """
         wanted = outputs or self._default
         return [self._output(answers, met, output) for output in wanted]

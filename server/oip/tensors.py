@@ -133,7 +133,7 @@ class Declared(NamedTuple):
         return self.from_values(self._flatten(data))
 
     def from_raw_json(self, raw: Raw) -> Tensor:
-        """Decode JSON in pieces, so that other threads run between two pieces."""
+        """Decode JSON in pieces, so that other threads can run in between."""
         data = bytes(raw).strip()
         if data[:1] != b"[":
             raise self.wrong("'data' must be an array")

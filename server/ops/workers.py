@@ -47,7 +47,7 @@ def run_workers(
 ) -> None:
     """Serve with `count` processes until a signal stops all; SIGHUP reloads all files.
 
-    A single process serves by itself: no parent replaces it when it dies.
+    A single process has no parent, so nothing replaces it if it dies.
     """
     if count == 1:
         run(app, listener, options)
@@ -174,7 +174,7 @@ class Workers:
             self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
     def _load(self) -> None:
-        """Load the files in this process too, from which later workers are forked."""
+        """Load the files in this process, too, from which later workers are forked."""
         self._server.repository.reopen()
         gc.collect()
         gc.freeze()

@@ -30,10 +30,10 @@ _IMPORT = re.compile(r'^import\s[^;]*?from "\./([\w/.]+)";\n', re.MULTILINE)
 
 
 class Assets:
-    """Scripts and styles of the pages, and the pages themselves.
+    """The pages, and their scripts and styles.
 
-    The server has the `files` in a `folder` named by a digest of their contents, so
-    that a browser may keep them for ever.
+    The server names these files by a hash of their content, so that a browser may keep
+    them for ever.
     """
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ STYLES = ("uplot/uPlot.min.css", "style.css")
 
 
 def refuse_report(path: Path) -> None:
-    """Refuse a file that could not be written, or is no earlier report."""
+    """Raise BadInput if a file cannot be written, or is not an earlier report."""
     refuse_output(path, "a report", _is_own, example="report.html", option="--html")
 
 
@@ -29,10 +29,10 @@ def _is_own(path: Path) -> bool:
 
 
 def write_report(path: Path, name: str, title: str, facts: Any) -> None:
-    """Write a report to a file, whole or not at all.
+    """Write a report to a file that appears only when complete.
 
-    `name` is that of the report's body and script: `index_report` or
-    `evaluation_report`. `title` has names of files as `readable` writes them.
+    `name` is the name of the report's body and script: `index_report` or
+    `evaluation_report`. `title` has names of files in the form of `readable`.
     """
     text = make_report(name, title, facts)
     with replace_when_done(path) as file:

@@ -37,10 +37,10 @@ LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
 
 
 class Admission:
-    """Decides for each request whether it begins; for the event loop alone.
+    """Decides for each request whether it may begin; for the event loop only.
 
-    `budget_s` is the budget of a usual request; `call_soon` the event loop's method,
-    which calls a function in the loop's next turn.
+    `budget_s` is the usual budget of a request. `call_soon` is the event loop's method
+    that calls a function in the loop's next turn.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Admission:
         return self.enter(now_s)
 
     def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
-        """Have `begin` called in the request's turn; return False if it is too late."""
+        """Schedule `begin` for the request's turn; return False if that is too late."""
         if waited_s + len(self._held) * self.pace_s > self._longest_wait_s:
             return False
         self._held.append(begin)
@@ -119,7 +119,7 @@ class Admission:
         self._refusing_s += self._now() - read_s
 
     async def wait(self) -> None:
-        """Wait for the turn of a gRPC request; Overloaded if that would be too late."""
+        """Wait for the turn of a gRPC request; Overloaded if it would be too late."""
         if self.enter(self._now()):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -254,7 +254,7 @@ class HeldBody:
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """Replace the number of bytes that this request holds."""
+        """Set the number of bytes that this request holds; Overloaded if too many."""
         held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
             raise Overloaded(

@@ -46,7 +46,7 @@ def describe_index(
     *,
     shows_items: bool = False,
 ) -> IndexFacts:
-    """Describe an index; with `shows_items` also the samples and the columns' words."""
+    """Describe an index; if `shows_items`, with samples and the words of columns."""
     package = package_of(index)
     qualities = index.qualities.tolist()
     accuracies = [index.accuracy(row) for row in range(len(qualities))]
@@ -115,7 +115,7 @@ def _columns(
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Read the build's facts of schedules, by row, with times of this machine."""
+    """Return what the build knows of schedules, by row, with this machine's times."""
     exits = exits_of(package.meta)
     return {
         plan.row: _with_times(plan.schedule, package, plan.row)
@@ -139,7 +139,7 @@ def _with_times(told: BuiltSchedule, package: Package, row: int) -> ScheduleFact
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read the build's facts of exits; None without exits."""
+    """Return what the build knows of early exits; None without exits."""
     built = exits_of(package.meta)
     if built is None or not built.plans:
         return None
@@ -171,7 +171,7 @@ def describe_curves(
     rescaling: Rescaling = NOT_RESCALED,
     steps: Sequence[str] | None = None,
 ) -> CurvesFacts:
-    """Describe the cost of each feature and of each named step, with measured times."""
+    """Return the cost of each feature and each step, with the measured times."""
     package = package_of(index)
     costs, curves = package.costs, _read_curves(package)
     if steps is None:

@@ -17,7 +17,7 @@ COMPARED = 64
 class KnownColumns(ColumnNeeds):
     """The columns that the features of an index read.
 
-    If a feature is a function, it may read any column, so every record passes, and
+    If a feature is a function, it may read any column, so every record is valid and
     `names` is empty. `texts` are the columns that hold words, dates or free text.
     """
 

@@ -10,10 +10,10 @@ AnyPath = str | os.PathLike[str]
 
 
 def name_files(arguments: Iterable[str]) -> dict[str, Path]:
-    """Read arguments `FILE` or `NAME=FILE`; return files by model name.
+    """Return files by model name, from arguments `FILE` or `NAME=FILE`.
 
-    A path that contains `=` needs a name, or a `/` before it. A folder stands for the
-    one index in it, as object stores and volumes give it.
+    A path that contains `=` needs a name, or a `/` before the `=`. A folder stands for
+    the one index in it, because object stores and volumes provide folders.
     """
     pairs = []
     for argument in arguments:
@@ -27,7 +27,7 @@ def name_files(arguments: Iterable[str]) -> dict[str, Path]:
 
 
 def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    """Return files by model name; a file without a name is named as its stem."""
+    """Return files by model name; a file without a given name gets its stem."""
     if isinstance(paths, Mapping):
         return _unique((name, Path(path)) for name, path in paths.items())
     return _unique((Path(path).stem, Path(path)) for path in paths)

@@ -90,10 +90,10 @@ class RecordAnswerer:
         arrived_s: float,
         when_written: Callable[[Callable[[], object]], object],
     ) -> bytes | None:
-        """Return the encoded answer for a row, or None for the ordinary way.
+        """Return the encoded answer for a row; None if it must be answered as usual.
 
-        `terms`, `row` and `gaps` come from `RecordDecoder.read`; `when_written` calls a
-        function once the answer was written.
+        `terms`, `row` and `gaps` come from `RecordDecoder.read`. `when_written`
+        schedules a function to be called after the answer is written.
         """
         planner, answer, send_time = self._planner, self._answer, self._send_time
         if gaps is not None:

@@ -102,7 +102,7 @@ class RecordDecoder:
             return None
 
     def item(self, record: Mapping[str, Value]) -> Item:
-        """Return the item of a mapping that `KnownColumns.check` has passed."""
+        """Return the item of a mapping that has passed `KnownColumns.check`."""
         for text in self._texts:
             text(record)
         row = np.empty(self._width, np.float32)
@@ -188,7 +188,7 @@ def record_of(row: Row, gaps: Gaps | None) -> Item:
 
 
 def _decoder(columns: dict[str, type]) -> Any:
-    """Return a decoder of terms with a `record` of these columns, each optional."""
+    """Return a decoder of requests whose `record` has these columns, all optional."""
     if any(ESCAPED.search(name) for name in columns):
         return _decode_nothing
     names = {f"column_{k}": name for k, name in enumerate(columns)}

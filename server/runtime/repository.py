@@ -56,10 +56,10 @@ class _Place:
 
 
 class Repository:
-    """The served index of each model name; for the event loop alone.
+    """The served index of each model name; for the event loop only.
 
-    All indexes share one computing thread and one count of what waits, so that each
-    feels the pressure of all. The first of `paths` is the default model.
+    All indexes share one computing thread and one count of waiting requests, so each of
+    them sees the load of all. The first of `paths` is the default model.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Repository:
         return tuple(self._places)
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
-        """Return the index of a name, or the default's; `version` is its checksum."""
+        """Return the index of a name or the default; `version` is its checksum."""
         place = self._first if name is None else self._place(name)
         served = place.served
         if served is None:
@@ -194,10 +194,10 @@ class Repository:
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
-        """Load a model's file again, or those of all loaded models; return versions.
+        """Load the files of one model or of all loaded models again; return versions.
 
-        The old index answers until the new one is warm, or if its new file cannot be
-        served. An unchanged file is not loaded.
+        The old index answers until the new index is warm, and stays if the new file
+        cannot be served. An unchanged file is not loaded.
         """
         wanted = [self._place(name)] if name is not None else self._loaded()
         failures: list[ReloadFailed] = []

@@ -138,10 +138,10 @@ class ServedModel:
         caller: Caller,
         times: SendTimes | None = None,
     ) -> tuple[Request, Outcome | Choice | None]:
-        """Plan a request, and carry the plan out if it is quick and nothing waits.
+        """Plan a request, and carry out the plan if it is quick and no work waits.
 
-        Returns the request with its outcome, or with the plan that was chosen; neither
-        where requests wait or costs are money.
+        Returns the request with its outcome, with the chosen plan, or with None if
+        requests wait or costs are money.
         """
         times = times or self.send_times
         request = self.translator.request(terms, item, arrived_s, caller, times.loop)

@@ -23,7 +23,7 @@ AFTER_S = 1e-5
 
 
 class Translator:
-    """Makes a `Request` of the terms and item sent, and an `Answer` of its outcome."""
+    """Makes a `Request` from terms and an item, and an `Answer` from an outcome."""
 
     def __init__(self, planner: Planner, settings: Settings) -> None:
         self.planner = planner
@@ -174,7 +174,7 @@ class Translator:
     def read(self, payload: object) -> Item:
         """Return the item of bytes, a string or a mapping of columns.
 
-        A record is refused for the same reasons whatever plan it would get, and whether
+        A bad record is refused for the same reasons under every plan, and no matter if
         this method or `record_decoder` reads it.
         """
         kind, limit = self.planner.package.kind, self.settings.image_limit
@@ -200,14 +200,14 @@ class Translator:
 
 
 class AtOnce:
-    """Answers in the caller's thread, without a server or a queue; for one thread."""
+    """Answers in the caller's thread without a server or queue; for one thread only."""
 
     def __init__(self, translator: Translator) -> None:
         self._translator = translator
         self._after = SendTime(usual=AFTER_S)
 
     def answer(self, terms: Terms, payload: object) -> Answer:
-        """Answer for bytes, a string or a mapping; the budget begins with this call."""
+        """Return the answer to an item; the budget begins with this call."""
         translator = self._translator
         planner = translator.planner
         arrived_s = planner.now()

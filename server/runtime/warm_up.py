@@ -22,10 +22,10 @@ WARM_UP_ROUNDS = 3
 
 
 class WarmUp:
-    """Runs every feature on every sample, and every model on the rows they give.
+    """Runs every feature on every sample, and every model on the resulting rows.
 
     The `planner` has the index as it was built. If `rescales`, the samples are timed,
-    and the index's costs rescaled to this machine.
+    and the index's costs are rescaled to this machine.
     """
 
     def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
@@ -42,7 +42,7 @@ class WarmUp:
             pass
 
     def steps(self) -> Generator[None, None, None]:
-        """Run one feature on one sample, or one model, a step."""
+        """Run one feature on one sample, or one model, per step."""
         planner = self._planner
         extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))

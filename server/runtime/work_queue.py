@@ -65,9 +65,9 @@ class WorkQueue:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Have `work`, which must not raise, done by `due_s`, which may be infinite.
+        """Post `work` to be done by `due_s`, which may be infinite.
 
-        Work with equal due times is done in the order of posting.
+        Work with equal due times is done in the order of posting. It must not raise.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
 

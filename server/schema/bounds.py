@@ -28,8 +28,8 @@ MOST_KEYS = 16
 def check_body(body: bytes | Raw, *, packed: bool, columns: int) -> None:
     """Refuse a long body with more names and texts than an item and its terms have.
 
-    The body is an object in JSON, or a map in msgpack if `packed`. BadInput is raised
-    for more keys than a request has; BadItem if a record may have more than `columns`.
+    The body is a JSON object, or a msgpack map if `packed`. Raises BadInput for more
+    keys than a request has, BadItem if a record may have more than `columns` columns.
     """
     if len(body) <= LARGE:
         return

@@ -47,7 +47,7 @@ _columns_msgpack = msgspec.msgpack.Decoder(_Holder).decode
 
 
 def decode_record(data: str | bytes) -> dict[str, Any]:
-    """Decode a record that came as JSON without a request around it."""
+    """Decode a JSON record that is a whole body, without a request around it."""
     document = without_mark(data.encode() if isinstance(data, str) else data)
     try:
         return _decode(document)

@@ -35,7 +35,7 @@ RUNNING = 8
 
 
 class BatchEndpoint:
-    """Answers batches; an ASGI application for one path."""
+    """The ASGI application of one path, which answers batches."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -69,7 +69,7 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch; it ends early when the server is told to stop."""
+    """One batch; it ends early if the server is told to stop."""
 
     def __init__(
         self,

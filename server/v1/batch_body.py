@@ -49,7 +49,7 @@ async def read_batch(
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Return the terms of a batch, and an iterator that reads its items in chunks.
 
-    `limit` counts the bytes of one item, or of all that come as one object.
+    `limit` is in bytes: of one item in a stream, or of a whole JSON object.
     """
     terms = read_terms(query)
     if kind in MSGPACK:
@@ -102,7 +102,7 @@ class BatchReader:
         )
 
     async def begin(self) -> None:
-        """Wait for the first bytes; uvicorn sends "100 Continue" before an answer."""
+        """Wait for the first bytes, so that uvicorn sends "100 Continue" first."""
         if self._more:
             self._first = await self._next()
 
@@ -168,7 +168,8 @@ class BatchReader:
     async def drain(self) -> None:
         """Read and drop the rest of the body, for at most `RECEIVE_S`.
 
-        Closing a connection while bytes come in may hide the answer from the caller.
+        If the connection closed while bytes arrive, the caller might not see the
+        answer.
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
@@ -230,7 +231,7 @@ def read_item(
     columns: int = USUAL_COLUMNS,
     kind: Kind | None = None,
 ) -> PredictRequest:
-    """Decode one item of a batch, in msgpack if `packed`, else in JSON."""
+    """Decode one item of a batch: msgpack if `packed`, otherwise JSON."""
     check_body(raw, packed=packed, columns=columns)
     try:
         return (_decode_packed if packed else _decode_item)(raw).ask()

@@ -23,7 +23,7 @@ MOST_AT_ONCE = 64 << 20
 
 
 class BatchReply:
-    """Sends entries as they come; over HTTP/1.0, the whole answer at the end."""
+    """Sends entries as they come; over HTTP/1.0, sends the whole answer at the end."""
 
     def __init__(self, send: Send, kind: str, http_version: str = "1.1") -> None:
         self._gathered = _Gathered(send) if http_version == "1.0" else None
@@ -67,7 +67,7 @@ class BatchReply:
             await self._body(b'{"answers":[')
 
     async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries, and return once there is room for more."""
+        """Send some entries, and return when there is room for more."""
         if not encoded:
             return
         if self.kept_bytes > MOST_AT_ONCE:

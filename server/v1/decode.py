@@ -173,7 +173,7 @@ def _read_header(given: str) -> float:
 def hint_of_one(
     error: Exception, body: bytes | msgspec.Raw, kind: Kind | None, *, packed: bool
 ) -> str | None:
-    """Return a hint for an item under a wrong key; None for other errors."""
+    """Return a hint if an item is under a wrong key; otherwise None."""
     if _UNKNOWN.fullmatch(str(error)) is None or len(body) > LARGE:
         return None
     wire: Any = msgspec.msgpack if packed else msgspec.json

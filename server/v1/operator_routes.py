@@ -100,7 +100,7 @@ async def show_models(request: Request) -> Response:
 async def show_metrics(request: Request) -> Response:
     """Answer `GET /metrics` in Prometheus's text format.
 
-    Rendering takes milliseconds, so requests in one turn of the loop share a rendering.
+    Rendering takes milliseconds, so requests in one turn of the loop share the result.
     """
     from prometheus_client import CONTENT_TYPE_LATEST
 
