@@ -319,7 +319,7 @@ class ClassSums:
         return np.logical_or.reduceat(each, np.arange(0, len(each), self.group))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack base models in this order and with this rule; None if no kernel can."""
+        """Pack base models in `order` for the rule `stops`; None without a kernel."""
         assert isinstance(stops, Margins)
         terms = order[:, None] * self.group + np.arange(self.group)
         return self.terms.pack(terms.ravel(), replace(stops, group=self.group))

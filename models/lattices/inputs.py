@@ -73,7 +73,8 @@ def join_inputs(
 ) -> Any:
     """Choose the inputs (T, S) of lattices so that those of a lattice interact.
 
-    The next input is tested most often with those so far; used pairs count for less.
+    Each next input is the one that trees test most often with the inputs so far. Pairs
+    that other lattices have count for less.
     """
     T, S = shape
     d = len(together)

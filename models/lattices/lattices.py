@@ -93,7 +93,7 @@ class Lattices(SumOfTerms):
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in this order and with this rule; None if no kernel can."""
+        """Pack lattices in `order` for the rule `stops`; None without a kernel."""
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:

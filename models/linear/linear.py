@@ -50,7 +50,7 @@ class Linear(SumOfTerms):
 
     @property
     def light(self) -> bool:
-        """True: a term is one product."""
+        """True, because a term is a single product."""
         return True
 
     def raw(self, X: Rows) -> Floats:
@@ -100,7 +100,7 @@ class Linear(SumOfTerms):
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in this order and with this rule; None if no kernel can."""
+        """Pack terms in `order` for the rule `stops`; None without a kernel."""
         terms = self.preparation, self.weights, self.intercepts
         sizes, starts = np.abs(self.weights), np.abs(self.intercepts)
         return pack_linear(*terms, order, stops, sizes, starts)
@@ -152,7 +152,7 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in this order and with this rule; None if no kernel can."""
+        """Pack terms in `order` for the rule `stops`; None without a kernel."""
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

@@ -18,7 +18,7 @@ class Gaussian(Scorer):
     """One normal distribution for each class and input; BadRow for NaN or infinity."""
 
     preparation: Preparation  # Step from full rows to the d inputs
-    # `means` and `variances`: (K, d) float64:
+    # `means` and `variances`: (K, d) float64: Moments of each input, class by class
     means: Floats
     variances: Floats
     # (K,) float64: Sum of the log prior and the normalising terms of each class

@@ -119,7 +119,7 @@ def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
 
 
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """Return the thresholds that stop values before cut a low, from cut b on high."""
+    """Return thresholds that stop values before cut a low, and from cut b on high."""
     n = len(values)
     lower, upper = -np.inf, np.inf
     if a == n > 0:

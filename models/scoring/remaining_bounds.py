@@ -42,7 +42,7 @@ class RemainingBounds:
         return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
-        """Return the base models to use for a tolerance, and the middle of the rest."""
+        """Return how many base models a tolerance needs, and the middle of the rest."""
         if not tolerance >= 0:
             raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
         near = (self.most - self.least) / 2 <= tolerance

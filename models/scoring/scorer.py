@@ -110,7 +110,7 @@ class BaseModels(Protocol):
         """Return a mask (T, width): True for the columns that each base model reads."""
 
     def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
-        """Pack base models in this order and with this rule; None if no kernel can."""
+        """Pack base models in `order` for the rule `stops`; None without a kernel."""
 
 
 class SumOfTerms(Scorer, BaseModels):
@@ -132,7 +132,7 @@ class SumOfTerms(Scorer, BaseModels):
         return self, 1
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> Self:
-        """Return base models `which` plus `rest`; BadInput if terms are no trees."""
+        """Return the sum of base models `which` plus `rest`; BadInput unless trees."""
         raise BadInput(f"a {self.kind} model cannot be cut into parts; trees can")
 
     def gives_shares(self) -> bool:

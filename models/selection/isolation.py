@@ -1,8 +1,8 @@
 """Train in separate processes: a crash or an overrun costs only one training.
 
 A worker holds all arms and trains one at a time. No pool of a library does this: a
-training that overruns is killed with the processes that it started, a worker that dies
-takes the orphans of its learner along, and a race that is killed leaves no process.
+training that overruns is killed with the processes that it started, the death of a
+worker ends its learner's processes, and a race that is killed leaves no process.
 """
 
 import io

@@ -27,7 +27,7 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """A process's decision to use vector kernels, or not after a failed self-test."""
+    """A process's trust in vector kernels, until a self-test fails."""
 
     held: bool = VECTORS
 

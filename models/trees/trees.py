@@ -128,7 +128,7 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees in this order and with this rule; None if rounding may decide."""
+        """Pack trees in `order` for the rule `stops`; None if rounding may decide."""
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
         sizes = np.zeros(len(self.nodes))

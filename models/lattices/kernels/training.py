@@ -148,7 +148,7 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Add a multilinear lattice's gradient to `by_vertex`, and write it by input."""
+    """Add the gradient by vertices to `by_vertex`; write the gradient by inputs."""
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
     weigh(inputs, weights)

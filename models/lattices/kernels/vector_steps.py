@@ -73,7 +73,7 @@ def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS))
 def exchange(builder: Any, first: Any, second: Any) -> None:
-    """Swap the keys at two addresses, lane by lane, so that the larger come first."""
+    """Order the keys at two addresses, lane by lane: the larger key comes first."""
     one, other = (load(builder, at, INTS) for at in (first, second))
     above = builder.icmp_signed(">", one, other)
     store(builder, builder.select(above, one, other), first)

@@ -1,10 +1,10 @@
 """Compiled evaluation of many rows by packed trees: each test for a block of rows.
 
-First each input of a row becomes codes of a byte: the number of thresholds of its slot
-that are below its key. Then the kernel evaluates the tests of a tree, from the last to
-the root, each for all rows of the block: `trees/many_rows.py` has an example. So no row
-waits for its path, and all that a test reads is in the first-level cache. Last, the
-kernel adds one leaf value for each row and tree. Nothing is checked here.
+First each input of a row becomes one or more codes, bytes that count the thresholds of
+the input's slot below the input's key. Then the kernel evaluates the tests of a tree,
+from the last to the root, each for all rows of the block: `trees/many_rows.py` has an
+example. So no row waits for its path, and all that a test reads is in the first-level
+cache. Last, the kernel adds one leaf value for each row and tree. Nothing is checked.
 """
 
 from typing import Any, NamedTuple
@@ -49,8 +49,8 @@ class Forest(NamedTuple):
 class WorkArrays(NamedTuple):
     """Scratch memory of the kernels."""
 
-    keys: NDArray[np.int32]  # (2, BLOCK) int32:
-    codes: NDArray[np.uint8]  # (number of codes, BLOCK) uint8:
+    keys: NDArray[np.int32]  # Keys of a block's rows, and ranks, (2, BLOCK)
+    codes: NDArray[np.uint8]  # Codes of a block's rows, (number of codes, BLOCK)
     # (most leaves and tests of a tree, BLOCK) uint8: The numbers of the leaves, each as
     # the leaf's own answer, then the answers of a tree's tests
     answers: NDArray[np.uint8]
@@ -85,7 +85,7 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
-    """Turn the keys of slot s in `work` into codes, for `count` rows, by one search."""
+    """Turn the keys of slot s into codes, for `count` rows, by one shared search."""
     keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
     size, step = cuts.shape[0], 1

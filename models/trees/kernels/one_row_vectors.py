@@ -210,7 +210,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer one row, as `decide` does."""
+    """Return the answer for one row, as `decide` does."""
     return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
