@@ -117,14 +117,15 @@ def create_app(
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
-    app.state.worker, app.state.others = None, None  # set in workers
+    app.state.worker, app.state.others = None, None  # set by worker processes
     app.state.when_stopping = []
     app.state.inference = InferenceService(repository, access)
     app.state.grpc_at = grpc_at
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
-    app.router.redirect_slashes = False  # `_answer_http_error` says why besides
+    # `_answer_http_error` redirects, and explains errors, too
+    app.router.redirect_slashes = False
     app.state.predict = Predict(repository)
     predict = Route(PREDICT, app.state.predict, methods=["POST"])
     app.router.routes.insert(0, predict)  # Starlette tries routes in order
@@ -142,8 +143,8 @@ def create_app(
         app.state.admin = Admin(repository, access.admin)
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
-        # The middleware that is added last sees requests first. Pages need no token:
-        # their scripts ask for data with the token that a person types there.
+        # The middleware added last sees requests first. Pages need no token: their
+        # scripts request data with the token that a person types in.
         free = [route.path for route in pages]
         app.add_middleware(TokenGate, tokens=access.tokens, free=free)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
@@ -203,7 +204,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
         said = f"only {headers['Allow']} is answered here"
     elif status == 404:
-        # below `/v2`, routing has moved that part of the path to the root path
+        # under `/v2`, routing has moved that part of the path to the root path
         root = request.scope.get("root_path", "").removesuffix(OIP)
         path = path_in_app({**request.scope, "root_path": root})
         meant = nearest(path, (DOCS, *describe_routes()["paths"]), cutoff=0.6)

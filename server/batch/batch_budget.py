@@ -22,7 +22,7 @@ from .knapsack import Hull, Hulls, Shape, Solution, plan_costs, share_of, solve
 CHUNK = 64
 # Weight of the latest chunk in the estimates of `PlanTiming`.
 LATEST = 0.3
-SAMPLE = 512  # hulls that stand for the items to come
+SAMPLE = 512  # number of hulls that represent the items to come
 SLACK = 1 + 1e-9
 # If the count is unknown: expected number of items to come for each item seen. A larger
 # number saves more budget for the end of long streams, but short streams leave more of

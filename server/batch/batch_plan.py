@@ -251,7 +251,7 @@ class Assigner:
         self._hulls = Hulls(index, plan_costs(index, plan.exact).mean)
         self._exact = plan.exact
         threshold = threshold_of(plan)
-        # a step of exactly the price is taken by no item, or by every item
+        # either no item or every item takes the steps worth exactly the price
         self._none = threshold._replace(share=0.0)
         self._all = threshold._replace(share=1.0)
         self._share = plan.share

@@ -258,7 +258,7 @@ def _fill(steps: Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> N
     """Spend the rest of the budget on later steps that fit, item by item in order."""
     for _ in range(PASSES):
         too_dear = ~taken & (steps.costs > left)
-        # no step of an item may be taken after one of its steps that does not fit
+        # no item may take a step after one of its steps that does not fit
         limit = np.full(len(steps.base_costs), np.iinfo(np.int64).max)
         np.minimum.at(limit, steps.item[too_dear], steps.place[too_dear])
         fits = ~taken & (steps.place < limit[steps.item])

@@ -106,7 +106,7 @@ class TopK:
                 again = Assignment(item, row, exact=True)
                 try:
                     better = carry_out(budget.planner, again, caller)
-                except (BadFeature, BadItem):  # the first answer stays
+                except (BadFeature, BadItem):  # the first answer remains
                     budget.charge_failed(again)
                 else:
                     budget.record_better(outcome, better)

@@ -37,7 +37,7 @@ LabelName = Annotated[
 Limit = Annotated[int | None, typer.Option(min=1, help="Draw so many of TEST's items.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of that draw, and of the order.")]
 Repeat = Annotated[int, typer.Option(min=1, help="Ask for each item so often.")]
-# for the predictors,
+# the options for the predictors,
 Budgets = Annotated[
     str,
     typer.Option(

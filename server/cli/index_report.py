@@ -200,7 +200,8 @@ def _sure_words(best: SkylineSet, measure: str, built: MetaFacts) -> tuple[str, 
     doubt = show_accuracy((accuracy * (1 - accuracy) / built.tested) ** 0.5)
     sure, after = f" ± {doubt} (standard error)", ""
     if accuracy >= 1:
-        wrong = -math.expm1(math.log(0.05) / built.tested)  # as likely as 1 in 20
+        # a share of errors that would show no error in 1 of 20 such tests
+        wrong = -math.expm1(math.log(0.05) / built.tested)
         sure, after = "", f"; none was wrong, though {wrong:.1%} of fresh ones may be"
     if measure == "accuracy":
         return quality + sure, after

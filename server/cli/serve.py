@@ -44,7 +44,7 @@ Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.")]
 GrpcPort = Annotated[
     int | None, typer.Option(help="Answer gRPC too, at this port; 0 takes a free one.")
 ]
-# for budgets and costs,
+# the options for budgets and costs,
 DefaultMs = Annotated[float, typer.Option(help="Budget of a request that names none.")]
 LargestMs = Annotated[float, typer.Option(help="Largest budget that a request gets.")]
 Rescale = Annotated[
@@ -59,7 +59,7 @@ Audit = Annotated[
         min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
     ),
 ]
-# for limits,
+# the options for limits,
 BodyLimit = Annotated[
     int, typer.Option(min=1, help="Bytes of the largest body that is read.")
 ]
@@ -72,7 +72,7 @@ ImageLimit = Annotated[
 QueueLimit = Annotated[
     int, typer.Option(min=1, help="Requests that may wait for the computing thread.")
 ]
-# for processes and files,
+# the options for processes and files,
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes that answer; each uses one core.")
 ]

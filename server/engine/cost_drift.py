@@ -51,9 +51,10 @@ class CostDrift:
         self._learned = 0.0, -math.inf
         self._log_largest = math.log(largest)
         self._lock = Lock()
-        self.factor = 1.0  # after the last plan; `at` gives the factor now
-        self.plans = 0  # that were timed
-        self.bound_hits = 0  # how often the factor would have risen above `largest`
+        self.factor = 1.0  # factor after the last plan; `at` returns the current factor
+        self.plans = 0  # number of plans that were timed
+        # number of times that the factor would have exceeded `largest`
+        self.bound_hits = 0
 
     def at(self, now_s: float) -> float:
         """Return the factor at `now_s`, from 1 to `largest`."""

@@ -51,11 +51,13 @@ class ExitAudit:
         self._quiet, self._draw, self._lock = quiet, draw, Lock()
         self._ratios = [] if alpha is None else ratios(alpha)
         self._sums = [0.0] * len(self._ratios)
-        # Answers before the plan's last feature, or before its model's last base model;
-        # of these, exits whose whole plan was computed, and exits that it changed.
+        # Numbers of early exits, of early exits whose whole plan was computed, and of
+        # these whose answer changed. Stopping before a model's last base model is an
+        # early exit, too.
         self.exits = self.audited = self.changed = 0
-        self.passed = 0  # drawn answers without an early exit
-        self.used = self.left = 0  # base models that schedules evaluated and left out
+        self.passed = 0  # number of audited answers without an early exit
+        # numbers of base models that schedules evaluated, and left out
+        self.used = self.left = 0
         self.alarm = False
 
     def due(self) -> bool:

@@ -49,10 +49,9 @@ class Choice(msgspec.Struct, frozen=True):
     plan: Plan  # Plan to carry out
     cost: float  # Predicted cost, multiplied by the drift at the time of the choice
     # None for the most accurate plan at this size. "budget" if a better plan does not
-    # fit the budget; "waited" if it would have fitted without waiting for other
-    # requests; "pressure" if a cheaper plan was taken because others wait; "missing" if
-    # a better plan needs columns that the record lacks; "infeasible" if no plan that
-    # was asked for fits.
+    # fit the budget; "waited" if it would fit, had the request not waited for others;
+    # "pressure" if a cheaper plan was taken because others wait; "missing" if a better
+    # plan needs columns that the record lacks; "infeasible" if no acceptable plan fits.
     reason: Reason | None
     drift: float = 1.0  # Correction factor that `cost` includes
     late: bool = False  # True if the plan is carried out although it exceeds the budget
@@ -86,7 +85,7 @@ class Planner:
         self.drift = CostDrift(float(index.package.meta.get("quantile", 0.99)))
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
-        # True after a plan too short to be timed took long; then the next one is timed.
+        # True if a plan too short to be timed took long; then the next plan is timed.
         self.suspects = False
         self.audit = ExitAudit(promised_alpha(index), audit)
         self.adopt(index, index.package)
@@ -97,24 +96,27 @@ class Planner:
         self.package = package
         self.plans = make_plans(index)
         count = len(self.plans)
-        # Evaluator by the schedule of each row's model; None without a schedule.
+        # Early-exit evaluator of each row's model; None without a schedule.
         self.early_exits = package.early_exits or (None,) * count
         more = package.checked_s - package.model_s
         self._most_more_s = float(more.max(initial=0.0))
         self.feature_names = tuple(map(package.names, range(count)))
-        # (C, T): cost polynomials of averages, in which early exits make plans cheaper.
+        # (C, T): polynomials of mean costs, which include the savings of early exits.
         self.mean_costs = mean_costs(package, index.coefficients)
-        # Rule to choose the next feature while time is left; None to follow plans.
+        # Rule that chooses the next feature while time is left; None if plans are
+        # fixed.
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
-        # (C,): quality and accuracy expected of each row; no accuracies of numbers.
+        # (C,): expected quality and accuracy of each row; no accuracy if answers are
+        # numbers.
         self.qualities: tuple[float, ...] = tuple(index.qualities.tolist())
         self.accuracies = tuple(map(index.accuracy, range(count)))
-        # From a size to the most accurate row and its cost.
+        # Function from a size to the most accurate row and its cost.
         self.top = remember_tops(index)
         together = coming_together(package.features)
         given = partial(PartialLookup, index, together=together)
-        # From a mask of withheld features to the look-up without them.
+        # Function from a mask of withheld features to the look-up without these
+        # features.
         self.given = lru_cache(PATTERNS)(given)
         # Class names of each row's model; empty if answers are numbers.
         self.labels = tuple(
@@ -122,7 +124,7 @@ class Planner:
             for model in self.package.models
             if not package.numeric
         )
-        # Bounds of the residuals expected of each row; empty if answers are classes.
+        # Bounds of each row's expected residuals; empty if answers are classes.
         self.intervals = tuple((low, high) for low, high in package.intervals.tolist())
 
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:

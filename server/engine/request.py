@@ -18,12 +18,12 @@ class Caller:
 
     def __init__(self, *, prompt: bool = False) -> None:
         self.gone = False  # True once the connection is lost
-        # True once the caller announced to send no more: the caller may still read
+        # True if the caller has announced to send no more, but may still read
         self.ended = False
-        # True if all bytes sent so far were read from the transport at once
+        # True if the caller has read all bytes sent so far without delay
         self.prompt = prompt
-        # Monotonic time at which the first byte of the last request was read; later
-        # than its arrival if other requests were read before
+        # Monotonic time when the first byte of the last request was read; if other
+        # requests were read first, it is later than the arrival
         self.read_s = 0.0
 
 

@@ -18,7 +18,7 @@ from ..schema.wire import Answer
 from .labelled_items import LabelledItem
 from .predictors import PlainAnswer, Predictor
 
-WARM_UP = 5  # items that every predictor is asked before anything is timed
+WARM_UP = 5  # number of items that every predictor answers before timing begins
 # number of trials after which replies are hidden from the garbage collector
 FREEZE = 256
 
@@ -26,7 +26,7 @@ FREEZE = 256
 class Reply(msgspec.Struct, frozen=True):
     """One predictor's answer to one item, or its error."""
 
-    took_s: float  # Seconds from asking to the answer, by the caller's clock
+    took_s: float  # Seconds from the question to the answer, by the caller's clock
     # The answer; None if the predictor raised an error
     answer: Answer | PlainAnswer | None = None
     error: PolydomError | None = None  # The error; None if there is an answer

@@ -107,7 +107,7 @@ class TokenGate:
             try:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
-                # uvicorn throws the body away
+                # the body need not be read, because uvicorn discards it
                 refused = error_reply(401, Failure(str(error), error.code))
                 await refused(scope, receive, send)
                 return

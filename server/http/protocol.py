@@ -74,7 +74,7 @@ class Next(Enum):
     HEAD = auto()
     BODY = auto()
     WAITING = auto()  # no request: the latest request waits for admission
-    REFUSED = auto()  # the rest of a refused request, which is skipped
+    REFUSED = auto()  # the rest of a refused request; it is skipped
     NOTHING = auto()  # no request: the connection is about to be closed
 
 
@@ -99,20 +99,21 @@ class HttpProtocol(HttpToolsProtocol):
       it (pipelining) wait as bytes: those of one read in `Flow`, others in the kernel.
     """
 
-    # Seconds for a request to come in whole, and for a new connection to begin one.
+    # Seconds for a request to arrive completely, and for a new connection to begin one.
     receive_s: ClassVar[float] = 10.0
-    # Seconds after which a caller who reads nothing of the answers is cut off.
+    # Seconds after which a connection closes if the caller reads no byte of the
+    # answers.
     unread_s: ClassVar[float] = 60.0
-    # Bytes of the longest request line and headers; number of headers of a request.
+    # Most bytes of a request's line and headers; most headers of a request.
     head_limit: ClassVar[int] = 64 << 10
     header_limit: ClassVar[int] = 256
-    # Number of open connections; one more is answered with 503 and closed.
+    # Most open connections; further connections are answered with 503 and closed.
     connection_limit: ClassVar[int] = 4096
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.caller = Caller(prompt=True)
-        self.read_s = 0.0  # beginning of the turn that read the latest bytes
+        self.read_s = 0.0  # start of the turn that read the latest bytes
         self._turn = turn_of(self.loop)
         # if an application is mounted in another, it must not answer the other's
         # requests

@@ -52,16 +52,18 @@ class IncomingRequest(msgspec.Struct, eq=False):
     """A request that the parser is reading."""
 
     arrived_s: float
-    target: bytes = b""  # Path and query as they came
+    target: bytes = b""  # Path and query as received
     query: bytes = b""
     headers: list[tuple[bytes, bytes]] = []
-    # The list of the next header: `headers`, or a list of headers behind the body
+    # The list that the next header is added to: `headers`, or a list of headers after
+    # the body
     section: list[tuple[bytes, bytes]] = []
     expects_continue: bool = False  # True if the caller waits for "100 Continue"
     names_connection: bool = False  # True if a header `connection` came
-    answerer: Direct | None = None  # May answer without a cycle, until one begins
-    pieces: list[bytes] = []  # Pieces of the body that no cycle got yet
-    passed_bytes: int = 0  # Bytes of the body that the cycle got
+    # Function that may answer without an ASGI cycle; None after a cycle begins
+    answerer: Direct | None = None
+    pieces: list[bytes] = []  # Pieces of the body that no ASGI cycle has yet
+    passed_bytes: int = 0  # Number of bytes of the body that the ASGI cycle has
 
     def __post_init__(self) -> None:
         self.section = self.headers
@@ -113,7 +115,8 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
         if name == b"transfer-encoding":
             return None
         if name == b"content-length":
-            length = int(value) if value.isdigit() else 0  # of another ASGI server
+            # other ASGI servers may pass invalid values
+            length = int(value) if value.isdigit() else 0
     return length
 
 

@@ -178,7 +178,7 @@ class Metrics:
         self._end = 0
         self.answers: Counter[AnswerKind] = Counter()
         self.errors: Counter[str] = Counter()  # by code
-        # Seconds, from first byte to error, of the requests that got an error
+        # Sum over failed requests of the seconds from the first byte to the error
         self.failed_s = 0.0
         self.answered_s = 0.0  # Monotonic time of the last answer; 0 before the first
         self.reloads = Counter({"ok": 0, "failed": 0})

@@ -145,7 +145,7 @@ class Intake:
         quick = max(1, most // 2)
         self._quick = asyncio.Semaphore(quick)
         self._slow = Places(max(1, most - quick), "requests")
-        self.streams = Places(most, "streams")  # a stream holds one until it ends
+        self.streams = Places(most, "streams")  # a stream holds its place until it ends
         self.size = 0  # upper bound of the bytes received since the start
         self._longest = longest
         self._next_s = 0.0  # time at which the next long message may be copied

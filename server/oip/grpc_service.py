@@ -50,7 +50,7 @@ LOOKAHEAD = 16 << 10
 # After requests of TRIM_BYTES in all, freed memory is returned to the system; TRIM_S
 # are the seconds between checks.
 TRIM_BYTES, TRIM_S = 16 << 20, 0.5
-TRIMS = 5  # after so many bytes, as the last requests are still in use at first
+TRIMS = 5  # trims after such requests; at the first, the last requests are still in use
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
 # CHANGES are methods that need an admin token, PROBES methods that need no token.

@@ -39,8 +39,9 @@ class RestCall:
         self._name: str = scope["path_params"].get("name", "")
         self._version: str = scope["path_params"].get("version", "")
         self.arrived_s, self.caller = arrival(scope)
-        self.blamed = ""  # model whose errors the request counts to; empty for none
-        # Called with the time at which the answer was written
+        # name of the model whose metrics count an error; empty for none
+        self.blamed = ""
+        # called with the time at which the answer is written
         self.when_sent: Callable[[float], object] = bool
 
     async def server_metadata(self) -> Reply:

@@ -80,9 +80,9 @@ class InferenceService:
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
-        # Called after a model was loaded, so that other workers load it too
+        # Called after a model is loaded, so that other workers load it, too
         self.notify_others: Callable[[], None] | None = None
-        # Of requests that do not come over HTTP; None admits all
+        # Admission of requests that do not come over HTTP; None lets all begin
         self.admission: Admission | None = None
         self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 

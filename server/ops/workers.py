@@ -161,7 +161,8 @@ class Workers:
             return
         if code == 0:
             self._signal_workers(signal.SIGHUP)
-            # interrupted by signals to stop, so that stopping need not wait
+            # signals to stop interrupt the loading, so that the server stops without
+            # delay
             self._signals.run_interruptible(STOPS, self._load)
         else:
             facts = {"event": "reload_failed", "code": code}

@@ -57,7 +57,7 @@ class Admission:
         self._knows = False
         self._learned_s = self._began_s = self._refusing_s = 0.0
         self._begun = self._accepted = 0
-        # Returns the number of connections that wait in the kernel to be accepted
+        # Function that returns how many connections wait in the kernel to be accepted
         self.unseen: Callable[[], int] = int
         self._take_s = FIRST_COST_S
         self._taken_s = self._unseen_s = 0.0
@@ -204,8 +204,8 @@ class Admission:
         self._learned_s, self._knows = now_s, True
 
     def _set_estimates(self, cost_s: float, pace_s: float) -> None:
-        # Seconds of the loop per request, and between two requests that begin, which
-        # include refusing others
+        # Seconds of the event loop per request; and seconds between the starts of two
+        # requests, including the time for refusing others
         self.cost_s, self.pace_s = cost_s, pace_s
         self._quota = max(LEAST, int(self._turn_s / cost_s))
 

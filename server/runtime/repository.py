@@ -71,10 +71,10 @@ class Repository:
     ) -> None:
         self.queue = WorkQueue()
         self.settings = settings or Settings()
-        # True once the process was told to stop. Then no model is ready, but requests
-        # are still answered.
+        # True if the process was told to stop. Then no model is ready, but requests are
+        # still answered.
         self.leaving = False
-        self.no_model = Metrics()  # of requests that reached no model
+        self.no_model = Metrics()  # counts of requests that reached no model
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self._features = tuple(features)
         self._places = {

@@ -34,11 +34,11 @@ class Translator:
         self._columns = KnownColumns.of(package)
         # Number of columns that the index knows; 0 if its features may read any column
         self.columns = len(self._columns.names)
-        # The columns that each row of the index reads, as bits
+        # Bit mask of the columns that each row of the index reads
         self.columns_of = tuple(map(self._columns.read_by, package.masks.tolist()))
         is_record = package.kind == "record"
         self._records = RecordDecoder(planner.extractor, self._columns)
-        # Decodes usual requests faster, if features read nothing but columns
+        # Faster decoder for usual requests; None if features read more than columns
         has_faster = is_record and self._records.whole
         self.record_decoder = self._records if has_faster else None
         # every record has the same size
@@ -146,7 +146,7 @@ class Translator:
         planner, drift = self.planner, outcome.drift
         quality, chosen_s = planner.qualities[outcome.row], outcome.started_s
         wanted = planner.wanted_for(request, quality, chosen_s, drift)
-        # a batch has no budget of one item
+        # items of a batch have no budget of their own
         if wanted < 0 and outcome.reason == "missing":
             wanted = planner.wanted(request.item, math.inf, quality)
         if wanted >= 0:

@@ -49,7 +49,7 @@ class WarmUp:
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
         for _ in range(1 if rescales else WARM_UP_ROUNDS):
-            # without items there is one row
+            # without sample items there is a single row
             for item, row in zip(items, rows, strict=False):
                 extraction = extractor.begin(item, row)
                 for feature in range(len(extractor.features)):

@@ -41,9 +41,10 @@ class WorkQueue:
         self._closing = False
         self._now = now
         self._late_due_s = -math.inf
-        # Jobs that were posted and are not done; each counts itself, on the event loop
+        # Number of jobs that are posted and not done; jobs update it on the event loop
         self.waiting = 0
-        self.late = 0  # pieces of late work behind work that can be in time
+        # number of pieces of late work that wait behind work still in time
+        self.late = 0
         self.busy = False
         self._thread = threading.Thread(
             target=self._run, name="polydom-compute", daemon=True

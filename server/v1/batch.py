@@ -39,7 +39,8 @@ class BatchEndpoint:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self.running = 0  # batches that the computing thread works for, or soon will
+        # number of batches that the computing thread works for, or soon will
+        self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one batch."""
