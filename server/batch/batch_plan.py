@@ -135,10 +135,9 @@ class BatchPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return finder.find(shapes, count / len(sizes), total)
 
     def check(self, version: str, exact: bool = False) -> None:
-        """Raise BadInput if the plan is for another index.
+        """Raise BadInput if the plan cannot be used with an index of this `version`.
 
-        Also if `exact` answers are wanted, but the plan is for models that may stop
-        early.
+        The plan must be for that index and, if `exact`, for models evaluated whole.
         """
         if self.index_version != version:
             raise BadInput(

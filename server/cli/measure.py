@@ -82,7 +82,7 @@ def _is_index(path: Path) -> bool:
 
 
 def _refuse_options(given: dict[str, Any], of: str) -> None:
-    """Raise BadParameter if any option is given; these options are for `of` only."""
+    """Raise BadParameter if an option is given; these options only go with `of`."""
     for name, value in given.items():
         if value:
             raise typer.BadParameter(f"this is for {of}", param_hint=name)

@@ -41,7 +41,7 @@ def plan(
 
 
 def _size_for(index: "Index", text: str | None) -> Size:
-    """Return the size of an item; if `text` is None, a record has size 1."""
+    """Return the size of an item from the option's text; records have size 1."""
     if text is not None:
         return _read_size(text)
     package = index.package

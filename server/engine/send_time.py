@@ -95,8 +95,8 @@ class Level(NamedTuple):
 def weigh(levels: Iterable[Level], quality: Callable[[float], float]) -> float:
     """Return the reserve with the largest product of chance and quality.
 
-    `quality` gives the expected quality of the answer for a reserve in seconds; 0 if
-    the answer would be of no use.
+    `quality` returns the expected quality of the answer for a reserve in seconds; it
+    returns 0 for an answer of no use.
     """
     best = max(levels, key=lambda level: level.chance * quality(level.seconds))
     return best.seconds

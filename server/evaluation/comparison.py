@@ -92,7 +92,7 @@ class Comparison:
         """Ask every predictor for an item, in the order of `turns`.
 
         A predictor leaves cold caches and spinning threads to the next one. So `turns`
-        is drawn anew each time, and no predictor always follows the same one.
+        is drawn anew for each trial, and no predictor always follows the same one.
         """
         item, predictors = self._items[position], self._predictors
         replies = {turn: _ask(predictors[turn], item) for turn in turns}

@@ -85,7 +85,10 @@ class BudgetResult(Result, kw_only=True):
 
 
 class BaselineResult(Result, kw_only=True):
-    """The result of a predictor that knows no budget; late answers do not count."""
+    """The result of a predictor that knows no budget.
+
+    For each budget, only answers inside this budget count.
+    """
 
     # Features computed for every item; None if they differ or are unknown
     features: tuple[str, ...] | None

@@ -374,8 +374,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Return the end of a piece that holds the end of at most one request.
 
-        A head ends with an empty line, and so does a body in chunks. The first of the
-        empty line's two line ends may be in the piece before.
+        A head ends with an empty line, and so does a chunked body. The line end before
+        the empty line may be in the piece before.
         """
         missing = self._missing() if self._next is BODY else None
         if missing is not None:

@@ -379,7 +379,7 @@ class TextCells:
     def _number(
         self, cell: str | None, missing: Sequence[str], decimal: Decimal | None
     ) -> Value:
-        """Read one cell of a number column that also has cells without numbers."""
+        """Read one cell of a number column in which some cell is not a number."""
         if cell is None or is_empty(cell, missing):
             return None
         if decimal == ",":

@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 
 
 class Part(msgspec.Struct, frozen=True, tag=True):
-    """A part of the items."""
+    """A part of the items, scored by one process into one file."""
 
     number: int  # Number of the part from 0
     first: int  # Number of items in all earlier parts

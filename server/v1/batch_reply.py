@@ -40,10 +40,10 @@ class BatchReply:
         return len(self._gathered.body) if self._gathered is not None else 0
 
     async def probe(self) -> None:
-        """Send a space, once, to a caller who sends no more.
+        """Send one space to a caller who has stopped sending.
 
-        If the caller does not read any more, that breaks the connection. In msgpack
-        there is no byte without a meaning, so none is sent.
+        If the caller does not read any more, this breaks the connection. Nothing is
+        sent in msgpack, where every byte has a meaning.
         """
         if not (self._probed or self.packed):
             self._probed = True

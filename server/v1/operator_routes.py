@@ -47,10 +47,10 @@ def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
 
 
 def shows_items(request: Request) -> bool:
-    """Whether the answer to this request may show training items.
+    """Return True if the answer to this request may show training items.
 
-    `here` checks the host that the request names: a foreign page may let its own name
-    lead to this machine (DNS rebinding), but not `localhost` nor an address.
+    If the setting is `here`, the request's host decides. A foreign page may let its own
+    name lead to this machine (DNS rebinding), but not `localhost` or an address.
     """
     repository: Repository = request.app.state.repository
     shown = repository.settings.samples
