@@ -97,7 +97,7 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
 
 
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
-    """Whether the bytes surely hold no byte of a second request.
+    """Return True if the bytes certainly contain no byte of a second request.
 
     The bytes begin with a request, whose head ends at `end`; -1 if the head is not
     whole. At most `longest` bytes of a head are searched.

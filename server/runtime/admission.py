@@ -90,7 +90,7 @@ class Admission:
         return True
 
     def enter_behind(self, now_s: float) -> bool:
-        """Whether a pipelined request, behind another on its connection, may begin.
+        """Return True if a pipelined request may begin, behind others of its caller.
 
         Pipelined requests get half of a turn: otherwise callers who send many at a time
         would leave nothing to callers who send one.
