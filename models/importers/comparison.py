@@ -78,7 +78,7 @@ def _predicted(
 ) -> tuple[Floats, Any, Any]:
     """Return rows that the original accepts, in both models' forms, and its answers."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on missing names, ranges and the like
+        warnings.simplefilter("ignore")  # of missing names, ranges and the like
         for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
             for form, both in _forms(original, fitted, rows[:, columns]):
                 try:

@@ -1,4 +1,4 @@
-"""Scikit-learn learners as arms of a race, timed by CPU seconds of one thread."""
+"""Scikit-learn learners as arms of a race, timed in CPU seconds of one thread."""
 
 import time
 import warnings
@@ -192,7 +192,7 @@ def last_step(learner: Any) -> Any:
 
 @contextmanager
 def collected_warnings() -> Iterator[dict[str, None]]:
-    """Collect a block's distinct warnings in a dict; libraries use one thread in it."""
+    """Collect the distinct warnings of a block, and run it with one thread."""
     found: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")

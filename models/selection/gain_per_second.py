@@ -123,8 +123,8 @@ class _Rule:
     def steps(self, *, begun: bool) -> list[_Step]:
         """List the next trainings that are worth their seconds.
 
-        If `begun`, list trainings of learners that have been trained; otherwise of the
-        others.
+        If `begun`, list trainings of learners that have been trained; otherwise, of
+        learners that have not been trained.
         """
         unspent_s, least, falls = self.unspent_s(), self._least_error(), self._falls()
         steps = []

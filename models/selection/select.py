@@ -312,7 +312,7 @@ def _run(
 
 
 def _families(arms: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return each learner's family: its class. With fewer than `MANY` classes: none."""
+    """Map learners to families, their classes; empty for fewer than `MANY` classes."""
     classes = {
         name: type(last_step(arm.learner)).__name__ for name, arm in arms.items()
     }
