@@ -155,7 +155,7 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 
 def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
-    """Return each tree's raw score, by position: a stage has a tree for each score."""
+    """Return the position of each tree's raw score; a stage has one tree per score."""
     return [i % len(bias) for i in range(len(trees))]
 
 

@@ -139,7 +139,7 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Find each value's keypoint (P: missing), and the fraction beyond it, (N, d)."""
+    """Find the keypoint at or below each value (P: missing), and the rest."""
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
     P = knots.shape[1]

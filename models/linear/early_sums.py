@@ -39,7 +39,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """All operations as one: clip(`gain` * x + `offset`), or `filling` if missing."""
+    """A preparation as one step: clip(`gain` * x + `offset`), `filling` if missing."""
 
     gain: Floats
     offset: Floats

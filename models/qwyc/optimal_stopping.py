@@ -151,7 +151,7 @@ class Stopping:
 def safe_cuts(
     values: Floats, positive: Flags, slack: float, both: bool
 ) -> tuple[int, int]:
-    """Return the cuts of ascending `values` that keep `slack` from all wrong stops."""
+    """Return cuts of ascending `values`, at a distance `slack` from all wrong stops."""
     lowest = values[positive].min(initial=np.inf) - slack
     highest = values[~positive].max(initial=-np.inf) + slack
     a = int(np.searchsorted(values, lowest))

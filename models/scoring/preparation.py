@@ -155,7 +155,7 @@ class Preparation:
         )
 
     def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
-        """Keep the positions `inputs` (k,), for rows that have only these k columns."""
+        """Select inputs by position (k,), for rows that consist of these k columns."""
         table = np.ascontiguousarray(self.table[:, :, inputs])
         columns = np.arange(len(inputs), dtype=np.int32)
         return Preparation(columns, self.operations, table)

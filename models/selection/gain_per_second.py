@@ -272,7 +272,7 @@ def measured(race: Race, name: str) -> Points:
 
 
 def next_amount(points: Points, limit: int) -> int:
-    """Return the examples of the next training: at least twice the last, up to N."""
+    """Return the next number of examples: at least twice the last number, at most N."""
     n, seconds = points[-1]
     slope = _slope(points)
     payable = n + (GROWTH - 1) * seconds / slope if slope > 0 else math.inf

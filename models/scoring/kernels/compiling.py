@@ -13,7 +13,7 @@ class Compiling:
 
     @contextmanager
     def of(self, kernel: str) -> Iterator[None]:
-        """Call `tell` unless inside another compilation; the caller has the lock."""
+        """Call `tell`, except within another kernel's compilation; needs the lock."""
         if self.tell is not None and self._depth == 0:
             self.tell(kernel)
         self._depth += 1
