@@ -104,7 +104,7 @@ class BaseModels(Protocol):
         """Return the raw scores before the first base model: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each base model's least and largest score, (T, R), or raise BadInput."""
+        """Return each base model's least and largest score (T, R), else BadInput."""
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Return a mask (T, width): True for the columns that each base model reads."""
