@@ -1,4 +1,4 @@
-"""Progress of long work, as builds report it: stages, and steps within a stage."""
+"""Interfaces through which builds report their progress."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,16 +9,18 @@ class OnProgress(Protocol):
     """A function that receives the progress of a stage."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
-        """Report the steps done so far, and the most steps left, if known."""
+        """Report that `done` steps are done and at most `left` remain, if known."""
 
 
 class Progress(Protocol):
-    """Receives each stage of the work: its beginning, its progress and its end."""
+    """Interface of an object that shows the progress of a build, stage by stage."""
 
     def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
         """Begin a stage of `total` steps; None if the number is not known yet.
 
-        A stage of 0 steps is skipped: its result was found in the cache.
+        The stage ends with the `with` block, which receives a function to report steps.
+        A stage of 0 steps is shown as skipped, because the cache already holds its
+        result.
         """
 
 
@@ -27,11 +29,11 @@ class Silence:
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
-        """Ignore the stage."""
+        """Begin a stage that shows nothing."""
         yield lambda done, left=None: None
 
 
 def skip(progress: Progress, name: str) -> None:
-    """Report that a stage was skipped, since an earlier run kept its result."""
+    """Report a stage as skipped, because the cache already holds its result."""
     with progress.stage(name, 0):
         pass

@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar for each stage, with the time that is left."""
+"""Progress on a terminal: a bar for each stage, with the estimated time left."""
 
 import math
 import time
@@ -28,7 +28,7 @@ REDRAW_S = 0.2  # seconds between two pictures of a bar that no thread draws
 
 
 class StageTimes:
-    """Seconds that stages took; a stage's time excludes the stages within it."""
+    """Seconds spent in each stage, without the seconds of stages nested inside."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.seconds: dict[str, float] = {}  # stages of equal names are added up
@@ -38,7 +38,7 @@ class StageTimes:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to a stage."""
+        """Add the duration of the `with` block to the seconds of the stage `name`."""
         self.seconds.setdefault(name, 0.0)
         began = self._now()
         self._within.append(0.0)
@@ -50,16 +50,20 @@ class StageTimes:
             self._within[-1] += took
 
     def facts(self) -> dict[str, float]:
-        """Return seconds by stage, and the seconds outside of all stages as "other"."""
+        """Return seconds by stage.
+
+        The key "other" has the seconds outside of all stages.
+        """
         other = self._now() - self._began - sum(self.seconds.values())
         return {**self.seconds, "other": max(other, 0.0)}
 
 
 class ProgressBars:
-    """A Progress with one bar per stage; without a terminal, one line per stage.
+    """A `Progress` with one bar per stage; without a terminal, one line per stage.
 
-    With `threaded` a thread of its own draws the bars. Otherwise the caller's thread
-    draws between two steps, so that drawing never runs while a step is timed.
+    If `threaded` is true, a separate thread draws the bars. Otherwise the caller's
+    thread draws them between two steps, so that drawing never disturbs a step that is
+    timed.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class ProgressBars:
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
-        """Show a bar while the stage lasts."""
+        """Show a bar for the stage until the `with` block ends."""
         with self.times.stage(name), self._bar(name, total) as on_progress:
             yield on_progress
 
@@ -112,26 +116,30 @@ class ProgressBars:
                 self._shown, bars.note = None, ""
 
     def follow(self, race: "Race") -> None:
-        """Write the latest training of a race below the bar."""
+        """Write the newest training of a race between learners below the bar."""
         if self._shown is not None:
             self._shown.note = latest(race)
             self._shown.refresh()
 
 
 class BarsWithNote(Progress):
-    """Bars with a line below them."""
+    """Progress bars with a line of text below them."""
 
     note = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Yield the bars, then the line, if there is one."""
+        """Yield the bars, then the line of text if it is not empty."""
         yield from super().get_renderables()
         if self.note:
             yield Text(self.note, no_wrap=True, overflow="ellipsis")
 
 
 def latest(race: "Race") -> str:
-    """Write a race's latest training: learner, examples, score, bound, time left."""
+    """Return a line about the newest training of a race.
+
+    The line names the learner, the number of examples, the score, the bound and the
+    time left.
+    """
     line = race.log[-1]
     if line.score is None:
         return f"{line.learner} failed: {line.error}"
@@ -144,10 +152,10 @@ def latest(race: "Race") -> str:
 
 
 class StepsDone(ProgressColumn):
-    """Column of steps done: `5/8`, `5 of at most 8`, `5`, or `from the cache`."""
+    """Column with the steps done: `5/8`, `5 of at most 8`, `5`, or `from the cache`."""
 
     def render(self, task: Task) -> Text:
-        """Write the column."""
+        """Return the text of this column for one stage."""
         done = f"{task.completed:,.0f}"
         if task.total is None:
             return Text(done)
@@ -159,10 +167,10 @@ class StepsDone(ProgressColumn):
 
 
 class TimeLeft(ProgressColumn):
-    """Column of the time left, or of the rate if the number of steps is unknown."""
+    """Column with the time left, or with the rate if the number of steps is unknown."""
 
     def render(self, task: Task) -> Text:
-        """Write the column."""
+        """Return the text of this column for one stage."""
         if task.fields["open"]:
             speed = task.fields["rate"] or task.speed
             if not speed:

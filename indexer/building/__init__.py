@@ -1,1 +1,1 @@
-"""From PROJECT.toml to an index, stage by stage."""
+"""The stages of a build, from PROJECT.toml to an index."""

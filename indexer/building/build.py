@@ -1,4 +1,4 @@
-"""The whole build: from a project's items to an index, one stage after the other."""
+"""The whole build: runs all stages, from a project's items to an index."""
 
 import os
 from concurrent.futures import Executor
@@ -103,7 +103,7 @@ def make_index(
 ) -> Index:
     """Make an index of prepared items: choose a learner, measure, search, package.
 
-    If `ahead`, models are trained on all items before any model is timed.
+    If `ahead` is true, models are trained on all items before any model is timed.
     """
     choice = choose_learner(data, own, watch)
     trainer = make_trainer(data, choice.setting, own)
@@ -131,6 +131,6 @@ def make_index(
 
 
 def saved(index: Index, output: str | os.PathLike[str]) -> Index:
-    """Save an index, and load it again as a server will."""
+    """Save an index to a file, and return it as loaded again, like in a server."""
     index.save(output)
     return Index.load(output)

@@ -1,4 +1,4 @@
-"""The folder of finished work: an interrupted build continues from its files."""
+"""The folder of finished work, from which an interrupted build continues."""
 
 import hashlib
 import logging
@@ -45,17 +45,20 @@ MAPPED = 64  # most files that a process maps at a time
 
 
 def digest(*parts: Any) -> str:
-    """Return a short name for plain data: equal parts give equal names everywhere."""
+    """Return a short hash of plain data.
+
+    Equal data give equal hashes on all machines.
+    """
     content = msgspec.msgpack.encode(parts, order="deterministic")
     return hashlib.sha256(content).hexdigest()[:24]
 
 
 class Cache:
-    """A folder of small `.pdx` files; safe to share between processes.
+    """A folder of small `.pdx` files, one per entry; safe to share between processes.
 
-    An entry is whole or absent. It counts as absent, and is made again, if it cannot be
-    read, has another name inside, or does not hold what its reader needs. `seen` says
-    whether all processes that carry out calls of a build see the folder.
+    An entry that cannot be read, that has another name inside, or that lacks what its
+    reader needs counts as absent, and the build makes it again. `seen` is True if all
+    processes that carry out calls of a build see the folder.
     """
 
     def __init__(self, folder: Path, *, seen: bool = True) -> None:
@@ -64,16 +67,16 @@ class Cache:
         self._told = False
 
     def load(self, name: str) -> Entry | None:
-        """Return the entry `name`; None if there is no usable one."""
+        """Return the entry `name`, or None if it is absent or unusable."""
         return self.recall(name, lambda meta, arrays: (meta, arrays))
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Read the entry `name` by `read`; None if there is no usable one.
+        """Return the entry `name` as converted by `read`, or None.
 
-        `read` raises an error of `_MISFITS` if the entry has another form than it
-        needs.
+        None means that the entry is absent or unusable: `read` raises one of `_MISFITS`
+        if the entry lacks what it needs.
         """
         path = self._path(name)
         try:
@@ -96,17 +99,21 @@ class Cache:
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Write the entry `name`, replacing an older one."""
+        """Write the entry `name`; an older entry of this name is replaced."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, {"name": name, "kept": meta}, arrays)
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
-        """Make arrays readable for calls in other processes."""
+        """Write arrays to files of the cache, so that worker processes can read them.
+
+        If workers do not see the cache, each call to a worker carries the arrays
+        instead.
+        """
         return SharedArrays.place(self.folder / name if self.seen else None, arrays)
 
     def names(self, group: str) -> list[str]:
-        """List the entries of a group, `GROUP/...`, in order."""
+        """Return the sorted names of all entries of a group, `GROUP/...`."""
         found = (self.folder / group).glob("*.pdx")
         return sorted(f"{group}/{path.stem}" for path in found)
 
@@ -115,7 +122,7 @@ class Cache:
 
 
 class ReadOnlyCache(Cache):
-    """A cache of another machine's process; writing an entry raises `lacks`."""
+    """The cache of a build on another machine; writing an entry raises `lacks`."""
 
     def __init__(self, folder: Path, lacks: Unfinished) -> None:
         super().__init__(folder)
@@ -124,21 +131,24 @@ class ReadOnlyCache(Cache):
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Refuse to write an entry."""
+        """Raise `lacks`: this process must not write entries."""
         raise self.lacks
 
     def share(self, name: str, arrays: Mapping[str, Array]) -> "SharedArrays":
-        """Keep the arrays in this process: it calls no other process."""
+        """Keep the arrays in memory, since this process has no workers."""
         return SharedArrays(None, arrays)
 
 
 class AwaitedCache(ReadOnlyCache):
-    """A read-only cache that raises an error at once if an entry is missing."""
+    """A read-only cache that raises `lacks` as soon as an entry is missing."""
 
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Read an entry as `Cache.recall` does; raise `lacks` if there is none."""
+        """Return the entry as `Cache.recall` does.
+
+        Raise `lacks` instead of returning None.
+        """
         found = super().recall(name, read)
         if found is None:
             raise self.lacks
@@ -146,10 +156,10 @@ class AwaitedCache(ReadOnlyCache):
 
 
 class SharedArrays(Mapping[str, Array]):
-    """Named arrays; sent to another process they are as small as a path.
+    """Named arrays for worker processes, which usually receive only a folder's path.
 
-    `folder` has a file `NAME.npy` for each array. Where the processes see no common
-    folder it is None, and the arrays themselves are sent.
+    `folder` has a file `NAME.npy` for each array. It is None if the processes see no
+    common folder; then the arrays themselves are sent.
     """
 
     def __init__(self, folder: Path | None, arrays: Mapping[str, Array]) -> None:
@@ -159,9 +169,10 @@ class SharedArrays(Mapping[str, Array]):
 
     @classmethod
     def place(cls, folder: Path | None, arrays: Mapping[str, Array]) -> Self:
-        """Write arrays to a folder; if there is no folder, each call carries them.
+        """Write arrays to files in `folder`.
 
-        Raises BadProject if arrays to be carried have more than 16 MB.
+        If it is None, each call carries the arrays. Raises BadProject if arrays to be
+        carried have more than 16 MB.
         """
         count = sum(array.nbytes for array in arrays.values())
         if folder is None and count > MOST_CARRIED:
@@ -179,12 +190,15 @@ class SharedArrays(Mapping[str, Array]):
         return cls(folder, arrays)
 
     def remove(self) -> None:
-        """Delete the files, if any; processes that have mapped them can still read."""
+        """Delete the files, if any.
+
+        Processes that have mapped the files can still read.
+        """
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __getitem__(self, name: str) -> Array:
-        """Return an array; it must not be written to."""
+        """Return an array by its name; the array is read-only."""
         if name not in self._names:
             raise KeyError(name)
         if self._carried is not None:

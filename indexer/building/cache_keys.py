@@ -1,7 +1,7 @@
 """Names of a build's entries in the cache, made of all that each entry depends on.
 
-A name depends on the versions of the libraries that computed the entry, and on no other
-libraries, so machines that share a folder may differ in the others.
+A name includes the versions of the libraries that computed the entry, and of no other
+libraries. So machines that share a folder may differ in other libraries.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,20 @@ from .project import Project
 
 
 def library_versions(files: Iterable[Path] = ()) -> str:
-    """Return a key of the versions of Python and the libraries; `files` add theirs."""
+    """Return a key of the versions of Python and of libraries.
+
+    The key includes the libraries that the user's `files` import.
+    """
     return digest(versions(files))
 
 
 def feature_keys(
     features: Sequence[StoredFeature], files: Iterable[Path]
 ) -> tuple[str, ...]:
-    """Return a key of each feature's code and libraries; `files` are the user's."""
+    """Return a key for each feature, made of its code and the libraries it uses.
+
+    `files` are the Python files with the user's features.
+    """
     ready_made, own = library_versions(), library_versions(files)
     return tuple(
         digest(one.fingerprint, ready_made if one.ready_made else own)
@@ -47,30 +53,30 @@ class Keys:
     def of(
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
-        """Make the names for the items and features of a project."""
+        """Make the keys for the items and the features of a project."""
         files = project.feature_files
         return cls(project, dataset.digest, feature_keys(features, files))
 
     @property
     def times(self) -> str:
-        """Name the entry of measured times of features and steps."""
+        """Name of the entry with the measured times of features and steps."""
         costs = self.project.costs
         terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
         return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
     def race(self, strategy: str, task: Task, *scoring: object) -> str:
-        """Name the entry of a race's log."""
+        """Return the name of the entry with the log of a race between learners."""
         limit_s = self.project.training_limit_s  # the log has trainings that overran it
         settings = installed(task)
         return f"races/{digest(self._split, strategy, settings, limit_s, *scoring)}"
 
     def sets(self, learner: Mapping[str, Any], *scoring: object) -> str:
-        """Digest everything that a trained set's model and quality depend on."""
+        """Return a key of all that a set's trained model and quality depend on."""
         return digest(self._split, [learner], *scoring)
 
     @property
     def _split(self) -> str:
-        """Digest items, features and division: the inputs of any training."""
+        """Key of all that each training depends on: items, features and splits."""
         search = self.project.search
         terms = [self.project.seed, search.parts, search.folds]
         return digest(self.data, self.features, terms)

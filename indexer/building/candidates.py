@@ -1,4 +1,4 @@
-"""The candidates of an index: the sets that it keeps, and their orders of features."""
+"""The candidates of an index: feature sets it keeps, each with its feature order."""
 
 import logging
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LONG_S = 0.1  # larger budgets may be meant in milliseconds
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """C feature sets that an index keeps."""
+    """The C feature sets that an index keeps."""
 
     masks: list[int]  # The sets, ascending
     orders: Orders  # Features of each set in the order of computing
@@ -45,7 +45,10 @@ class Candidates:
 def keep_candidates(
     searched: SearchedSets, data: Prepared, trainer: Trainer, costs: MeasuredCosts
 ) -> Candidates:
-    """Time the models of all sets, drop the dominated sets, and order the others."""
+    """Time the models of all searched sets, and choose the sets for the index.
+
+    Dominated sets are dropped. The features of each remaining set get an order.
+    """
     sets, search = searched.sets, data.project.search
     models = {mask: partial(trainer.model, mask) for mask in sets}
     key, values = trainer.task.key, data.table.values
@@ -69,7 +72,10 @@ def _sizes_of(data: Prepared) -> tuple[Size, Size]:
 
 
 def may_lack(data: Prepared) -> list[int]:
-    """Return masks of features that an item may lack; equal columns share a mask."""
+    """Return feature sets, as masks, whose values may all be missing in an item.
+
+    Features that read the same columns share a mask.
+    """
     parts: dict[frozenset[str], int] = {}
     for position, stored in enumerate(data.table.features.stored):
         if stored.reads is not None:
@@ -87,7 +93,7 @@ def say_odd_budgets(
 ) -> None:
     """Warn if all sets cost less than every budget, or more than every budget.
 
-    `curves` (C, T) are the cost polynomials of the sets without the empty set.
+    `curves` (C, T) are the cost polynomials of all sets but the empty set.
     """
     if not len(curves):
         return
@@ -123,10 +129,11 @@ def expected_of(
     trainer: Trainer,
     costs: MeasuredCosts,
 ) -> tuple[Floats, Floats]:
-    """Correct the qualities of candidates for having been chosen as the best.
+    """Return expected qualities (C,) on fresh items, and expected accuracies (C,).
 
-    Returns expected qualities (C,), and expected accuracies (C,) where quality is
-    another measure of classes; else none.
+    Measured qualities are too high, because candidates were chosen as the best; the
+    expected values are corrected. The accuracies are empty for regression, and if the
+    quality is the accuracy.
     """
     sets, tested = sorted(searched.qualities), trainer.tested
     expected = partial(
@@ -144,7 +151,10 @@ def expected_of(
 
 
 def intervals_of(masks: Sequence[int], data: Prepared, trainer: Trainer) -> Floats:
-    """Return bounds (C, 2) of labels minus answers for numbers; none for classes."""
+    """Return bounds (C, 2) on labels minus answers; an empty array for classes.
+
+    `project.quality.coverage` is the share of fresh items within the bounds.
+    """
     if data.task != "regression":
         return np.empty((0, 2))
     share = data.project.quality.coverage

@@ -1,1 +1,1 @@
-"""Costs of plans: times of features and models, taken here or on another machine."""
+"""Costs of plans: times of features and models, measured here or elsewhere."""

@@ -1,4 +1,4 @@
-"""Cost curves that a build fits to measured times, and costs of plans by curves."""
+"""Cost curves that a build fits to measured times, and costs of plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CURVE_POINTS = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A cost curve, with the measurements that it was fitted to."""
+    """A cost curve, and the measured times that it was fitted to."""
 
     name: str
     fitted: CostCurve
@@ -30,7 +30,7 @@ class Curve:
 
     @property
     def typical(self) -> float:
-        """Median ratio of measured time to the curve, in (0, 1]."""
+        """Median ratio of a measured time to the curve's value, in (0, 1]."""
         fitted_s = np.asarray(self.fitted(self.sizes))
         tells = (fitted_s > 0) & (self.seconds > 0)
         if not tells.any():
@@ -38,7 +38,11 @@ class Curve:
         return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
 
     def facts(self) -> dict[str, Any]:
-        """Plain data: coefficients, share covered, seconds at sizes, measurements."""
+        """Return the curve as plain data for an index.
+
+        The data are coefficients, the share of times covered, seconds at sizes, and the
+        number of measurements.
+        """
         points = []
         distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
         volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
@@ -63,7 +67,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """Cost curves of features, steps and overhead."""
+    """Cost curves of a project's features, of its steps and of the overhead."""
 
     features: list[Curve]  # Curves of the features, in the extractor's order
     steps: list[Curve]  # Curves of the steps, in the extractor's order
@@ -72,16 +76,19 @@ class Curves:
 
     @property
     def all(self) -> list[Curve]:
-        """Curves of features, then of steps."""
+        """All curves of features, followed by all curves of steps."""
         return [*self.features, *self.steps]
 
     @property
     def typical(self) -> NDArray[np.float64]:
-        """Ratios of median time to curve, one per curve of `all`."""
+        """Median ratio of measured time to the curve, for each curve of `all`."""
         return np.array([curve.typical for curve in self.all])
 
     def facts(self, extractor: Extractor) -> list[dict[str, Any]]:
-        """Return plain data of all curves; declared seconds have no measured times."""
+        """Return plain data of all curves.
+
+        Features with declared seconds have no times.
+        """
         facts = [curve.facts() for curve in self.all]
         for own, feature in zip(facts, extractor.features, strict=False):
             if "s" in (feature.declared or {}):
@@ -89,9 +96,10 @@ class Curves:
         return facts
 
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
-        """Join measured seconds and declared costs, in units of the budget.
+        """Return a table of costs in budget units, from measured and declared costs.
 
-        Declared seconds of a feature replace its measured seconds.
+        Declared seconds of a feature replace its measured seconds. `weights` are budget
+        units for each unit of cost.
         """
         fitted = [*(curve.fitted for curve in self.all), self.overhead]
         table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
@@ -114,7 +122,11 @@ def cost_curves(
     model_costs: NDArray[np.float64],
     checks: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
-    """Return cost polynomials (C, T) of plans: features, models, models at exits."""
+    """Return the cost polynomials (C, T) of plans, one plan per feature set.
+
+    A plan's cost is the sum of its features, its model, and `checks`, the models that
+    its exits evaluate. The empty set costs only the overhead.
+    """
     coefficients = costs.of_many(masks)
     coefficients[:, 0] += model_costs + checks
     coefficients[masks == 0] = costs.overhead  # the answer when nothing else fits

@@ -1,4 +1,4 @@
-"""Timing of features, steps, models and overhead, and the resulting cost curves."""
+"""Timing of features, steps, models and overhead, and fitting of cost curves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ COMPARED = 500  # rows answered by a whole model and by its schedule, in turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCosts:
-    """Costs of a project's features, steps and overhead, and a timer of models."""
+    """Measured costs of a project's features, steps and overhead; times models too."""
 
     measurer: "Measurer"  # Stopwatch of models, with the features of training
     curves: Curves  # Cost curves in seconds
@@ -62,7 +62,7 @@ class MeasuredCosts:
     weight: float  # Units of the budget that a second costs
 
     def of_set(self, mask: int) -> float:
-        """Return the cost of a set's features at the median size."""
+        """Return the cost of computing a set's features for an item of median size."""
         return cost_at(self.table.of(mask).tolist(), self.middle)
 
     def of_models(
@@ -72,9 +72,10 @@ class MeasuredCosts:
         values: NDArray[np.float32],
         again: Sequence[bool] | None = None,
     ) -> tuple[Seconds, Measured]:
-        """Return the cost of evaluating each set's model, in units of the budget.
+        """Time each model; return the costs of one answer, and the measurement's facts.
 
-        `again` is True for a model that was trained on all items.
+        Costs are in units of the budget. `models` are functions that load the models,
+        by set. `again` has True for each model that was trained on all items.
         """
         named = {}
         flags = again or [False] * len(models)
@@ -86,7 +87,7 @@ class MeasuredCosts:
 
 
 def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
-    """Time the features and steps of a project, or recall their times."""
+    """Time the features and steps of a project, or read kept times from the cache."""
     terms, dataset = data.project.costs, data.table.dataset
     extractor = data.table.features.extractor
     measurer = Measurer(extractor, terms.quantile, own.times, own.progress)
@@ -107,7 +108,7 @@ def measure_costs(data: Prepared, own: Resources) -> MeasuredCosts:
 
 @dataclass(frozen=True, slots=True)
 class Measurer:
-    """Times features, steps and models, or recalls the times of an earlier run."""
+    """Times features, steps and models, or reads the times that an earlier run kept."""
 
     extractor: Extractor
     # Quantile of the measured times that a cost has to cover, in (0, 1)
@@ -123,7 +124,10 @@ class Measurer:
         take: Callable[[OnProgress], Times],
         read: Callable[[dict[str, Any], Mapping[str, NDArray[Any]]], Read],
     ) -> Read:
-        """Recall the times kept under a name; measure them if there are none."""
+        """Return the times kept under `name`.
+
+        Measure and keep them if there are none.
+        """
         cache = self.cache if name else None
         if cache is not None and (found := cache.recall(name, read)) is not None:
             skip(self.progress, stage)
@@ -144,7 +148,10 @@ class Measurer:
     def curves(
         self, items: Sequence[Item], repeats: int, seed: int, *, name: str = ""
     ) -> Curves:
-        """Time features, steps and overhead on some items, and fit cost curves."""
+        """Time features, steps and overhead on some items, and fit cost curves.
+
+        If `name` is not empty, the times are kept in the cache under this name.
+        """
         planned = len(items) * repeats
 
         def take(on_progress: OnProgress) -> Times:
@@ -189,7 +196,7 @@ class Measurer:
         arrays: Mapping[str, NDArray[Any]],
         seed: int,
     ) -> list[Curve]:
-        """Fit a curve to each column of times; NaN means that no time was taken."""
+        """Fit a curve to each column of `times`; NaN marks a missing time."""
         curves = []
         for name, column in zip(names, times.T, strict=True):
             own = ~np.isnan(column)
@@ -211,7 +218,11 @@ class Measurer:
     def models(
         self, models: Mapping[str, Callable[[], Model]], values: NDArray[np.float32]
     ) -> tuple[Seconds, Measured]:
-        """Return the seconds of an answer of each model, by the name of its entry."""
+        """Time each model; return seconds of one answer, and the measurement's facts.
+
+        `models` are functions that load the models, by the names of their cache
+        entries.
+        """
         rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
         found = [self._recall(name, _read_seconds) for name in models]
         total = 0 if all(found) else len(models)
@@ -237,9 +248,10 @@ class Measurer:
         *,
         name: str,
     ) -> tuple[float, float, float]:
-        """Time a whole model and its schedule in turn, on some of the rows (N, width).
+        """Time a whole model and its schedule alternately, on some rows of `values`.
 
-        Returns mean seconds of both, and a high quantile of the schedule's seconds.
+        Returns the mean seconds of the whole model, the mean seconds of the schedule,
+        and a high quantile of the schedule's seconds.
         """
         if (kept := self._recall(name, _read_compared)) is not None:
             return kept
@@ -260,7 +272,7 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time an index's samples and some of its models, as a starting server does."""
+        """Time an index's samples and some of its models, like a starting server."""
 
         def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
@@ -301,7 +313,7 @@ def _read_compared(
 
 
 def read_conditions(meta: Mapping[str, Any]) -> Measured:
-    """Read the plain data of `conditions`; older entries name no machine."""
+    """Convert the plain data of `conditions`; the machine is empty in old entries."""
     machines = tuple(Machine(*one) for one in meta.get("machines", ()))
     return Measured(Load(*meta["load"]), machines)
 
@@ -312,7 +324,7 @@ def time_answer(
     quantile: float,
     watch: Stopwatch,
 ) -> float:
-    """Time a model's answers to different rows; return the quantile of the seconds."""
+    """Return a quantile of the seconds that a model takes to answer one row."""
 
     def time_one(call: int) -> float:
         return watch.time(model.answer, rows[call % len(rows)])
@@ -325,7 +337,11 @@ def time_answer(
 def time_calls(
     time_one: Callable[[int], float], count: int, quantile: float
 ) -> Seconds:
-    """Time calls 0, 1, ... `count` - 1, and more calls while outliers are in doubt."""
+    """Return the seconds of `time_one(0)`, `time_one(1)` and so on.
+
+    At least `count` calls are timed. More calls follow while it is unclear whether some
+    times are outliers.
+    """
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
         usual = np.full(len(times), np.median(times))
@@ -340,7 +356,7 @@ def time_calls(
 def time_overhead(
     extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
 ) -> Seconds:
-    """Time reading an item's header and starting its extraction, for each call."""
+    """Return the seconds of reading an item's header and starting its extraction."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
 

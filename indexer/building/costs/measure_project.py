@@ -1,4 +1,4 @@
-"""`polydom measure PROJECT.toml`: the times that a build on another machine lacks."""
+"""`polydom measure PROJECT.toml`: measures times for a build on another machine."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -86,17 +86,17 @@ def measure_project(
 
 @dataclass(frozen=True)
 class NoWorkers(Workers):
-    """Workers of a build on another machine: here they refuse all work."""
+    """Stands in for the workers of another machine's build; every call is refused."""
 
     lacks: Unfinished = field(kw_only=True)  # Error to raise for any call
 
     def run(self, *arguments: Any, **terms: Any) -> Iterator[Any]:
-        """Refuse to call anything."""
+        """Raise an error: this process has no workers."""
         raise self.lacks
 
 
 class TimesAnew(Cache):
-    """A cache of times that finds only entries of this process."""
+    """A cache of times that ignores entries of earlier processes."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -105,12 +105,12 @@ class TimesAnew(Cache):
     def recall(
         self, name: str, read: Callable[[dict[str, Any], dict[str, Array]], Read]
     ) -> Read | None:
-        """Read an entry as `Cache.recall` does, if this process wrote it."""
+        """Return the entry as `Cache.recall` does; None if another process wrote it."""
         return super().recall(name, read) if name in self._taken else None
 
     def store(
         self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
     ) -> None:
-        """Write an entry, replacing an older one."""
+        """Write an entry; an older entry of this name is replaced."""
         super().store(name, meta, arrays)
         self._taken.add(name)

@@ -1,4 +1,4 @@
-"""Choice of the items that features are timed on: a few items of all sizes."""
+"""Choice of the few items that features are timed on, from small to large."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from ..features.text_features import text_lengths
 
 
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
-    """Choose positions of up to `count` items, evenly spread over the sizes.
+    """Return positions of up to `count` items, evenly spread from small to large.
 
-    Records with free text are spread over the length of their text.
+    The size of a record with free text is the length of the text.
     """
     if dataset.kind == "record":
         lengths = text_lengths(dataset.items)
@@ -25,5 +25,5 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
 
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
-    """Return up to `count` items, spread over the sizes."""
+    """Return up to `count` items to time, evenly spread from small to large."""
     return [dataset.items[position] for position in spread_over_sizes(dataset, count)]

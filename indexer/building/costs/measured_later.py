@@ -1,4 +1,4 @@
-"""Builds with costs from another machine: notes and times in a shared folder."""
+"""Builds whose times another machine measures: both use one shared folder."""
 
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -18,7 +18,7 @@ SHOWN = 5  # differences of libraries that a message lists
 
 
 class BuildNote(NamedTuple):
-    """A note by the build, so that the measuring machine uses the same cache names."""
+    """A note from the build, so that `polydom measure` uses the same cache names."""
 
     versions: dict[str, str]  # Versions of the build's libraries, by name
     # Number of calls that the build carries out at a time. The time that a search has
@@ -27,7 +27,11 @@ class BuildNote(NamedTuple):
 
     @classmethod
     def find(cls, project: Project, cache: ReadOnlyCache) -> Self:
-        """Read the note of a project's build, which must have the same libraries."""
+        """Read the note of a project's build.
+
+        Raises BadProject if the build used other versions of libraries than this
+        process.
+        """
         note = cache.recall(_name(project), lambda meta, _: cls(**meta))
         if note is None:
             raise cache.lacks
@@ -42,7 +46,10 @@ class BuildNote(NamedTuple):
 
 
 def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
-    """Write the note of a build; open the cache of times from another machine."""
+    """Leave a note for `polydom measure`, and open the cache of its times.
+
+    Reading a time that is not measured yet raises LacksTimes.
+    """
     note = BuildNote(versions(project.feature_files), workers)
     cache.store(_name(project), note._asdict(), {})
     option = "--cache" if project.cluster.shared is None else "--shared"
@@ -56,7 +63,7 @@ def await_times(project: Project, cache: Cache, workers: int) -> AwaitedCache:
 
 
 def await_work(project: Project, folder: Path | None) -> ReadOnlyCache:
-    """Open the cache of a build on another machine, for reading only."""
+    """Open the read-only cache of a build on another machine."""
     shared = project.cluster.shared
     kept = (folder or project.path(shared or FOLDER)).absolute()
     lacks = LacksWork(

@@ -1,4 +1,4 @@
-"""Measuring an index again: the same candidates with their costs on this machine."""
+"""Measuring an existing index again: the same candidates, this machine's costs."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,10 @@ def carried_items(index: Index) -> list[Item]:
 
 
 def project_items(index: Index, project: Project) -> list[Item]:
-    """Read a project's items to measure an index on, as many as a build measures."""
+    """Read the items of a project on which an index is measured again.
+
+    Their number is the same as in a build.
+    """
     dataset = load_data(project)
     kind = _package(index).kind
     if dataset.kind != kind or project.costs.pair != index.pairs:
@@ -63,11 +66,12 @@ def remeasure(
     files: Sequence[Path] = (),
     repeats: int | None = None,
 ) -> Index:
-    """Measure the costs of an index's features, steps and models on this machine.
+    """Return the index with the costs of features, steps and models on this machine.
 
-    Candidates, models, orders and exits remain as they were built, and sets that the
-    build dropped remain dropped. `repeats` are by default so many that each feature is
-    timed `TIMES` times. Raises BadInput if the index counts no time.
+    Candidates, models, orders and exits remain unchanged, and sets that the build
+    dropped remain dropped. Each item is timed `repeats` times; by default each feature
+    is timed at least `TIMES` times in total. Raises BadInput if the index's costs
+    include no time.
     """
     package = _package(index)
     weights = package.meta.get("weights", {"s": 1.0})
@@ -118,7 +122,10 @@ def remeasure(
 def _shares(
     part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Divide costs (C,) by the costs of whole models; the ratio to a cost of 0 is 1."""
+    """Return costs (C,) as shares of the whole models' costs.
+
+    1 if a whole cost is 0.
+    """
     ones = np.ones(len(whole_s))
     if not len(part_s):
         return ones

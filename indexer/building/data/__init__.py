@@ -1,1 +1,1 @@
-"""Labelled items of a project: read, described, divided."""
+"""Labelled items of a project: reading, describing and dividing them."""

@@ -21,7 +21,7 @@ CLASSES = 20
 
 
 class CheckedData(NamedTuple):
-    """The content of a project's data."""
+    """The report of `polydom check`: what a project's data contain."""
 
     kind: Kind  # Kind of the items
     items: int  # Number of usable items
@@ -39,7 +39,7 @@ class CheckedData(NamedTuple):
         return facts
 
     def lines(self) -> list[str]:
-        """Write the report as lines of text."""
+        """Return the report as lines of text."""
         out = f"; {len(self.left_out):,} left out" if self.left_out else ""
         tested = "" if self.tested is None else f", {self.tested:,} of them to test on"
         lines = [f"{self.items:,} {self.kind}s {self._labels()}{tested}{out}"]
@@ -61,7 +61,7 @@ class CheckedData(NamedTuple):
 
 
 def check_data(project: Project, progress: Progress) -> CheckedData:
-    """Read the items of a project, and describe them; write no file."""
+    """Read the items of a project, and report on them; no file is written."""
     with tempfile.TemporaryDirectory() as folder:
         with progress.stage("reading items", None) as on_progress:
             dataset = load_data(project, on_progress, Path(folder))

@@ -1,4 +1,4 @@
-"""Files with the same bytes: kept on one side of every split, with a warning."""
+"""Files with equal bytes: such copies are never split between training and testing."""
 
 import logging
 from dataclasses import replace
@@ -18,10 +18,10 @@ Pair = tuple[int, int]  # positions of two items, the second a copy of the first
 
 
 def keep_copies_together(dataset: Dataset) -> Dataset:
-    """Put items that are copies of each other into one group, and warn of them.
+    """Put files with equal bytes into one group, and warn of them.
 
-    A training item that is a copy of a test item is left out. Only files count as
-    copies, since short texts are often equal by chance.
+    A training item that is a copy of a test item is left out. Items that are not files
+    are not compared, since short texts are often equal by chance.
     """
     items = dataset.items
     if not isinstance(items, StoredItems) or not items.are_files:
@@ -52,14 +52,14 @@ def keep_copies_together(dataset: Dataset) -> Dataset:
 
 
 def _numbered(items: StoredItems) -> Rows:
-    """Return numbers (N,) of the items; copies get equal numbers."""
+    """Return a number for each item, shape (N,); copies get equal numbers."""
     rows = np.ascontiguousarray(items.digests)
     single = rows.view(f"V{rows.shape[1]}").ravel()
     return np.unique(single, return_inverse=True)[1]
 
 
 def _pairs(own: Rows) -> list[Pair]:
-    """Pair every copy with the first item of equal content."""
+    """Return a pair for each copy: its item and the first item with equal content."""
     _, first = np.unique(own, return_index=True)
     copies = np.setdiff1d(np.arange(len(own)), first)
     return [(int(first[own[row]]), int(row)) for row in copies]
@@ -74,7 +74,7 @@ def _of_another_class(dataset: Dataset, own: Rows) -> Pair | None:
 def _trained_apart(
     dataset: Dataset, own: Rows, tested: NDArray[np.bool_]
 ) -> tuple[Dataset, Rows]:
-    """Leave out training items that are copies of test items."""
+    """Leave out training items that are copies of test items; return the rest."""
     bad = np.flatnonzero(~tested & np.isin(own, own[tested]))
     by_number = dict(zip(own[tested].tolist(), np.flatnonzero(tested), strict=True))
     why = {
@@ -86,7 +86,10 @@ def _trained_apart(
 
 
 def joined_groups(groups: Rows, own: Rows) -> Rows:
-    """Join groups (N,) that share a copy, directly or by way of other groups."""
+    """Merge groups that contain copies of the same item; return groups (N,).
+
+    Groups A and C are merged, too, if both share copies with a group B.
+    """
     count = int(groups.max()) + 1
     size = count + int(own.max()) + 1
     edges = coo_array(

@@ -30,7 +30,7 @@ log = logging.getLogger("polydom")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled items."""
+    """The N labelled items of a project, with their groups, times and weights."""
 
     # N items of one kind. Items of files and tables are read when they are accessed.
     items: Sequence[Item]
@@ -55,18 +55,18 @@ class Dataset:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """(N,) labels: codes of classes, or numbers."""
+        """Labels, shape (N,): codes of classes, or numbers for a regression."""
         return self.codes if self.numbers is None else self.numbers
 
     @property
     def kind(self) -> Kind:
-        """Kind of the items."""
+        """Kind of the items, such as "image"."""
         items = self.items
         return items.kind if isinstance(items, StoredItems) else items[0].kind
 
     @cached_property
     def sizes(self) -> NDArray[np.float64]:
-        """Sizes of the items, (N,), or (N, 2) for sizes of two numbers."""
+        """Sizes of the items: shape (N,), or (N, 2) if a size has two numbers."""
         if isinstance(self.items, Records):
             return np.ones(len(self.items))
         if isinstance(self.items, StoredItems):
@@ -75,7 +75,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of items, labels and groups, independent of the folder."""
+        """Hash of items, labels and groups; the folder's path does not matter."""
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
         if isinstance(self.items, Records):
             digest.update(self.items.digest.encode())
@@ -91,7 +91,10 @@ class Dataset:
         return digest.hexdigest()
 
     def only(self, rows: Rows) -> "Dataset":
-        """Keep items by position, in this order; numbers of classes and groups stay."""
+        """Return a data set of the items at positions `rows`, in that order.
+
+        Codes of classes and numbers of groups do not change.
+        """
         return replace(
             self,
             items=take(self.items, rows),
@@ -106,9 +109,9 @@ class Dataset:
         )
 
     def shared(self, cache: Cache) -> "Dataset":
-        """Let calls in other processes read the items from their files.
+        """Return a data set whose items worker processes read from files.
 
-        Items in memory are written to the cache first, if all processes see it.
+        Items in memory are first written to the cache, if all processes see it.
         """
         items = self.items
         if not (isinstance(items, StoredItems) or cache.seen):
@@ -120,7 +123,10 @@ class Dataset:
         return replace(self, items=items, names=items.names)
 
     def without(self, bad: Mapping[int, str]) -> "Dataset":
-        """Leave out items by position, with reasons; two classes at least must stay."""
+        """Return a data set without the items at the positions of `bad`.
+
+        `bad` has the reasons. Raises BadProject if fewer than two classes would remain.
+        """
         if not bad:
             return self
         if len(bad) == len(self.items):
@@ -149,7 +155,10 @@ class Dataset:
         )
 
     def relabelled(self, labels: Sequence[str]) -> "Dataset":
-        """Rename classes, joining equal names; at least two classes must have items."""
+        """Return a data set with new class names; classes with equal names become one.
+
+        Raises BadProject if fewer than two classes have items.
+        """
         counts = np.bincount(self.codes, minlength=len(labels))
         known = sorted({labels[code] for code in np.flatnonzero(counts).tolist()})
         if len(known) < 2:
@@ -163,7 +172,7 @@ class Dataset:
 
 
 class NumberedFile(NamedTuple):
-    """A table's name, and the numbers of its rows."""
+    """A table's file name, and the numbers of the table's usable rows in that file."""
 
     name: str
     rows: int  # Number of rows, without rows left out
@@ -171,7 +180,7 @@ class NumberedFile(NamedTuple):
     left_out: tuple[int, ...] = ()  # Numbers of the rows left out, ascending
 
     def number(self, row: int) -> int:
-        """Return the number of a row in the file, by its position among kept rows."""
+        """Return the number in the file of the usable row at position `row`."""
         # left_out[k] - first - k rows that are not left out precede left_out[k]
         before = bisect_right(
             range(len(self.left_out)),
@@ -183,14 +192,14 @@ class NumberedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowNames(Sequence[str]):
-    """Names of tables' rows: `rows.csv, row 7`."""
+    """Names of rows in messages, such as `rows.csv, row 7`; made when accessed."""
 
     files: tuple[NumberedFile, ...]  # Tables, in order
     rows: Rows  # Positions among the rows of all tables
 
     @classmethod
     def of(cls, files: Sequence[NumberedFile]) -> "RowNames":
-        """Name all rows of some tables."""
+        """Make the names of all usable rows of some tables."""
         return cls(tuple(files), np.arange(sum(file.rows for file in files)))
 
     def __len__(self) -> int:
@@ -201,7 +210,7 @@ class RowNames(Sequence[str]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[str]: ...
     def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        """Name a row by its file and its number there."""
+        """Return the name of a row, or the names of a slice of rows."""
         if isinstance(place, slice):
             return tuple(map(self._name, self.rows[place].tolist()))
         return self._name(int(self.rows[place]))
@@ -214,15 +223,16 @@ class RowNames(Sequence[str]):
         return f"{file.name}, row {file.number(row)}"
 
     def take(self, places: Rows) -> "RowNames":
-        """Keep names by position, in this order."""
+        """Return the names at some positions, in that order."""
         return RowNames(self.files, self.rows[places])
 
 
 def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
-    """Return True if labels are quantities rather than names of classes.
+    """Return True if numeric labels are quantities rather than names of classes.
 
-    Labels of more than 20 different `values` are quantities if any is a fraction, or if
-    any value has fewer than 5 items.
+    `values` are the different labels, and `counts` the items of each. More than 20
+    different labels are quantities if any is a fraction, or if any has fewer than 5
+    items.
     """
     if len(values) <= MOST_NUMBERS:
         return False
@@ -232,7 +242,7 @@ def looks_like_numbers(values: NDArray[np.float64], counts: Rows) -> bool:
 def numbers_of(
     values: NDArray[np.float64], wanted: Task | None
 ) -> NDArray[np.float64] | None:
-    """Return labels (N,) if they are to be predicted as numbers; else None.
+    """Return labels (N,) if numbers are to be predicted, or None for classes.
 
     `wanted` is "regression", or None to decide by the labels, with a warning.
     """
@@ -261,7 +271,11 @@ def numbers_of(
 
 
 def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
-    """Convert class names to numbers, for regression or if all names are numbers."""
+    """Return a data set for regression if its labels are to be predicted as numbers.
+
+    Labels are numbers if `wanted` is "regression", or if it is None and the labels look
+    like quantities. Otherwise the data set is returned unchanged.
+    """
     if wanted == "classes":
         return dataset
     values = np.empty(len(dataset.labels))
@@ -286,7 +300,7 @@ def of_numbers(dataset: Dataset, wanted: Task | None) -> Dataset:
 
 
 def refuse_shared_groups(dataset: Dataset) -> None:
-    """Refuse a group with items to train on and items to test on."""
+    """Raise BadProject if a group has both training items and test items."""
     if dataset.tested is None:
         return
     own, tested = dataset.groups, dataset.tested
@@ -310,7 +324,7 @@ def make_dataset(
     times: NDArray[Any] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Dataset:
-    """Make a data set of items; an item without a group forms its own group."""
+    """Make a data set of items; an item without a group is a group of its own."""
     if not isinstance(items, StoredItems):
         items, names = tuple(items), tuple(names)
         refuse_mixed({item.kind for item in items})
@@ -330,7 +344,7 @@ def make_dataset(
 
 
 def refuse_mixed(kinds: Collection[Kind]) -> None:
-    """Refuse items of more than one kind."""
+    """Raise BadProject if items are of more than one kind."""
     if len(kinds) > 1:
         mixed = " and ".join(sorted(kinds))
         raise BadProject(f"the data mixes {mixed} items; one kind only")
@@ -346,7 +360,10 @@ def _number_groups(groups: Sequence[Any]) -> Rows:
 
 
 def number_in_turn(values: NDArray[Any]) -> Rows:
-    """Return a number for each value: from 0, in the order of first occurrence."""
+    """Return a number for each value; equal values get equal numbers.
+
+    Numbers count from 0 in the order in which values first occur.
+    """
     _, first, own = np.unique(values, return_index=True, return_inverse=True)
     turns = np.empty(len(first), np.int64)
     turns[np.argsort(first)] = np.arange(len(first))

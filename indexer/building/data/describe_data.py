@@ -1,4 +1,4 @@
-"""Descriptions of a table's columns, and warnings that name a setting as the cure."""
+"""Descriptions of columns, and warnings that name the setting to change."""
 
 import json
 import logging
@@ -40,14 +40,14 @@ NO_LETTER = re.compile(r"[\W\d_]+")
 
 
 class DataFacts(NamedTuple):
-    """Descriptions of a data set's columns, if it has any, and warnings."""
+    """Descriptions of a data set's columns, if it has columns, and warnings."""
 
     columns: list[ColumnFacts]
     warnings: list[str]
 
 
 def say_data(facts: DataFacts) -> None:
-    """Write descriptions of columns, and warnings, to the log."""
+    """Write the descriptions of columns and the warnings to the log."""
     for line in column_lines(facts.columns):
         log.info("%s", line)
     for warning in facts.warnings:
@@ -55,7 +55,7 @@ def say_data(facts: DataFacts) -> None:
 
 
 def describe_data(dataset: Dataset) -> DataFacts:
-    """Describe the columns of a table, and look for mistakes in the data."""
+    """Describe the columns of a data set, and warn of probable mistakes in the data."""
     columns, warnings = describe_columns(dataset), list[str]()
     if isinstance(dataset.items, Records):
         held = dataset.items.columns
@@ -73,14 +73,17 @@ def describe_data(dataset: Dataset) -> DataFacts:
 
 
 def describe_columns(dataset: Dataset) -> list[ColumnFacts]:
-    """Describe the columns; an empty list if items are no rows of a table."""
+    """Return a description of each column.
+
+    An empty list if items are not table rows.
+    """
     if not isinstance(dataset.items, Records):
         return []
     return [describe_column(*pair) for pair in dataset.items.columns.items()]
 
 
 def describe_column(name: str, column: Column) -> ColumnFacts:
-    """Describe a column."""
+    """Return the description of one column."""
     codes, cells = column.told_apart()
     counts = np.bincount(codes[codes >= 0], minlength=len(cells))
     example = ""
@@ -177,7 +180,7 @@ def _word_warnings(column: Column, facts: ColumnFacts, leave_out: str) -> Iterat
 
 
 def _hardly_others(words: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
-    """Return the words that `reads` refuses if they are few; else no word."""
+    """Return the words for which `reads` is False if they are few; else no word."""
     sample = words[:: max(len(words) // SAMPLED, 1)]
     read = sum(map(reads, sample))
     if read < NEARLY * len(sample) or read < 2:
@@ -198,7 +201,10 @@ def _is_date(word: str) -> bool:
 
 
 def _tells_labels(column: Column, dataset: Dataset) -> bool:
-    """Return True if a small tree on this column alone answers nearly all rows."""
+    """Return True if this column alone predicts nearly all labels.
+
+    The labels are predicted by a small decision tree.
+    """
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     if len(column) < max(LEAST, ROWS_OF_CLASS * len(dataset.labels)):
@@ -221,7 +227,7 @@ def _tells_labels(column: Column, dataset: Dataset) -> bool:
 
 
 def _copies(dataset: Dataset) -> Iterator[str]:
-    """Warn of items that are copies of other items, and of nearly equal texts."""
+    """Yield warnings of items that are equal, and of texts that are nearly equal."""
     if dataset.kind == "image" or len(dataset.items) < LEAST:
         return  # copies of files are kept together
     if isinstance(dataset.items, Records):
@@ -246,7 +252,10 @@ def _copies(dataset: Dataset) -> Iterator[str]:
 
 
 def _differ_by_chance(records: Records) -> bool:
-    """Return True if equal rows are hardly chance, as so many rows are possible."""
+    """Return True if rows are hardly equal by chance.
+
+    This is the case if far more different rows are possible than there are rows.
+    """
     ways = 1.0
     for column in records.columns.values():
         _, cells = column.told_apart()
@@ -255,7 +264,7 @@ def _differ_by_chance(records: Records) -> bool:
 
 
 def _row_codes(records: Records) -> Rows:
-    """Return numbers (N,) of the rows; rows with the same cells get equal numbers."""
+    """Return a number for each row, shape (N,); equal rows get equal numbers."""
     codes = np.zeros(len(records), np.int64)
     for column in records.columns.values():
         own, _ = column.told_apart()
@@ -265,7 +274,7 @@ def _row_codes(records: Records) -> Rows:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Warn of classes that may be one class: equal but for case, or as numbers."""
+    """Yield warnings of class names that differ only in case, or are equal numbers."""
     classes: dict[str | float, list[str]] = {}
     for label in labels:
         number = plain_number(label)
