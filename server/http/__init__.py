@@ -1,1 +1,1 @@
-"""HTTP/1.1 for this server: arrival times, limits, bodies, replies and tokens."""
+"""HTTP/1.1 connections: flow control, limits, request bodies, replies and tokens."""

@@ -1,4 +1,4 @@
-"""Bearer tokens (RFC 6750): read from files, and required by path."""
+"""Bearer tokens (RFC 6750): read from files, and checked for each request's path."""
 
 import hmac
 import re
@@ -23,10 +23,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class Tokens:
-    """Secrets, one of which a request must send.
+    """A set of secret tokens; a request must send one of them.
 
-    BadInput is raised if there is no token, or a token has fewer than `SHORTEST`
-    characters or one that a header cannot hold.
+    The constructor raises BadInput if the set is empty, or if a token has fewer than
+    `SHORTEST` characters or a character that a header cannot hold.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -47,7 +47,10 @@ class Tokens:
 
     @classmethod
     def read(cls, path: Path) -> "Tokens":
-        """Read a file with one token per line; skip empty lines and lines with `#`."""
+        """Read tokens from a file, one per line.
+
+        Empty lines and lines with `#` are skipped.
+        """
         try:
             lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
             return cls(line for line in lines if line and not line.startswith("#"))
@@ -59,8 +62,9 @@ class Tokens:
     def check(self, headers: Headers) -> None:
         """Raise Unauthorized unless the request has one of the tokens.
 
-        All tokens are compared, in a time that does not depend on where they differ. A
-        request with several `authorization` headers has no token.
+        All tokens are compared in constant time, so that nobody can guess a token
+        character by character. A request with several `authorization` headers is
+        refused.
         """
         given = [value for name, value in headers if name == b"authorization"]
         value = given[0].strip() if len(given) == 1 else b""
@@ -75,7 +79,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The tokens that requests need; if there are none, every request is let in."""
+    """The tokens that callers and administrators must send.
+
+    Without callers' tokens, all paths but the administrators' are open.
+    """
 
     tokens: Tokens | None = None  # Tokens for all paths except `OPEN_PATHS`
     # Tokens for the paths under `ADMIN_PATHS`; without any, nobody may use these paths
@@ -83,7 +90,7 @@ class Access:
 
     @classmethod
     def read(cls, tokens: Path | None, admin: Path | None) -> "Access":
-        """Read the token files that are given."""
+        """Read the files of callers' and administrators' tokens; None means no file."""
         return cls(
             tokens=None if tokens is None else Tokens.read(tokens),
             admin=None if admin is None else Tokens.read(admin),
@@ -91,9 +98,9 @@ class Access:
 
 
 class TokenGate:
-    """Middleware that passes requests with a valid token to `app`, and refuses others.
+    """ASGI middleware: passes requests with a valid token to `app`, and refuses others.
 
-    `OPEN_PATHS` and `free` need no token; `ADMIN_PATHS` need an admin token.
+    `OPEN_PATHS` and `free` need no token; `ADMIN_PATHS` need an administrator's token.
     """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, free: Iterable[str] = ()) -> None:
@@ -102,7 +109,7 @@ class TokenGate:
         self._free = frozenset((*OPEN_PATHS, *free))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it with status 401."""
+        """Pass a request to the application, or answer it with status 401."""
         if scope["type"] == "http" and self._asks(path_in_app(scope)):
             try:
                 self._tokens.check(scope["headers"])
@@ -120,7 +127,7 @@ class TokenGate:
 
 
 def path_in_app(scope: Scope) -> str:
-    """Return a request's path without the root path, like Starlette's routing."""
+    """Return a request's path without the root path, as Starlette's routing does."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     if root and path.startswith(root) and path[len(root) :][:1] in ("", "/"):

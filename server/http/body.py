@@ -1,4 +1,4 @@
-"""Reading a request's body: decompression and limits."""
+"""Reads and decompresses a request's body within limits."""
 
 import asyncio
 import contextlib
@@ -41,9 +41,9 @@ async def read_body(
 ) -> bytes:
     """Read a request's whole body, and decompress it.
 
-    The body may have `limit` bytes as it comes, and as it is decompressed. `held`
-    counts the bytes that this request holds; `hint` ends the error message for a body
-    over the limit.
+    Raises TooLarge if the body has more than `limit` bytes, before or after
+    decompression. `held` counts the bytes that the body takes in memory; `hint` ends
+    the error message.
     """
     coding = coding_of(headers)
     if _expects(headers) and (length_in(headers) or 0) > limit:
@@ -80,7 +80,6 @@ def _too_large(limit: int, hint: str) -> TooLarge:
 
 
 def _expects(headers: Headers) -> bool:
-    """Return True if the caller waits for "100 Continue" before sending the body."""
     return any(
         name == b"expect" and value.lower() == b"100-continue"
         for name, value in headers
@@ -106,7 +105,7 @@ def coding_of(headers: Headers) -> bytes:
 
 
 def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
-    """Decompress a body, also of several gzip members; stop after `limit` bytes."""
+    """Decompress a body, which may have several gzip members."""
     if not body:
         return body
     for window_bits in _WINDOW_BITS[coding]:
@@ -132,7 +131,6 @@ def _bad_stream(coding: bytes, wanted: str) -> BadInput:
 
 
 def _unpack_members(body: bytes, limit: int) -> bytes:
-    """Decompress several gzip members into one body, up to `limit` + 1 bytes."""
     if body.count(_MEMBER) > _MOST_MEMBERS:
         raise BadInput(f"the body is gzip of more than {_MOST_MEMBERS:,} members")
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as members:

@@ -1,4 +1,4 @@
-"""Flow control of one connection, in both directions."""
+"""Flow control of one connection: pauses reading and watches unread answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +9,10 @@ from ..runtime.admission import HeldBody
 
 
 class Flow(FlowControl):
-    """Uvicorn's flow control, and the bytes of requests that wait to be parsed.
+    """Uvicorn's flow control, with a buffer of bytes that are received but not parsed.
 
-    These bytes are `unparsed` from position `at` on; `held` counts them.
+    `unparsed` is the buffer; bytes before position `at` are already parsed. `held`
+    counts the bytes of the buffer.
     """
 
     def __init__(self, transport: asyncio.Transport, held: HeldBody | None) -> None:
@@ -20,7 +21,7 @@ class Flow(FlowControl):
         self.unparsed, self.at = b"", 0
 
     def keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on, after the bytes that wait; pause reading."""
+        """Append `data[start:]` to the unparsed bytes, and pause reading."""
         if self.unparsed:
             data, start = self.unparsed[self.at :] + data[start:], 0
         self.unparsed, self.at = data, start
@@ -29,19 +30,19 @@ class Flow(FlowControl):
             self._held.hold(len(data))
 
     def clear(self) -> None:
-        """Drop the bytes that wait: they are parsed, or not needed."""
+        """Drop all unparsed bytes."""
         self.unparsed, self.at = b"", 0
         if self._held is not None:
             self._held.hold(0)
 
     def resume_reading(self) -> None:
-        """Resume reading, unless bytes wait to be parsed."""
+        """Resume reading from the connection if no unparsed bytes are left."""
         if not self.unparsed:
             super().resume_reading()
 
 
 class ReaderWatch:
-    """A timer that aborts a connection if nothing is read from it for `unread_s`."""
+    """A timer that aborts a connection if the caller reads nothing for `unread_s`."""
 
     def __init__(
         self,
@@ -61,7 +62,10 @@ class ReaderWatch:
             self._timer = self._call_later(self._unread_s, self._check, size)
 
     def stop(self) -> None:
-        """Stop the timer: all bytes are sent, or the connection is lost."""
+        """Stop the timer.
+
+        Call this after all bytes are sent, or the connection is lost.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

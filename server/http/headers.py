@@ -1,4 +1,4 @@
-"""Values read from a request's headers and query; invalid ones raise BadInput."""
+"""Functions that read a request's headers and query; invalid values raise BadInput."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,10 @@ _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    """Return the values of a query by name; BadInput if a name comes twice."""
+    """Return the parameters of a query string as a dictionary.
+
+    Raises BadInput if a name occurs twice.
+    """
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
     except UnicodeDecodeError as error:
@@ -34,12 +37,15 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def model_in(query: bytes) -> str | None:
-    """Return the `model` in a query, or None."""
+    """Return the parameter `model` of a query string, or None if it is absent."""
     return read_query(query).get("model") if b"model" in query else None
 
 
 def only_model_in(query: bytes) -> str | None:
-    """Return the `model` in a query, or None; BadInput for any other name."""
+    """Return the parameter `model` of a query string, or None if it is absent.
+
+    Raises BadInput if the query has any other parameter.
+    """
     found = read_query(query)
     other = next((name for name in found if name != "model"), None)
     if other is not None:
@@ -48,7 +54,10 @@ def only_model_in(query: bytes) -> str | None:
 
 
 def only_header(headers: Headers, name: bytes) -> str | None:
-    """Return a header's value, or None; BadInput if it comes twice (RFC 9110, 5.3)."""
+    """Return a header's value, or None if the header is absent.
+
+    Raises BadInput if the header occurs twice (RFC 9110, 5.3).
+    """
     found = [value for own, value in headers if own == name]
     if len(found) > 1:
         raise BadInput(f"the header {name.decode()} is given twice")
@@ -56,10 +65,10 @@ def only_header(headers: Headers, name: bytes) -> str | None:
 
 
 def content_type_in(headers: Headers) -> str:
-    """Return the content type in lower case, without parameters; empty if unsaid.
+    """Return the content type in lower case, without parameters; "" if it is absent.
 
-    Other names of JSON are returned as "application/json". JSON and texts in another
-    charset than UTF-8 are refused.
+    All names of JSON become "application/json". BadInput is raised for JSON or text in
+    another charset than UTF-8.
     """
     value = only_header(headers, b"content-type") or ""
     kind, _, parameters = value.partition(";")
@@ -75,15 +84,15 @@ def content_type_in(headers: Headers) -> str:
 
 
 def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
-    """Return the content type, and the unparsed value of the budget header."""
+    """Return the content type, and the text of the budget header (None if absent)."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
 def host_in(headers: Headers) -> str | None:
-    """Return the host that a request was sent to, without its port, or None.
+    """Return the host that a request was sent to, without its port.
 
-    None for no valid host or several; and for a request that a proxy passed on, as the
-    proxy may have written any host.
+    Returns None if the host is absent, invalid or repeated, and if a proxy passed the
+    request on, because the proxy may have written any host.
     """
     found = [value for name, value in headers if name == b"host"]
     host = _HOST.fullmatch(found[0].decode("latin-1")) if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""One turn of the event loop, and functions to call at its end or in later turns."""
+"""One turn of the event loop, and functions to call at its end or in a later turn."""
 
 import asyncio
 import time
@@ -11,11 +11,12 @@ LATER_S = 0.004
 
 
 class LoopTurn:
-    """The event loop's current turn: it reads from all connections that have bytes.
+    """The current turn of an event loop: one pass over the connections with new bytes.
 
     The loop reads one connection after the other, and answers quick requests in
-    between. All bytes of a turn were there when the turn began, so every request's time
-    runs from then: it includes the wait for other requests' answers.
+    between. All bytes of a turn had arrived when the turn began. So the time of each
+    request starts at the turn's begin, and includes the wait for other requests'
+    answers.
     """
 
     __slots__ = ("_at_end", "_began_s", "_is_on", "_later", "_later_is_due")
@@ -28,26 +29,29 @@ class LoopTurn:
         self._later_is_due = False
 
     def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
-        """Return the time when this turn began: `now_s` of the turn's first call."""
+        """Return the time when this turn began.
+
+        The first call in a turn sets this time to `now_s`.
+        """
         if not self._is_on:
             self._is_on, self._began_s = True, now_s
             loop.call_soon(self._end)  # runs before the next turn reads
         return self._began_s
 
     def at_end(self, call: Callable[[], object]) -> None:
-        """Call a function at the end of this turn, after its answers are written.
+        """Schedule `call` for the end of this turn, when its answers are written.
 
-        If nothing was read in this turn, `call` can begin requests that waited.
+        If no connection was read in this turn, `call` runs in the loop's next turn.
         """
         if not (self._is_on or self._at_end):
             asyncio.get_running_loop().call_soon(self._end)
         self._at_end.append(call)
 
     def later(self, call: Callable[[], object]) -> None:
-        """Call a function in a turn to come, after the functions given before.
+        """Schedule `call` for a later turn, after all functions scheduled before.
 
-        Each turn calls for at most about `LATER_S`, so no turn is long, however many
-        connections have bytes to be parsed.
+        One turn spends about `LATER_S` on such functions, so that turns stay short even
+        if many connections have bytes to parse.
         """
         self._later.append(call)
         self._call_later_ones()
@@ -58,7 +62,6 @@ class LoopTurn:
             asyncio.get_running_loop().call_soon(self._have_them_called)
 
     def _have_them_called(self) -> None:
-        """Call the `later` functions that are due, for about `LATER_S` at most."""
         self._later_is_due = False
         until_s = time.monotonic() + LATER_S
         try:
@@ -80,5 +83,5 @@ _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictiona
 
 
 def turn_of(loop: asyncio.AbstractEventLoop) -> LoopTurn:
-    """Return the `LoopTurn` that all connections of an event loop share."""
+    """Return the `LoopTurn` of an event loop; all its connections share one."""
     return _TURNS.setdefault(loop, LoopTurn())

@@ -1,4 +1,4 @@
-"""Helpers to write an OpenAPI document: calls, responses, parameters and schemas."""
+"""Functions that build an OpenAPI document from calls, responses and schemas."""
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
@@ -20,7 +20,7 @@ _REF = "#/components/schemas/{name}"
 def document(
     paths: Mapping[str, Any], structs: Iterable[type[msgspec.Struct]]
 ) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of `paths`, with the schemas of `structs`."""
+    """Return the OpenAPI 3.1 document with `paths` and the schemas of `structs`."""
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     for schema in schemas.values():
         _describe_pairs(schema)
@@ -37,7 +37,7 @@ def document(
 
 
 def _describe_pairs(schema: Any) -> None:
-    """Describe tuples of one type as lists, because more tools understand lists."""
+    """Replace schemas of one-type tuples by schemas of lists; more tools read lists."""
     if isinstance(schema, dict):
         each = schema.get("prefixItems", [])
         if each and all(one == each[0] for one in each):
@@ -49,12 +49,12 @@ def _describe_pairs(schema: Any) -> None:
 
 
 def ref(struct: type[msgspec.Struct]) -> Schema:
-    """Return a reference to the schema of a structure."""
+    """Return a `$ref` to the schema of a structure."""
     return {"$ref": _REF.format(name=struct.__name__)}
 
 
 def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
-    """Return the schemas of a structure's fields, without default values."""
+    """Return the schemas of a structure's fields by name, without default values."""
     _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
     described = schemas[struct.__name__]["properties"]
     return {
@@ -66,7 +66,10 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
 def call(
     summary: str, answer: Schema, errors: Mapping[int, str] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the description of a call: summary, answer's schema, and errors."""
+    """Return the OpenAPI description of a call.
+
+    `answer` is the schema of its successful response, `errors` its errors by status.
+    """
     responses = {"200": response("The answer.", answer)}
     for status, meaning in errors.items():
         responses[str(status)] = response(meaning, ref(Failure))
@@ -74,16 +77,16 @@ def call(
 
 
 def response(description: str, schema: Schema) -> dict[str, Any]:
-    """Return the description of a JSON response."""
+    """Return the OpenAPI description of a JSON response."""
     content = {"application/json": {"schema": schema}}
     return {"description": description, "content": content}
 
 
 def in_query(name: str, schema: Schema, **more: str) -> dict[str, Any]:
-    """Return the description of a query parameter."""
+    """Return the OpenAPI description of a query parameter."""
     return {"name": name, "in": "query", **more, "schema": schema}
 
 
 def in_path(name: str) -> dict[str, Any]:
-    """Return the description of a path parameter."""
+    """Return the OpenAPI description of a path parameter."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

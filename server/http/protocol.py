@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP/1.1, with arrival times, admission, limits and quick answers."""
+"""Uvicorn's HTTP/1.1 protocol, with arrival times, admission control and limits."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,10 @@ PIECES_S = 0.0005
 
 
 def _without_offer(data: bytes, end: int) -> bytes:
-    """Remove offers of another protocol from a head; `end` is its end, or -1."""
+    """Remove headers that offer to upgrade the protocol from a request's head.
+
+    `end` is the position where the head ends, or -1 if it is incomplete.
+    """
     if end > 0 and (
         data.find(b"pgrade", 0, end) > 0 or data.find(b"PGRADE", 0, end) > 0
     ):
@@ -59,7 +62,7 @@ def _without_offer(data: bytes, end: int) -> bytes:
 
 
 def _what_came(data: bytes) -> str:
-    """Return an error message for bytes that are not HTTP/1.1."""
+    """Return the error message for bytes that are not HTTP/1.1."""
     if data.startswith((b"PRI * HTTP/2", b"SM\r\n\r\n")):
         return "HTTP/2 came, as gRPC speaks it; this port answers HTTP/1.1"
     if data.startswith(b"\x16\x03"):
@@ -68,7 +71,7 @@ def _what_came(data: bytes) -> str:
 
 
 class Next(Enum):
-    """The state of a connection: what the next byte belongs to."""
+    """The state of a connection: what the next received byte belongs to."""
 
     REQUEST = auto()  # a new request
     HEAD = auto()
@@ -82,21 +85,23 @@ REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
 class _Refused(Exception):
-    """An error raised inside a parser's call: why a request cannot be read."""
+    """Raised in a parser's callback to stop parsing an invalid request."""
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Uvicorn's HTTP/1.1, with arrival times, admission, limits and quick answers.
+    """Uvicorn's HTTP/1.1 protocol, with arrival times, admission control and limits.
 
-    * Every request's ASGI state has `arrived_s`, the time of its first byte; `caller`;
-      and `stop_timer`, for an application that reads a long body under its own limits.
-      The time is that of the event loop's turn that read the byte, so all requests of
-      one turn have the same time, and pipelined requests do not wait for free.
-    * The application's lifespan state may have an `admission`, which says when a
-      request begins, and `direct`, functions that may answer a whole request without an
-      ASGI cycle.
-    * One request of a connection at a time is parsed and answered. The requests behind
-      it (pipelining) wait as bytes: those of one read in `Flow`, others in the kernel.
+    Each request's ASGI state has `arrived_s`, `caller` and `stop_timer`. `arrived_s` is
+    the time when the event loop's turn began that read the request's first byte;
+    pipelined requests that wait keep their early time. An application that reads a long
+    body under its own limits calls `stop_timer`.
+
+    The application's lifespan state may have an `admission`, which decides when a
+    request begins, and `direct`, functions that may answer a whole request without an
+    ASGI cycle.
+
+    A connection parses and answers one request at a time. Pipelined requests wait as
+    bytes, either in `Flow` or in the kernel.
     """
 
     # Seconds for a request to arrive completely, and for a new connection to begin one.
@@ -147,7 +152,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
     ) -> None:
-        """Accept the connection, or refuse it if too many are open."""
+        """Accept the connection, or refuse it if too many connections are open."""
         super().connection_made(transport)
         limit = self._unparsed_bytes
         self.flow = self._flow = Flow(
@@ -162,7 +167,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Mark the caller as gone, and stop all timers."""
+        """Mark the caller as disconnected, and stop all timers."""
         self.caller.gone = True
         if self._request.answerer is not None:
             self._begin_cycle()
@@ -173,29 +178,27 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes
-        """Note that the caller closed its side, and keep the other open for answers.
+        """Note that the caller sends no more; return True to keep the connection open.
 
-        Requests that came whole are answered; then the connection is closed. Only
-        writing an answer shows whether the caller still reads. TLS has no half-closed
-        connections.
+        Returns True if answers are still to be sent; the connection is closed after
+        them. Returns False for TLS, because TLS cannot close only one direction.
         """
         self.caller.ended = True
         return self._is_owed() and self.scheme == "http"
 
     def _is_owed(self) -> bool:
-        """Return True if an answer is unfinished, or bytes of another request wait."""
+        """Return True if an answer is unfinished or unparsed bytes are left."""
         if self._flow.unparsed or self._next is WAITING:
             return True
         answered = self.cycle is None or self.cycle.response_complete
         return self._next is REQUEST and not answered
 
     def _close_if_ended(self) -> None:
-        """Close the connection if the caller sends no more and no answer is owed."""
         if self.caller.ended and not (self.transport.is_closing() or self._is_owed()):
             self._close()
 
     def data_received(self, data: bytes) -> None:
-        """Note the arrival time of the bytes; then read, delay or refuse a request."""
+        """Handle received bytes: parse, delay or refuse the request in them."""
         if self._next is not REQUEST or self._flow.unparsed or not self._is_idle():
             self._take(data)
             return
@@ -217,10 +220,11 @@ class HttpProtocol(HttpToolsProtocol):
         self._read(data, end)
 
     def _read(self, data: bytes, end: int = -1) -> None:
-        """Parse bytes that hold the end of at most one request.
+        """Parse bytes in which at most one request ends.
 
-        The parser calls `on_message_complete` for a whole request, which begins or
-        writes its answer. `end` is the end of the head in `data`, or -1.
+        The parser then calls `on_message_complete`, and that callback starts the answer
+        or writes it at once. `end` is the position in `data` where the head ends, or
+        -1.
         """
         if self._next is REQUEST:
             data, self._may_begin = _without_offer(data, end), True
@@ -245,16 +249,16 @@ class HttpProtocol(HttpToolsProtocol):
             self._await_rest()
 
     def _put_back(self, data: bytes) -> None:
-        """Keep the bytes of a second request; make a new parser, as this one failed."""
+        """Keep the bytes of a second request; replace the failed parser."""
         self._begins_behind, self.parser = False, self._new_parser()
         self._keep(
             data, data.find(END) + len(END) + (length_in(self._request.headers) or 0)
         )
 
     def _await_rest(self) -> None:
-        """Set the timer of an incomplete request, and check its limits.
+        """Check the limits of an incomplete request, and set its timer.
 
-        If the body comes in several pieces, the application reads it, because the
+        If the body comes in several pieces, the application reads the body, because the
         application counts the bytes that it holds.
         """
         if self._next is NOTHING:
@@ -277,7 +281,6 @@ class HttpProtocol(HttpToolsProtocol):
         return ""
 
     def _take(self, data: bytes) -> None:
-        """Read more of a request, skip bytes of a refused one, or keep the bytes."""
         now_s = time.monotonic()
         if self._next is NOTHING:
             return
@@ -298,7 +301,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._keep(data)
 
     def _keep(self, data: bytes, start: int = 0) -> None:
-        """Keep bytes from `start` on for a later turn, and pause reading until then."""
+        """Keep `data[start:]` for a later turn, and pause reading until then."""
         try:
             self._flow.keep(data, start)
             self._go_on_soon()
@@ -308,19 +311,16 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_saying(self._replies.refusal(default, keeps=False))
 
     def _clear_unparsed(self) -> None:
-        """Drop the bytes that wait, and resume reading."""
         self._flow.clear()
         if not self.transport.is_closing():
             self._flow.resume_reading()
 
     def _go_on_soon(self) -> None:
-        """Schedule `_go_on` for a later turn of the event loop."""
         if not self._go_on_due:
             self._go_on_due = True
             self._turn.later(self._go_on)
 
     def _go_on(self) -> None:
-        """Parse the next request that waits, or the next part of it."""
         self._go_on_due = False
         if self.transport.is_closing():
             self._clear_unparsed()
@@ -335,7 +335,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_if_ended()
 
     def _is_let_in(self, now_s: float) -> bool:
-        """Return True if the next request may begin; otherwise delay or refuse it."""
+        """Return True if the next request may begin.
+
+        Otherwise delay or refuse the request.
+        """
         if not self._is_idle():
             return False
         lines = _EMPTY_LINES.match(self._flow.unparsed, self._flow.at)
@@ -356,7 +359,7 @@ class HttpProtocol(HttpToolsProtocol):
         return False
 
     def _read_pieces(self, now_s: float) -> None:
-        """Parse bytes that wait, up to a request's end, for `PIECES_S` at most."""
+        """Parse bytes up to the end of a request, for at most `PIECES_S`."""
         while self._flow.unparsed:
             data, start = self._flow.unparsed, self._flow.at
             end = self._end_of_piece(data, start)
@@ -372,10 +375,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._go_on_soon()
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
-        """Return the end of a piece that holds the end of at most one request.
+        """Return the end of a piece of bytes in which at most one request ends.
 
-        A head ends with an empty line, and so does a chunked body. The line end before
-        the empty line may be in the piece before.
+        The piece ends at an empty line, because a head and a chunked body end with one.
+        The empty line may begin in the piece before.
         """
         missing = self._missing() if self._next is BODY else None
         if missing is not None:
@@ -391,7 +394,7 @@ class HttpProtocol(HttpToolsProtocol):
         return None if length is None else max(length - self._request.passed_bytes, 1)
 
     def on_message_begin(self) -> None:
-        """Start a request; the parser calls this at the first byte."""
+        """Start a new request. The parser calls this at the request's first byte."""
         if not self._may_begin:
             self._begins_behind = True
             raise _Refused("this is behind another request")
@@ -400,11 +403,17 @@ class HttpProtocol(HttpToolsProtocol):
         self._next, self._untimed = HEAD, True
 
     def on_url(self, url: bytes) -> None:
-        """Add a part of the request's target; the parser calls this."""
+        """Append a piece of the request's target.
+
+        The parser calls this for each piece.
+        """
         self._request.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; note `expect` and `connection`. The parser calls this."""
+        """Append a header, and note `expect` and `connection`.
+
+        The parser calls this.
+        """
         name = name.lower()
         request = self._request
         request.section.append((name, value))
@@ -414,7 +423,10 @@ class HttpProtocol(HttpToolsProtocol):
                 request.expects_continue = True
 
     def on_headers_complete(self) -> None:
-        """Begin an ASGI cycle, or wait for the body if a direct function may answer."""
+        """Start an ASGI cycle, unless a direct function may answer the whole request.
+
+        The parser calls this at the end of the headers.
+        """
         request = self._request
         if why := self._too_long():
             raise _Refused(why)
@@ -437,7 +449,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._next = BODY
 
     def _begin_cycle(self, planned: object = None) -> None:
-        """Let the application answer a request; `planned` is passed to it."""
+        """Start an ASGI cycle; `planned` is put into the request's state."""
         self._unset_keepalive_if_required()
         request = self._request
         request.answerer = None
@@ -464,7 +476,10 @@ class HttpProtocol(HttpToolsProtocol):
             self.on_body(piece)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of a body for a direct function or for the application."""
+        """Pass a piece of the body to the application, or keep it for a direct answer.
+
+        The parser calls this for each piece.
+        """
         self._head_bytes = 0
         request = self._request
         if request.answerer is not None:
@@ -475,12 +490,15 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def _keep_where_body_came(self) -> None:
-        """Keep the connection open if the caller sent the body without waiting."""
+        """Keep the connection open if the body came without "100 Continue"."""
         if self._closes_unless_body and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unless_body = True, False
 
     def on_message_complete(self) -> None:
-        """Answer a whole request directly, or let the application answer it."""
+        """Answer the request by its direct function, or let the application answer.
+
+        The parser calls this at the end of the request.
+        """
         if self._receive_timer is not None:
             self._stop_timer()
         self._next = REQUEST
@@ -507,7 +525,7 @@ class HttpProtocol(HttpToolsProtocol):
         )
 
     def _answered(self, answer: bytes) -> None:
-        """Write a direct answer, without uvicorn's request and response."""
+        """Write a direct function's answer, without uvicorn's request and response."""
         # if there are direct functions, there are replies
         assert self._replies is not None
         request, parser = self._request, self.parser
@@ -520,7 +538,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
 
     def _say(self, said: bytes, *, keeps: bool) -> None:
-        """Write a whole reply; then close the connection or wait for a request."""
+        """Write a whole reply.
+
+        Then wait for the next request if `keeps`, else close.
+        """
         self.server_state.total_requests += 1
         self.transport.write(said)
         if not keeps:
@@ -533,7 +554,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_in(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection, unless a request came since the timer was set."""
+        """Close the connection if no request came for the whole keep-alive time."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
         if left_s > 0:
             self._close_in(left_s)
@@ -541,7 +562,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._close()
 
     def on_response_complete(self) -> None:
-        """Begin the next request, if its bytes wait."""
+        """Continue with the next request if its bytes were already received.
+
+        Uvicorn calls this when an answer is complete.
+        """
         super().on_response_complete()
         if self.transport.is_closing():
             self._reader.start()
@@ -551,13 +575,19 @@ class HttpProtocol(HttpToolsProtocol):
             self._close_if_ended()
 
     def pause_writing(self) -> None:
-        """Pause sending; note in `caller` that the caller does not read promptly."""
+        """Pause sending, and note that the caller reads slowly.
+
+        The event loop calls this when too many bytes wait to be sent.
+        """
         self.caller.prompt = False
         super().pause_writing()
         self._reader.start()
 
     def resume_writing(self) -> None:
-        """Resume sending, and parse the requests that waited."""
+        """Resume sending, and parse the requests that waited.
+
+        The event loop calls this when the caller has read enough bytes.
+        """
         super().resume_writing()
         if not self.transport.is_closing():
             self._reader.stop()
@@ -577,12 +607,15 @@ class HttpProtocol(HttpToolsProtocol):
         self._reader.start()
 
     def _is_idle(self) -> bool:
-        """Return True if no answer is being written, so that the next may be."""
+        """Return True if no answer is being written.
+
+        Then the next request may begin.
+        """
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not (self.flow.write_paused or self.transport.is_closing())
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
-        """Let a request wait for admission, or refuse it if it would be late."""
+        """Queue a request for admission, or refuse it if that would be too late."""
         waited_s, self._accept_wait_s = self._accept_wait_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
@@ -592,7 +625,10 @@ class HttpProtocol(HttpToolsProtocol):
             admission.refused(now_s)
 
     def _resume(self) -> None:
-        """Begin the request that waited; its budget still runs from its first byte."""
+        """Begin the request that waited for admission.
+
+        Its budget runs from its first byte.
+        """
         if self._next is not WAITING:
             return
         data, self._delayed, self._next = self._delayed, b"", REQUEST
@@ -608,7 +644,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._close_if_ended()
 
     def _shed(self, data: bytes, start: int = 0) -> None:
-        """Refuse the request that begins at `start`, without parsing it."""
+        """Refuse the request at `data[start:]` as overload, without parsing it."""
         assert self._replies is not None  # if there is an admission, there are replies
         end = data.find(END, start, start + LONGEST_HEAD + len(END))
         framing = framing_of(data[start:end]) if end > start else None
@@ -629,9 +665,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._keep(data, over + len(data))
 
     def _leave(self, *, at_once: bool = False) -> None:
-        """Close the connection after `LINGER_S`, or at once.
+        """Close the connection after `LINGER_S`, or at once if `at_once`.
 
-        If the caller is still sending when the connection closes, the reply is lost.
+        The delay matters if the caller is still sending: closing at once would lose the
+        reply.
         """
         self._next = NOTHING
         self._stop_timer()
@@ -667,12 +704,15 @@ class HttpProtocol(HttpToolsProtocol):
         return not names.isdisjoint((b"content-length", b"transfer-encoding"))
 
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
-        """Send an error and close the connection."""
+        """Send an error response and close the connection."""
         failure = Failure(error, code)
         self._close_saying(reply_bytes(error_reply(status, failure, CLOSE)))
 
     def _close_saying(self, said: bytes) -> None:
-        """Send a reply and close; only close if another answer was begun."""
+        """Send a reply and close.
+
+        If another answer has begun, close without the reply.
+        """
         if self.transport.is_closing():
             return
         if self._request.answerer is not None:
@@ -687,7 +727,6 @@ class HttpProtocol(HttpToolsProtocol):
         self._close()
 
     def _new_parser(self) -> Any:
-        """Return a new parser with uvicorn's settings."""
         parser = httptools.HttpRequestParser(self)
         with contextlib.suppress(AttributeError):  # missing in httptools before 0.6.3
             parser.set_dangerous_leniencies(lenient_data_after_close=True)

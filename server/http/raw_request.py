@@ -1,4 +1,4 @@
-"""Requests answered without ASGI, and facts read from a request's raw bytes."""
+"""Requests answered without ASGI, and functions that read a request's raw bytes."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ _FRAMING = re.compile(
 
 
 class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A whole request, for a function that answers it without an ASGI cycle."""
+    """A complete request, passed to a direct function that answers without ASGI."""
 
     # The request as received, except that names of headers are in lower case
     query: bytes
@@ -49,7 +49,7 @@ Direct = Callable[[RawRequest], object]
 
 
 class IncomingRequest(msgspec.Struct, eq=False):
-    """A request that the parser is reading."""
+    """The state of the request that the parser is reading."""
 
     arrived_s: float
     target: bytes = b""  # Path and query as received
@@ -70,17 +70,17 @@ class IncomingRequest(msgspec.Struct, eq=False):
 
 
 def is_probe(data: bytes) -> bool:
-    """Return True if the bytes are exactly one probe."""
+    """Return True if the bytes are exactly one request for a health probe."""
     method, _, rest = data[:64].partition(b" ")
     known = method in (b"GET", b"HEAD") and rest.partition(b" ")[0] in UNREFUSED
     return known and data.find(END) == len(data) - 4
 
 
 def framing_of(head: bytes) -> tuple[int, bool] | None:
-    """Read the end of a request from its head; None if the head does not tell simply.
+    """Return (bytes of the body, True if another request may follow).
 
-    `head` goes up to the empty line. Returns the bytes of the body, and whether another
-    request may follow.
+    `head` ends with its empty line. Returns None if the head is too long or unusual;
+    then a complete parser must read it.
     """
     length, keeps = 0, True
     if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
@@ -97,10 +97,10 @@ def framing_of(head: bytes) -> tuple[int, bool] | None:
 
 
 def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
-    """Return True if the bytes certainly contain no byte of a second request.
+    """Return True if `data` certainly has no byte of a second request.
 
-    The bytes begin with a request, whose head ends at `end`; -1 if the head is not
-    whole. At most `longest` bytes of a head are searched.
+    `data` begins with a request; its head ends at position `end`, or is incomplete if
+    `end` is -1. Heads of more than `longest` bytes return False.
     """
     if not 0 <= end <= longest:
         return False
@@ -109,7 +109,7 @@ def is_the_only_one(data: bytes, end: int, longest: int) -> bool:
 
 
 def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of a request's body; None for a chunked body."""
+    """Return the length of a body from its headers, in bytes; None if chunked."""
     length = 0
     for name, value in headers:
         if name == b"transfer-encoding":
@@ -123,9 +123,9 @@ def length_in(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
 def with_host_of(
     target: bytes, headers: list[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Return headers with the host from a target such as `http://a:80/b`.
+    """Return the headers with `host` taken from a target such as `http://a:80/b`.
 
-    RFC 9112, 3.2.2, demands it. The application sees only the target's path.
+    RFC 9112, 3.2.2, demands this. The application sees only the target's path.
     """
     _, names_host, rest = target.partition(b"://")
     if not names_host:

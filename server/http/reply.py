@@ -1,4 +1,4 @@
-"""Replies: JSON, errors, and raw bytes for connections that bypass ASGI."""
+"""Responses: JSON, errors, and raw bytes for answers that bypass ASGI."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,12 +32,12 @@ class Reply(Response):
 
 
 def json_reply(answer: Any, status: int = 200) -> Reply:
-    """Return a response with a structure or other plain data as JSON."""
+    """Return a JSON response with `answer`, a structure or other plain data."""
     return Reply(status, encode(answer))
 
 
 def error_reply(status: int, failure: Failure, *headers: Header) -> Reply:
-    """Return a response with an error, and with the headers that its status needs."""
+    """Return a JSON response with an error, and the headers that `status` needs."""
     more = list(headers)
     if status == 401:
         more.append(CHALLENGE)
@@ -55,11 +55,11 @@ async def send_and_count(
     now: Callable[[], float],
     count: Callable[[float], object],
 ) -> None:
-    """Send an answer, then call `count` with the time at which it was written.
+    """Send an answer, then call `count` with the time when it was written.
 
-    An event loop may write only after all callbacks that are ready, so the time is
-    taken in the next turn. The time for which a caller leaves answers unread is not the
-    server's: for such a caller the time is that before sending.
+    The time is read in the loop's next turn, because an event loop may write only after
+    other ready callbacks. If the caller reads slowly, the time before sending is used,
+    so that the caller's delay does not count as the server's.
     """
     handed_s = now()
     await sending
@@ -70,7 +70,7 @@ async def send_and_count(
 
 
 def reply_bytes(reply: Reply) -> bytes:
-    """Return a response as bytes, with its status line."""
+    """Return a response as the bytes of an HTTP/1.1 message."""
     status = HTTPStatus(reply.status_code)
     lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
     line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
@@ -78,7 +78,10 @@ def reply_bytes(reply: Reply) -> bytes:
 
 
 class RawReplies:
-    """Makes replies as bytes, with uvicorn's headers; for the event loop only."""
+    """Builds replies as bytes, with uvicorn's default headers.
+
+    For the event loop only.
+    """
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
         self._count_refused = count_refused
@@ -86,10 +89,10 @@ class RawReplies:
         self._start = self._kept = self._closed = b""
 
     def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
-        """Return a JSON response with status 200 as bytes.
+        """Return the bytes of a JSON response with status 200.
 
-        `default` is uvicorn's list of headers; uvicorn makes a new list when these
-        change.
+        `default` is uvicorn's list of headers. Uvicorn makes a new list if a header
+        changes, so an unchanged list means unchanged headers.
         """
         if default is not self._default:
             self._write_down(default)
@@ -97,14 +100,17 @@ class RawReplies:
         return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
 
     def refusal(self, default: list[Header], *, keeps: bool) -> bytes:
-        """Return the refusal of a request that would be late, and count it."""
+        """Return the bytes of the response to an overload, and count the refusal."""
         if default is not self._default:
             self._write_down(default)
         self._count_refused()
         return self._kept if keeps else self._closed
 
     def _write_down(self, default: list[Header]) -> None:
-        """Write the constant parts of replies, once a second as they have the date."""
+        """Build the constant bytes of replies.
+
+        This happens once a second, for the date.
+        """
         self._default = default
         empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")

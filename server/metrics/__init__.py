@@ -1,1 +1,1 @@
-"""Metrics: their names and help texts, the counts, and the export to Prometheus."""
+"""Metrics: names, help texts and counts, and the export to Prometheus."""

@@ -1,9 +1,9 @@
-"""Metrics of all workers of one server, collected by the worker that is scraped.
+"""Collects the metrics of all workers of one server, in the worker that is scraped.
 
-Each worker listens at a socket file in a folder that only its user may enter, and sends
-its current samples to each connection. So a scrape that reaches any worker shows the
-samples of all workers, each with its own `worker` label. A counter falls only if its
-worker is restarted. A worker that does not answer in time is missing in that scrape.
+Each worker listens on a socket file in a folder that only its user may enter, and sends
+its current samples to each connection. So a scrape of any worker shows the samples of
+all workers, each with its own `worker` label. A counter falls only if its worker is
+restarted. If a worker does not answer in time, its samples are absent from that scrape.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerMetrics:
-    """Sends this worker's samples to other workers, and asks them for theirs."""
+    """Sends this worker's samples to other workers, and asks them for their samples."""
 
     def __init__(self, folder: Path, number: int, count: int) -> None:
         self.number = number
@@ -32,7 +32,7 @@ class WorkerMetrics:
 
     @contextlib.asynccontextmanager
     async def telling(self, samples: Callable[[], Samples]) -> AsyncIterator[None]:
-        """While the context is open, send `samples()` to each worker that asks."""
+        """Send `samples()` to each worker that asks, while the context is open."""
 
         async def tell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError):
@@ -47,7 +47,10 @@ class WorkerMetrics:
             yield
 
     async def ask(self) -> dict[int, Samples]:
-        """Return the samples of every other worker that answers in time."""
+        """Return the samples of the other workers, by worker number.
+
+        Workers that do not answer in time are left out.
+        """
         answers = await asyncio.gather(*map(self._ask, self._others))
         pairs = zip(self._others, answers, strict=True)
         return {number: samples for number, samples in pairs if samples is not None}

@@ -55,8 +55,9 @@ log = logging.getLogger("polydom")
 class Histogram:
     """Counts values in buckets.
 
-    Each bucket has one of B upper `bounds`, ascending. `counts` has shape (B + 1,); its
-    last bucket has the values above all bounds. `total` is the sum of all values.
+    The ascending `bounds`, shape (B,), are the upper bounds of the first B buckets.
+    `counts` has shape (B + 1,); its last entry counts the values above all bounds.
+    `total` is the sum of all values.
     """
 
     __slots__ = ("_edges", "bounds", "counts", "total")
@@ -68,14 +69,17 @@ class Histogram:
         self.total = 0.0
 
     def add(self, values: NDArray[np.float64]) -> None:
-        """Add many values at once, which takes a tenth of the time of single calls."""
+        """Add many values at once. This takes a tenth of the time of single calls."""
         places = np.searchsorted(self._edges, values)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.total += float(values.sum())
 
 
 class Timed(msgspec.Struct, frozen=True, gc=False):
-    """The kind of one answer, and the times of its stages on the planner's clock."""
+    """The kind of one answer, and the times of its stages for the metrics.
+
+    Times are seconds on the planner's clock.
+    """
 
     features: tuple[str, ...]  # Names of the features that answered
     # `reason` and `predicted`: as in `Outcome`
@@ -94,7 +98,7 @@ class Timed(msgspec.Struct, frozen=True, gc=False):
 
 
 def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Timed:
-    """Return the kind and the times of an answer, for `Metrics.answered`."""
+    """Return the kind and the times of an answer, ready for `Metrics.answered`."""
     due_s = request.budget.due_s
     if due_s == inf and outcome.predicted > request.budget.amount:
         due_s = -inf
@@ -112,7 +116,7 @@ def timed(request: Request, outcome: Outcome, features: tuple[str, ...]) -> Time
 
 
 class PlannerTotals(NamedTuple):
-    """Sums over planners of the counts in `CostDrift` and `ExitAudit`."""
+    """Sums of the counts in `CostDrift` and `ExitAudit` over several planners."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -125,8 +129,8 @@ class PlannerTotals(NamedTuple):
 class PlannerCounts:
     """Sums the counts of all planners that ever answered for one model.
 
-    A planner that a reload replaced goes on counting until it is deleted; its last
-    counts are kept.
+    A reload replaces the planner, but the old planner counts on until it is deleted.
+    Its last counts stay in the sums.
     """
 
     def __init__(self) -> None:
@@ -134,12 +138,12 @@ class PlannerCounts:
         self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
-        """Add a planner whose counts are still zero."""
+        """Add a new planner, whose counts are still zero."""
         self.totals()  # moves the counts of deleted planners to the sums
         self._known.append((ref(planner), planner.drift, planner.audit))
 
     def totals(self) -> PlannerTotals:
-        """Return the sums of all counts until now."""
+        """Return the sums of all planners' counts until now."""
         total, known = self._gone, []
         for one in self._known:
             planner, drift, audit = one
@@ -167,7 +171,10 @@ def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
 
 
 class Metrics:
-    """Counts of one model's requests; they outlive reloads. For the event loop only."""
+    """The counts of one model's requests.
+
+    Reloads keep them. For the event loop only.
+    """
 
     def __init__(self) -> None:
         self._histograms = tuple(map(Histogram, BOUNDS.values()))
@@ -205,11 +212,11 @@ class Metrics:
 
     @property
     def pending(self) -> int:
-        """Number of answers that are not in the histograms yet."""
+        """Number of answers that the histograms do not contain yet."""
         return self._end // ROW_BYTES
 
     def histogram(self, name: str) -> Histogram:
-        """Return the histogram with a name in `BOUNDS`, with all answers until now."""
+        """Return the histogram called `name` in `BOUNDS`, with all answers so far."""
         self._count()
         return self._histograms[[*BOUNDS].index(name)]
 
@@ -222,9 +229,9 @@ class Metrics:
     def failed(
         self, error: Exception, what: str = "a request failed"
     ) -> tuple[int, Failure]:
-        """Count an error, and return its HTTP status and body.
+        """Count an error; return its HTTP status and the body of the response.
 
-        Removes the error's frames, which would keep the request alive.
+        The error's traceback is removed, because it would keep the request in memory.
         """
         status, failure = describe(error)
         self.errors[failure.code] += 1

@@ -1,4 +1,4 @@
-"""All metrics of the server in one table, and their export to Prometheus."""
+"""A table of all metrics of the server, and their export to Prometheus."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ Value = tuple[tuple[str, ...], Any]
 
 
 class Model(NamedTuple):
-    """A model's name and counts, and the loaded model or None.
+    """A model's name and counts, and the loaded model.
 
     `served` is None until the model is ready.
     """
@@ -39,7 +39,7 @@ Values = Callable[[Model], Iterable[Value]]
 
 
 class Family(NamedTuple):
-    """One metric that exists for every model."""
+    """A metric that every model has: its name, help text, type and values."""
 
     # Prometheus's name, metric class and help text
     name: str
@@ -56,7 +56,7 @@ def _histogram(name: str) -> Values:
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Return cumulative counts by upper bound, and the sum of all values."""
+    """Return (bound, cumulative count) for each bucket, and the sum of all values."""
     bounds = [*map(str, histogram.bounds), "+Inf"]
     counts = map(float, itertools.accumulate(histogram.counts.tolist()))
     return list(zip(bounds, counts, strict=True)), histogram.total
@@ -234,8 +234,8 @@ def render(
 ) -> bytes:
     """Return all metrics in Prometheus's text format.
 
-    `worker` is the number of this worker process; None for a single process. `others`
-    has the samples of the other workers by number.
+    `worker` is this worker process's number, or None if there is a single process.
+    `others` has the samples of the other workers by their numbers.
     """
     registry = CollectorRegistry()
     registry.register(Families(repository, worker, others))
@@ -244,7 +244,7 @@ def render(
 
 
 def samples_of(repository: Repository) -> Samples:
-    """Return this worker's samples, for another worker that is scraped."""
+    """Return this worker's samples, to be sent to the worker that is scraped."""
     metrics = Families(repository).collect()
     return {metric.name: _samples(metric) for metric in metrics}
 
@@ -254,7 +254,10 @@ def _samples(metric: Metric) -> list[tuple[str, dict[str, str], float]]:
 
 
 class Families(Collector):
-    """Prometheus collector of `FAMILIES` for all models; parameters as in `render`."""
+    """Prometheus collector of the metrics in `FAMILIES` for all models.
+
+    The parameters are described in `render`.
+    """
 
     def __init__(
         self,
@@ -272,7 +275,7 @@ class Families(Collector):
         yield from map(self._of_all_workers, self._own())
 
     def _of_all_workers(self, metric: Metric) -> Metric:
-        """Add this worker's number as a label, and the samples of the other workers."""
+        """Label this worker's samples, and add the other workers' samples."""
         if self._worker is None:
             return metric
         ours = {metric.name: _samples(metric)}
@@ -304,27 +307,27 @@ def _model(repository: Repository, name: str) -> Model:
 
 
 class CpuThrottling(Collector):
-    """Collects the time that the kernel kept this process's control group waiting.
+    """Collects how long the kernel has throttled this process's control group.
 
-    The counter covers all workers, as they share the group. There is no counter without
-    control groups of version 2, or if they do not limit processors.
+    The counter covers all workers, because they share the group. It is absent without
+    control groups of version 2, or if the group has no CPU limit.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counter if the kernel has one; each scrape reads it anew."""
+        """Yield the counter with its current value if the kernel has one."""
         throttled_s = read_throttled_s(self._root)
         if throttled_s is not None:
             yield CounterMetricFamily(THROTTLED, THROTTLED_HELP, value=throttled_s)
 
 
 def read_throttled_s(root: Path) -> float | None:
-    """Return the seconds since the group was made; None where the kernel counts none.
+    """Return the seconds of throttling since the group was made; None if not counted.
 
-    `throttled_usec` of `cpu.stat` (Linux, Documentation/admin-guide/cgroup-v2.rst)
-    sums the waits of all processors.
+    The value is `throttled_usec` of `cpu.stat`: the sum over all processors (Linux,
+    Documentation/admin-guide/cgroup-v2.rst).
     """
     try:
         groups = (root / "proc/self/cgroup").read_text()
