@@ -1,4 +1,4 @@
-"""Choose the inputs of each lattice, and the keypoints of its calibrators."""
+"""Choose the inputs of each lattice, and the keypoints of each input."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ WIDEST = 1e300
 
 
 def keypoints(values: NDArray[Any], count: int) -> Floats:
-    """Choose `count` ascending keypoints, quantiles of the values (N,) of one input."""
+    """Return `count` ascending keypoints: quantiles of one input's values (N,)."""
     known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
     found = np.unique(known) if len(known) else np.zeros(1)
     if len(found) > count:
@@ -36,7 +36,10 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
 def flatten_dull(
     calibrations: Floats, X: NDArray[Any], knots: Floats, inputs: NDArray[Any]
 ) -> None:
-    """Make scores independent of inputs that had one value in all rows X, in place."""
+    """Change calibrators in place, so that constant inputs do not affect scores.
+
+    An input is constant if it has a single value in all rows X.
+    """
     low, high = np.fmin.reduce(X), np.fmax.reduce(X)
     gaps = np.isnan(X).any(axis=0)
     for column in np.flatnonzero(~(low < high)).tolist():
@@ -49,7 +52,10 @@ def flatten_dull(
 
 
 def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
-    """Count how often trees test two inputs on one path: (d, d), symmetric."""
+    """Count how often trees test two inputs on one path: (d, d), symmetric.
+
+    A path leads from a tree's root to a node.
+    """
     seen = np.zeros((d, d))
     for nodes in trees:
         unvisited: list[tuple[int, frozenset[int]]] = [(0, frozenset())]
@@ -71,10 +77,10 @@ def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
 def join_inputs(
     together: Floats, shape: tuple[int, int], rng: np.random.Generator
 ) -> Any:
-    """Choose the inputs (T, S) of lattices so that those of a lattice interact.
+    """Choose the inputs of each lattice (T, S), so that they interact.
 
-    Each next input is the one that trees test most often with the inputs so far. Pairs
-    that other lattices have count for less.
+    The next input of a lattice is the one that trees test most often together with the
+    inputs already chosen. Pairs that other lattices already have count for less.
     """
     T, S = shape
     d = len(together)

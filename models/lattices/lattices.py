@@ -50,12 +50,12 @@ class Lattices(SumOfTerms):
 
     @property
     def outputs(self) -> int:
-        """R, the number of raw scores."""
+        """The number R of raw scores."""
         return len(self.bias)
 
     @property
     def size(self) -> int:
-        """T, the number of lattices."""
+        """The number T of lattices."""
         return len(self.inputs)
 
     def raw(self, X: Rows) -> Floats:
@@ -67,19 +67,22 @@ class Lattices(SumOfTerms):
         return sums
 
     def margin(self) -> "Lattices":
-        """Return these lattices: for two classes they have only one raw score."""
+        """Return these lattices: for two classes they have one raw score."""
         return self
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return what each lattice adds to the raw scores: (N, T, R)."""
+        """Return the amounts that each lattice adds to the raw scores: (N, T, R)."""
         return self._evaluate(X, whole=False)
 
     def base_bias(self) -> Floats:
-        """Return the raw scores before the first lattice: (R,)."""
+        """Return the raw scores (R,) to which lattices are added."""
         return self.bias
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
+        """Return a row's raw score.
+
+        Return None if R > 1, or if no kernel can read the row.
+        """
         packed = self.packed
         if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
@@ -88,16 +91,19 @@ class Lattices(SumOfTerms):
         return float(total[0] + self.bias[0])
 
     def with_packed(self) -> "Lattices":
-        """Return the same lattices, packed for one row at a time if possible."""
+        """Return the same lattices, packed for single rows if possible."""
         everything = np.arange(self.size)
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack lattices in `order` for the rule `stops`; None without a kernel."""
+        """Pack lattices in `order` for the stopping rule `stops`.
+
+        Return None if no kernel can evaluate them.
+        """
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Find the smallest and largest vertex (T, R) of each lattice."""
+        """Return each lattice's smallest and largest vertex: two (T, R)."""
         ends = self.vertices.min(axis=2), self.vertices.max(axis=2)
         return ends[0] * self.unit, ends[1] * self.unit
 
@@ -130,12 +136,12 @@ class Lattices(SumOfTerms):
         return out
 
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores."""
+        """Return an upper bound on the absolute values of raw scores."""
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which decisions vary."""
+        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
@@ -161,7 +167,10 @@ class Lattices(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":
-        """Load lattices from stored arrays; BadModel if they are unsafe for kernels."""
+        """Load lattices from stored arrays.
+
+        Raise BadModel if kernels cannot safely read the arrays.
+        """
         preparation = load_preparation(stored, width)
         d = len(preparation.columns)
         knots = _load_knots(stored, d)
@@ -203,7 +212,10 @@ def make_lattices(
     bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
-    """Make lattices of learned numbers by rounding, which keeps their order."""
+    """Make lattices from learned numbers.
+
+    Rounding the numbers keeps their order, so monotonicity is kept.
+    """
     # The unit is so large that bias and vertices stay within their ranges.
     largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)
     unit = float(2.0 ** (np.ceil(np.log2(largest)) - 30))

@@ -39,7 +39,10 @@ KERNELS = {
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
 ) -> PackedTerms | None:
-    """Pack `Lattices` in the given order; None if only the plain kernels can run."""
+    """Pack `Lattices` in the given order.
+
+    Return None if only the kernels of `plain.py` can evaluate them.
+    """
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
     (T, S), R = inputs.shape, lattices.outputs
@@ -84,7 +87,11 @@ def pack_lattices(
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
-    """Return Batcher's sorting network, descending: pairs of positions to swap."""
+    """Return Batcher's sorting network, as pairs of positions.
+
+    The pairs are to be compared in order. If the first value of a pair is smaller than
+    the second, the two are swapped. After all pairs the values descend.
+    """
     whole = 1 << (size - 1).bit_length()
     steps = []
     p = 1
@@ -101,7 +108,10 @@ def sorting_network(size: int) -> list[tuple[int, int]]:
 
 
 def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
-    """Fill up the last group; unless `simplex`, make lattices the last axis."""
+    """Fill the last group of lattices up with zeros.
+
+    Unless `simplex`, make lattices the last axis.
+    """
     T, R, V = vertices.shape
     groups = -(-T // LANES)
     out = np.zeros((groups * LANES, R, V), np.int32)
@@ -114,7 +124,10 @@ def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
 def _blocks(
     inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
 ) -> dict[str, NDArray[Any]]:
-    """Divide groups into blocks; put calibrations of the same column side by side."""
+    """Divide groups into blocks.
+
+    The calibrations of the same column are put next to each other.
+    """
     T, S = inputs.shape
     groups = -(-T // LANES)
     places = np.zeros((groups * LANES, S), np.int32)
@@ -157,7 +170,10 @@ def _blocks(
 
 
 def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
-    """Lay out a kernel's memory: the parts' offsets in bytes, and "work", its size."""
+    """Lay out a kernel's memory.
+
+    Return the offset of each array in bytes, and the whole size as "work".
+    """
     cells = max(2, 2**S // 8)
     sizes = {
         "calibrated": 4 * columns,  # size of the part before it; the next likewise

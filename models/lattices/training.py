@@ -17,7 +17,7 @@ NEWTON_STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Settings of the gradient descent: arguments of `LatticeEnsembleClassifier`."""
+    """Settings of the gradient descent, as in `LatticeEnsembleClassifier`."""
 
     joint: bool
     simplex: bool
@@ -28,7 +28,7 @@ class Descent:
 
 
 class Learned(NamedTuple):
-    """Learned parameters, in the shapes that `lattices.make_lattices` takes."""
+    """The learned parameters, in the shapes that `lattices.make_lattices` accepts."""
 
     calibrations: Floats
     vertices: Floats
@@ -47,11 +47,11 @@ def train_lattices(
     """Learn lattices by Adam on the log loss; after each step, restore monotonicity.
 
     Joint training fits the sum of all lattices. Independent training fits each lattice
-    with the class shares as its bias, then averages their scores. The mean of weak
-    models is near their bias, so it is scaled to fit (see `stretch`).
+    with the class frequencies as its bias, then averages the lattices' scores. The mean
+    of weak models is too near their bias, so `stretch` scales it to fit.
 
     `y` (N,) are classes 0 ... K - 1, all of which occur. `signs` (d,) are +1 if scores
-    must not fall as the input rises, -1 if they must not rise, else 0.
+    must not fall when the input rises, -1 if they must not rise, else 0.
     """
     used, positions = np.unique(inputs, return_inverse=True)
     places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
@@ -92,7 +92,8 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
     """Fit a slope >= 0 and a bias (R,) for sums (N, R), by logistic regression.
 
     A penalty with about the weight of one row keeps the slope near 1 and the bias near
-    its first value. Without it no slope would be best if sums separate all classes.
+    its first value. Without the penalty there would be no best slope if the sums
+    separate all classes.
     """
     if sums.shape[1] == 1:
         sums = np.column_stack([np.zeros(len(sums)), sums])
@@ -125,7 +126,10 @@ def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Fl
 def start(
     y: NDArray[np.int64], shape: tuple[int, int, int, int], signs: NDArray[np.int64]
 ) -> Learned:
-    """Return straight calibrators, flat lattices, and classes' log odds as bias."""
+    """Return the parameters that training starts with.
+
+    Calibrators are straight, lattices are flat, and the bias has the classes' log odds.
+    """
     T, R, S, P = shape
     calibrations = np.empty((T, S, P + 1))
     calibrations[:, :, :P] = np.linspace(0.0, 1.0, P)
@@ -139,7 +143,11 @@ def start(
 def locate_all(
     X: NDArray[Any], knots: Floats
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Find the keypoint at or below each value (P: missing), and the rest."""
+    """Return (k, share) of each value (N, d) among its column's keypoints.
+
+    Keypoint k is the last that does not exceed the value; `share`, in [0, 1], is the
+    position of the value from there to the next keypoint. A missing value has k = P.
+    """
     places = np.empty(X.shape, np.int16)
     parts = np.empty(X.shape, np.float32)
     P = knots.shape[1]
@@ -155,7 +163,7 @@ def locate_all(
 
 
 def bend(vertices: Floats, descent: Descent) -> Floats:
-    """Compute the gradient of both penalties on vertices: weighted squares."""
+    """Return the gradient of the two penalties, l2 and laplacian, by the vertices."""
     out: Floats = descent.l2 * vertices
     if descent.laplacian:
         for s in range(vertices.shape[2].bit_length() - 1):
@@ -168,7 +176,10 @@ def bend(vertices: Floats, descent: Descent) -> Floats:
 
 
 def project(learned: Learned, signs: NDArray[np.int64]) -> None:
-    """Restore monotonicity by `signs` (T, S): neighbours in wrong order get a mean."""
+    """Change learned parameters so that they are monotonic as `signs` (T, S) demand.
+
+    Neighbours in the wrong order get their mean.
+    """
     calibrations, vertices = learned.calibrations, learned.vertices
     np.clip(calibrations, 0.0, 1.0, out=calibrations)
     for s in range(signs.shape[1]):
@@ -190,7 +201,10 @@ def project(learned: Learned, signs: NDArray[np.int64]) -> None:
 
 
 def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
-    """Return views of the vertices (T, R, V) with coordinate s = 0, and with s = 1."""
+    """Return two views of the vertices (T, R, V).
+
+    The first has the vertices with coordinate s = 0, the second has the rest.
+    """
     T, R, V = vertices.shape
     pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)
     return pairs[:, :, :, 0], pairs[:, :, :, 1]

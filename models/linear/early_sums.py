@@ -1,4 +1,4 @@
-"""Linear terms packed for early exits: in blocks, evaluated sixteen at a time."""
+"""Linear terms packed for sums that may stop early, evaluated sixteen at a time."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,7 +39,11 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Shapes(NamedTuple):
-    """A preparation as one step: clip(`gain` * x + `offset`), `filling` if missing."""
+    """A preparation of inputs joined to one step, given by five arrays (d,).
+
+    A value x becomes `gain` * x + `offset`, limited to `low` ... `high`. A missing
+    value becomes `filling`.
+    """
 
     gain: Floats
     offset: Floats
@@ -49,15 +53,16 @@ class Shapes(NamedTuple):
 
     @property
     def bare(self) -> bool:
-        """True if no value is clipped or filled."""
+        """True if no value is clipped, and missing values are not filled in."""
         ends = np.isinf(self.low) & np.isinf(self.high)
         return bool(ends.all() and np.isnan(self.filling).all())
 
 
 class Magnitudes(NamedTuple):
-    """Bounds on a preparation's intermediate results, to bound rounding: arrays (d,).
+    """Bounds on the intermediate results of a preparation: arrays (d,).
 
-    For a value x they are `passed` + `slope` * |x|; for a missing value, `passed`.
+    They serve to bound rounding. The bound for a value x is `passed` + `slope` * |x|;
+    the bound for a missing value is `passed`.
     """
 
     slope: Floats
@@ -65,7 +70,11 @@ class Magnitudes(NamedTuple):
 
 
 def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join affine operations and a last comparison; None for any other operation."""
+    """Join the operations of a preparation to one step, and bound their results.
+
+    Affine operations can be joined, and a comparison at the end. Returns None if there
+    is any other operation.
+    """
     if preparation.operations[-1:].tolist() == [BINARISE]:
         return _join_flags(preparation)
     if (preparation.operations != AFFINE).any():
@@ -93,7 +102,7 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | Non
 
 
 def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
-    """Join operations that turn values up to `last` into 0, and larger values into 1.
+    """Join operations that map values up to a limit to 0, and larger values to 1.
 
     The result is exact: float32 values are multiples of 2^-149. So after a gain of
     2^149, which float64 can represent, the next larger value is at least 1 larger.
@@ -122,7 +131,7 @@ def pack_linear(
     sizes: Floats,
     starts: Floats,
 ) -> PackedTerms | None:
-    """Pack linear terms in this order; None if only NumPy can add them.
+    """Pack linear terms in the given order. Return None if only NumPy can add them.
 
     The absolute weights `sizes` and intercepts `starts` serve to bound rounding errors.
     """
@@ -169,10 +178,11 @@ def pack_linear(
 def lay_blocks(
     order: NDArray[Any], stops: Stops
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide terms into blocks, whose ends have limits, and into groups of `LANES`.
+    """Divide terms into blocks and into groups of `LANES`.
 
-    Returns the terms of each group and a mask of mere filling, (G, LANES); then the
-    number of groups, and of terms, up to the end of each block, (B,).
+    A sum is compared with its limits at the end of each block. Returns the terms of
+    each group (G, LANES), a mask of the entries that only fill a group up (G, LANES),
+    and the numbers of groups and of terms up to the end of each block (B,).
     """
     limits = stops.by_tree(len(order))
     looked = limits["upper"] < np.inf

@@ -21,11 +21,11 @@ from .kernels.sums import linear, linear_one
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear(SumOfTerms):
-    """Logistic regression, linear SVM, perceptron, ridge, LDA, discrete naive Bayes.
+    """A linear model: logistic regression, SVM, ridge, LDA, discrete naive Bayes, ...
 
-    scikit-learn leaves the order of adding to BLAS, so raw scores may differ in the
-    last bits (about 1e-15 of the largest term). Rows with NaN or infinity raise
-    `BadRow`.
+    scikit-learn leaves the order of additions to BLAS, so raw scores may differ from
+    its scores in the last bits (about 1e-15 of the largest term). Rows with NaN or
+    infinity raise `BadRow`.
     """
 
     preparation: Preparation  # Step from full rows to the d inputs
@@ -40,17 +40,17 @@ class Linear(SumOfTerms):
 
     @property
     def outputs(self) -> int:
-        """R, the number of raw scores."""
+        """The number R of raw scores."""
         return len(self.intercepts)
 
     @property
     def size(self) -> int:
-        """d, the number of terms of each sum."""
+        """The number d of terms in each sum."""
         return len(self.columns)
 
     @property
     def light(self) -> bool:
-        """True, because a term is a single product."""
+        """True, because comparing a sum takes longer than adding one product."""
         return True
 
     def raw(self, X: Rows) -> Floats:
@@ -72,7 +72,10 @@ class Linear(SumOfTerms):
         return SumOfTerms.raw_one(self, row)
 
     def margin(self) -> "Linear":
-        """Return the sum with one raw score: the only one, or the difference of two."""
+        """Return a sum with a single raw score.
+
+        Two raw scores become their difference, second minus first.
+        """
         if self.outputs == 1:
             return self
         weights = np.ascontiguousarray(self.weights[:, 1:] - self.weights[:, :1])
@@ -80,15 +83,15 @@ class Linear(SumOfTerms):
         return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return what each term adds to the raw scores: (N, d, R)."""
+        """Return the amounts that each term adds to the raw scores: (N, d, R)."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
     def base_bias(self) -> Floats:
-        """Return the raw scores before the first term: (R,)."""
+        """Return the raw scores (R,) to which terms are added."""
         return self.intercepts
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Raise BadInput: inputs have no bounds, so terms have no bounds either."""
+        """Raise BadInput: terms have no bounds, because inputs have none."""
         raise BadInput(
             "the terms of a linear model have no bounds; trees and lattices do"
         )
@@ -100,18 +103,21 @@ class Linear(SumOfTerms):
         return used
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in `order` for the rule `stops`; None without a kernel."""
+        """Pack terms in `order` for the stopping rule `stops`.
+
+        Return None if no kernel can add them.
+        """
         terms = self.preparation, self.weights, self.intercepts
         sizes, starts = np.abs(self.weights), np.abs(self.intercepts)
         return pack_linear(*terms, order, stops, sizes, starts)
 
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores, for finite float32 rows."""
+        """Return an upper bound on absolute raw scores, if rows are finite float32."""
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which decisions vary."""
+        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()
         reach = 1.0 + np.abs(self.intercepts - start).max()
@@ -132,7 +138,10 @@ class Linear(SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":
-        """Read a linear model; BadModel if the arrays are not a linear model's."""
+        """Load a linear model from stored arrays.
+
+        Raise BadModel if they are not a linear model.
+        """
         preparation = load_preparation(stored, width)
         intercepts = stored.finite("intercepts", (None,))
         if not len(intercepts):
@@ -143,7 +152,10 @@ class Linear(SumOfTerms):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearDifference(Linear):
-    """The difference of two linear sums, which may be far smaller than both sums."""
+    """The difference of two linear sums.
+
+    It may be far smaller than both sums, so its rounding errors may be larger.
+    """
 
     # Both sums: rounding errors are relative to the sums, not to the difference.
     sums: Linear
@@ -152,7 +164,10 @@ class LinearDifference(Linear):
         return Linear.margin, (self.sums,)
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack terms in `order` for the rule `stops`; None without a kernel."""
+        """Pack terms in `order` for the stopping rule `stops`.
+
+        Return None if no kernel can add them.
+        """
         terms = self.preparation, self.weights, self.intercepts
         sizes = np.abs(self.sums.weights).sum(axis=1, keepdims=True)
         starts = np.abs(self.sums.intercepts).sum()

@@ -15,7 +15,10 @@ from .kernels.sums import gaussian
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaussian(Scorer):
-    """One normal distribution for each class and input; BadRow for NaN or infinity."""
+    """Gaussian naive Bayes: a normal distribution for each class and input.
+
+    Rows with NaN or infinity raise BadRow.
+    """
 
     preparation: Preparation  # Step from full rows to the d inputs
     # `means` and `variances`: (K, d) float64: Moments of each input, class by class
@@ -27,7 +30,7 @@ class Gaussian(Scorer):
 
     @property
     def outputs(self) -> int:
-        """K, the number of classes."""
+        """The number K of classes."""
         return len(self.constants)
 
     def raw(self, X: Rows) -> Floats:
@@ -39,13 +42,13 @@ class Gaussian(Scorer):
         return out
 
     def reach(self) -> float:
-        """Return an upper bound on absolute log-likelihoods of finite float32 rows."""
+        """Return a bound on absolute log-likelihoods of finite float32 rows."""
         gaps = self.preparation.reach() + np.abs(self.means)
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) for which decisions vary."""
+        """Draw prepared inputs (count, d) to test with. Decisions vary among them."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])
         return self.means[k] + spread * rng.normal(size=spread.shape)
@@ -64,7 +67,10 @@ class Gaussian(Scorer):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":
-        """Read the classes' distributions; BadModel if the arrays do not hold any."""
+        """Load each class's distributions from stored arrays.
+
+        Raise BadModel if the arrays are no such distributions.
+        """
         preparation = load_preparation(stored, width)
         constants = stored.finite("constants", (None,))
         if not len(constants):

@@ -1,4 +1,4 @@
-"""The choice among the packed layouts of trees; `trees/__init__.py` describes them."""
+"""Choose how trees are packed; `trees/__init__.py` describes the layouts."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,12 @@ NEVER = Never()
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
 ) -> PackedTrees | None:
-    """Pack trees that read float32; None if only plain nodes can represent them.
+    """Pack trees for rows of float32; return None if no packed layout can hold them.
 
-    Only plain nodes represent category splits, trees of more than `one_row.MOST_NODES`
-    nodes, and more than `one_row.MOST_SLOTS` inputs. Vector kernels are preferred, if
-    the processor has the instructions and passes the self-test. For sums of all trees
-    (`Never`), the result also has a layout for many rows.
+    Trees with category splits, with more than `one_row.MOST_NODES` nodes in a tree, or
+    with more than `one_row.MOST_SLOTS` inputs cannot be packed. Vector kernels are
+    chosen if the processor has the instructions and passes the self-test. If `stops`
+    never ends a sum early, the result also has a layout for many rows.
     """
     if not COMPILED or (trees.nodes["category"] >= 0).any():
         return None

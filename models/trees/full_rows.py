@@ -12,12 +12,12 @@ from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 def nodes_of_full_rows(
     trees: TreeArrays, preparation: Preparation, single: bool
 ) -> NDArray[np.void] | None:
-    """Rewrite nodes so that full float32 rows go where their prepared rows would go.
+    """Rewrite nodes so that raw float32 rows take the paths of their prepared rows.
 
-    A threshold becomes the largest value of its column that the preparation turns into
-    at most the threshold, rounded to float32 before if `single`. None if the way of a
-    row does not depend on each value alone: behind norms and negative scales, with
-    category splits, or if 0 counts as missing.
+    A new threshold is the largest value of its column that the preparation maps to at
+    most the old threshold; `single` rounds prepared values to float32 first. Returns
+    None if a row's path does not depend on each value alone: behind norms and negative
+    scales, with category splits, or if 0 counts as missing.
     """
     nodes, at = trees.nodes.copy(), np.flatnonzero(trees.inner)
     column, flags = nodes["column"][at], nodes["flags"][at]

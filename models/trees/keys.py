@@ -1,9 +1,9 @@
-"""Keys: whole numbers in the order of float32 values, which packed trees compare.
+"""Keys: integers in the order of float32 values, which packed trees compare.
 
-The key of a threshold is the key of the largest float32 that goes left. So one
-comparison of whole numbers decides where a row goes. A missing value gets a key that
-sends it to the node's side for missing values: the lowest key, the highest key, or a
-key between them that suits all nodes of a column.
+The key of a threshold is the key of the largest float32 value that goes left. So one
+comparison of integers decides whether a row goes left or right. A missing value gets a
+key that sends the row to the node's side for missing values: the lowest key, the
+highest key, or a key between them that suits all nodes of a column.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,10 @@ INFINITE = 0x7F800000  # bits of infinity; the bits of NaN are larger, without t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """The inputs of trees, one slot for each column and treatment of missing values."""
+    """The inputs of trees.
+
+    A column has a slot for each way that its nodes treat missing values.
+    """
 
     columns: NDArray[np.int32]  # (S,) int32: Column of the row that a slot reads
     lacking: NDArray[np.int32]  # (S,) int32: Key of a missing value
@@ -36,17 +39,17 @@ class Slots:
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Mask (M,) of the nodes that are not leaves."""
+        """A mask (M,): True for the nodes that are not leaves."""
         return self.of >= 0
 
     @property
     def width(self) -> int:
-        """Least number of columns of a row."""
+        """The least number of columns that a row must have."""
         return int(self.columns.max(initial=-1)) + 1
 
 
 def find_slots(trees: TreeArrays) -> Slots:
-    """Find the slots of trees without category splits."""
+    """Return the slots of trees that have no category splits."""
     nodes, inner = trees.nodes, trees.inner
     column, flags = nodes["column"][inner].astype(np.int64), nodes["flags"][inner]
     keys = keys_of(nodes["threshold"][inner])
@@ -73,7 +76,10 @@ def find_slots(trees: TreeArrays) -> Slots:
 def _missing_keys(
     column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Find the key of a missing value for each node: one per column if possible."""
+    """Find each node's key of missing values.
+
+    All nodes of a column get the same key if one key suits them all.
+    """
     highest = np.full(column.max(initial=-1) + 1, LOWEST)
     lowest = np.full(len(highest), HIGHEST)
     np.maximum.at(highest, column[right], keys[right])
@@ -85,10 +91,11 @@ def _missing_keys(
 def find_cuts(
     slots: Slots,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """Find the distinct keys of each slot, in ascending order.
+    """Find the distinct threshold keys of each slot, in ascending order.
 
     Returns the position of each slot's first key (S + 1,), the keys of all slots (C,),
-    and the position of each node's key among those of its slot (M,); 0 in leaves.
+    and the rank of each node's key among the keys of its slot (M,), which is 0 for
+    leaves.
     """
     inner = slots.inner
     own = slots.of[inner]
@@ -102,7 +109,10 @@ def find_cuts(
 
 
 def keys_of(thresholds: Floats) -> NDArray[np.int32]:
-    """Compute keys of thresholds: of the largest float32 values not exceeding them."""
+    """Return the keys of thresholds.
+
+    A threshold has the key of the largest float32 value that does not exceed it.
+    """
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)
     below = np.nextafter(near, np.float32(-np.inf))

@@ -55,7 +55,7 @@ FEWEST_BESIDE_VECTORS = 96
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchTrees(NotCopied):
-    """Trees packed for batches of float32 rows."""
+    """Trees packed for the evaluation of many float32 rows at once."""
 
     forest: Forest  # Arrays of the trees, for the kernels
     # `leaves` and `tests`: largest number of leaves, and of tests, in one tree
@@ -77,7 +77,10 @@ class BatchTrees(NotCopied):
         )
 
     def follow(self, X: NDArray[np.float32], start: Floats) -> tuple[Floats, Codes]:
-        """Return totals (N, R) of checked rows X, from `start` (R,) on, and codes 0."""
+        """Return (totals, codes): sums (N, R) and zeros (N,), for checked rows X.
+
+        The sums begin with `start` (R,).
+        """
         totals = np.empty((len(X), self.outputs))
         totals[:] = start
         add_batch(X, self.forest, self.work_arrays(), self.terms, self.vector, totals)
@@ -87,7 +90,10 @@ class BatchTrees(NotCopied):
 def pack_many_rows(
     trees: TreeArrays, slots: Slots, order: NDArray[Any]
 ) -> BatchTrees | None:
-    """Pack trees in the given order; None if walks through the trees are faster."""
+    """Pack trees in the given order for many rows at once.
+
+    Return None if row-by-row walks through the trees are faster.
+    """
     inner, tree_of, terms = slots.inner, trees.tree_of, trees.leaves.shape[1]
     tests, leaves = (
         np.bincount(tree_of[kind], minlength=trees.size) for kind in (inner, ~inner)
@@ -126,7 +132,10 @@ def pack_many_rows(
 def _values(
     trees: TreeArrays, heads: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> Floats:
-    """Lay out leaf values, then zeros, as kernels read past a small tree's leaves."""
+    """Lay out leaf values.
+
+    Zeros follow, because kernels read past the leaves of a small tree.
+    """
     leaf = ~trees.inner
     tree, row = trees.tree_of[leaf], trees.nodes["child"][leaf]
     at = heads[tree, VALUE] + rank[leaf]

@@ -1,7 +1,7 @@
 """Trees as arrays of nodes: lay trees out, check them, draw rows at their thresholds.
 
-The nodes of a tree lie breadth first, tree after tree. The two children of a node are
-neighbours and come after the node, so a walk only moves forward.
+The nodes of a tree are stored breadth first, tree after tree. The two children of a
+node are neighbours and come after the node, so a walk only moves forward.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,10 @@ ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One binary tree, its nodes numbered as in its library; node 0 is the root."""
+    """One binary tree.
+
+    Nodes have the numbers that the tree's library gave them; node 0 is the root.
+    """
 
     column: NDArray[Any]  # (n,) int: Input that a node tests; negative in a leaf
     threshold: NDArray[Any]  # (n,) float64: Largest value of a row that goes left
@@ -66,28 +69,31 @@ class TreeArrays:
 
     @property
     def outputs(self) -> int:
-        """R, the number of raw scores."""
+        """The number R of raw scores."""
         return len(self.bias)
 
     @property
     def size(self) -> int:
-        """T, the number of trees."""
+        """The number T of trees."""
         return len(self.targets)
 
     @property
     def inner(self) -> NDArray[np.bool_]:
-        """Mask (M,) of the nodes that are not leaves."""
+        """A mask (M,): True for the nodes that are not leaves."""
         inner: NDArray[np.bool_] = self.nodes["column"] >= 0
         return inner
 
     @property
     def tree_of(self) -> NDArray[np.int64]:
-        """Tree of each node: (M,)."""
+        """The number of the tree that each node belongs to, shape (M,)."""
         return np.repeat(np.arange(self.size), np.diff(self.roots))
 
 
 def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Floats]:
-    """Lay out one tree's nodes breadth first, and its leaf values; append to `sets`."""
+    """Return one tree's nodes, breadth first, and its leaf values.
+
+    The tree's category sets are appended to `sets`.
+    """
     order = _breadth_first(tree)
     laid = np.zeros(len(order), NODE)
     inner = tree.column[order] >= 0
@@ -126,7 +132,10 @@ def _breadth_first(tree: Tree) -> NDArray[np.int64]:
 def pack_sets(
     sets: Sequence[Sequence[int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Pack B category sets into starts (B + 1,) and bits (W,), 32 to a word."""
+    """Pack B category sets as bits.
+
+    Return each set's first word (B + 1,), and the words (W,), of 32 bits each.
+    """
     words = []
     for members in sets:
         packed = np.zeros(max(members, default=0) // 32 + 1, np.uint32)
@@ -138,7 +147,7 @@ def pack_sets(
 
 
 def check_trees(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
-    """Raise BadModel unless the nodes are trees over the columns `inputs`."""
+    """Raise BadModel unless the nodes are trees that read only `inputs`."""
     _check_order(made, stored)
     _check_nodes(made, inputs, stored)
 
@@ -191,7 +200,10 @@ def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None
 def draw_at_thresholds(
     trees: TreeArrays, rng: np.random.Generator, shape: tuple[int, int]
 ) -> Floats:
-    """Draw rows: half of the values at thresholds, half around and between them."""
+    """Draw rows to test trees with.
+
+    Half of the values are at thresholds, half around and between thresholds.
+    """
     nodes = trees.nodes
     inner = nodes["column"] >= 0
     column, category = nodes["column"][inner], nodes["category"][inner]
@@ -226,5 +238,5 @@ def inner_by_level(trees: TreeArrays) -> Iterator[NDArray[np.int64]]:
 
 
 def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum up the sizes before each position."""
+    """Return, for each position, the sum of all earlier sizes."""
     return np.cumsum(sizes) - sizes

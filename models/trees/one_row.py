@@ -1,4 +1,4 @@
-"""Trees packed for one row at a time, on any processor: 64 bits a node."""
+"""Trees packed for one row at a time, on any processor: 64 bits for each node."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,14 +33,18 @@ MOST_NODES = 65536
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PackedTrees(PackedTerms):
-    """Trees packed for float32 rows and one stopping rule."""
+    """Trees packed for float32 rows and for one rule that says when a sum may stop."""
 
     vector: bool  # True if the kernels of single rows use AVX-512
     # The same trees packed for many rows at once; None if that layout would be slower
     batch: BatchTrees | None = None
 
     def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
-        """Return totals (N, R) and the stopping rule's codes (N,) of checked rows X."""
+        """Return (totals, codes): sums (N, R) and codes (N,), for checked rows X.
+
+        The stopping rule decides when a row's sum stops. The code of a row has the
+        number of base models added and the answer.
+        """
         fewest = FEWEST_BESIDE_VECTORS if self.vector else FEWEST_ROWS
         if self.batch is None or len(X) < fewest:
             return PackedTerms.follow(self, X)
@@ -56,7 +60,10 @@ KERNELS = {
 
 
 def kernels_for(stops: Stops, outputs: int) -> str:
-    """Return the key of `KERNELS` for a stopping rule and a number of raw scores."""
+    """Return the key in `KERNELS` of the kernels to use.
+
+    The kernels depend on the stopping rule and on the number of raw scores.
+    """
     if stops.rule != "never":
         return stops.rule
     return "margin" if outputs == 1 else "scores"
@@ -69,7 +76,11 @@ def pack_one_row(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order; None beyond `MOST_NODES` or `MOST_SLOTS`."""
+    """Pack trees in the given order.
+
+    Return None if a tree has more than `MOST_NODES` nodes, or there are more than
+    `MOST_SLOTS` slots.
+    """
     nodes, inner, sizes = trees.nodes, slots.inner, np.diff(trees.roots)
     if sizes.max() > MOST_NODES or len(slots.columns) > MOST_SLOTS:
         return None
@@ -122,10 +133,10 @@ def pack_one_row(
 def find_floors(
     lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
 ) -> dict[str, Floats]:
-    """Compute a floor and a ceiling for each group of `abreast` consecutive trees.
+    """Return a floor and a ceiling for each group of `abreast` consecutive trees.
 
-    A sum between floor and ceiling before the group stays between the limits of all its
-    trees, whatever leaves the row reaches.
+    If a sum is between floor and ceiling before the group is added, the sum stays
+    between the limits of all trees of the group, whatever leaves the row reaches.
     """
     leaf = ~trees.inner
     tree = trees.tree_of[leaf]
@@ -152,7 +163,7 @@ HIGHEST_LEAF = (2**31 - 1) << 32
 
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:
-    """Count the steps (T,) from the root of each tree to its deepest leaf."""
+    """Return the steps from the root to the deepest leaf of each tree: (T,)."""
     depths, tree_of = np.zeros(trees.size, np.int32), trees.tree_of
     for level, split in enumerate(inner_by_level(trees)):
         depths[tree_of[split]] = level + 1

@@ -65,7 +65,10 @@ def pack_one_row_vectors(
     depths: NDArray[np.int32],
     stops: Stops,
 ) -> PackedTrees | None:
-    """Pack trees in the given order; None if vectors cannot, or are slower."""
+    """Pack trees in the given order for AVX-512.
+
+    Return None if vectors cannot evaluate the trees, or are slower.
+    """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
     padded = np.zeros(_up_to(LANES, len(order)), np.int64)
@@ -120,8 +123,9 @@ def _cut_slots(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
     """Divide each slot into parts of at most 255 thresholds.
 
-    Returns the slot of each part (L,), its keys (L, MOST_CUTS), and the part (M,) and
-    position in it (M,) that each inner node compares with.
+    Returns the slot of each part (L,), the keys of each part (L, MOST_CUTS), the part
+    that each inner node's threshold is in (M,), and the threshold's position in that
+    part (M,).
     """
     most = MOST_CUTS - 1
     starts, keys, places = find_cuts(slots)
@@ -143,7 +147,10 @@ def _embed(
     slot: NDArray[np.int64],
     limit: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Embed trees in complete trees; return tests, values and each group's start."""
+    """Embed each tree in a complete tree of its group's depth.
+
+    Return the tests, the leaf values, and the position of each group's first entry.
+    """
     tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
     first_tests, first_values = sums_before(tests), sums_before(values)
     lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
@@ -173,7 +180,7 @@ def _embed(
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find each node's heap index in its tree, and its level (a root's level is 0)."""
+    """Return each node's heap index in its tree, and its level, 0 for roots."""
     child = trees.nodes["child"].astype(np.int64)
     index, level = np.zeros((2, len(child)), np.int64)
     index[trees.roots[:-1]] = 1

@@ -1,4 +1,4 @@
-"""The self-test of vector kernels, run each time that a model's trees are packed."""
+"""The self-test of vector kernels, which runs each time that trees are packed."""
 
 import logging
 from dataclasses import dataclass
@@ -27,13 +27,16 @@ Kind = Literal["vector", "portable"]
 
 @dataclass(slots=True)
 class Trust:
-    """A process's trust in vector kernels, until a self-test fails."""
+    """Says whether this process uses vector kernels.
+
+    It stops using them when a self-test fails.
+    """
 
     held: bool = VECTORS
 
     @property
     def kernels(self) -> Kind:
-        """Kind of the kernels that evaluate single rows of trees."""
+        """The kernels that evaluate single rows: "vector" or "portable"."""
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:
@@ -57,10 +60,11 @@ def agree(
     order: NDArray[np.int64],
     stops: Stops,
 ) -> bool:
-    """Return True if vector and portable kernels give drawn rows the same bits.
+    """Return True if vector and portable kernels give random test rows the same bits.
 
-    If an answer differs, `TRUST` is lost. BadModel if the portable kernels differ from
-    a plain walk through the trees: then the packing is wrong, not the processor.
+    Otherwise this process stops using vector kernels. Raises BadModel if the portable
+    kernels differ from a plain walk through the trees: then the packing is wrong, not
+    the processor.
     """
     X = edge_rows(slots, slots.width)
     expected = _bytes(PackedTerms.follow(portable, X))
@@ -78,7 +82,7 @@ def agree(
 
 
 def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
-    """Return each row's totals and code as bytes, so that 0 and -0 differ."""
+    """Return each row's totals and code as bytes, because bytes tell 0 from -0."""
     pairs = zip(*answers, strict=True)
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 
@@ -86,7 +90,7 @@ def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
 def walk_nodes(
     trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
 ) -> tuple[Floats, Codes]:
-    """Evaluate rows X (N, width) node by node; return totals (N, R) and codes (N,)."""
+    """Evaluate rows X (N, width) node by node. Return totals (N, R) and codes (N,)."""
     found = np.empty((len(X), trees.size), np.int32)
     sets = trees.set_starts, trees.set_bits
     find_leaves(X, trees.nodes, trees.roots, *sets, found)
@@ -100,7 +104,7 @@ def walk_nodes(
 
 
 def edge_rows(slots: Slots, width: int) -> NDArray[np.float32]:
-    """Draw rows (ROWS, width) at and near thresholds, some values NaN or extreme."""
+    """Draw rows (ROWS, width) with values at and near thresholds, NaN or extreme."""
     draw = np.random.default_rng(0)
     X = np.zeros((ROWS, width), np.float32)
     inner = slots.inner

@@ -1,4 +1,4 @@
-"""Tree ensembles as flat arrays: the scorer that is stored, loaded and evaluated."""
+"""Ensembles of trees as flat arrays, which are stored, loaded and evaluated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +35,11 @@ EPSILON = 2.0**-53  # largest relative rounding error of an addition
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trees(TreeArrays, SumOfTerms):
-    """A sum of trees: decision tree, forest or boosting.
+    """A sum of trees: a decision tree, a random forest or boosted trees.
 
-    Leaf values are added to `bias` in float64 in the order of the trees, then divided
-    by `divisor`, as in scikit-learn and LightGBM: raw scores equal theirs to the bit.
+    Leaf values are added to `bias` in float64 in the order of the trees. The sum is
+    divided by `divisor`, as in scikit-learn and LightGBM, so raw scores have the same
+    bits as theirs.
     """
 
     # Step from full rows to inputs. If the preparation has no operations, the trees
@@ -54,18 +55,21 @@ class Trees(TreeArrays, SumOfTerms):
 
     @property
     def width(self) -> int:
-        """Least number of columns of a full row."""
+        """The least number of columns that a full row must have."""
         if self.prepared:
             return self.preparation.width
         return max(self.preparation.width, int(self.nodes["column"].max()) + 1)
 
     @property
     def prepared(self) -> bool:
-        """True if full rows are prepared before the trees read them."""
+        """True if a scaler or an imputer changes rows before the trees read them."""
         return len(self.preparation.operations) > 0
 
     def rows(self, X: Rows) -> Rows:
-        """Return the rows that the trees read: prepared, rounded and contiguous."""
+        """Return the rows that the trees read.
+
+        They are prepared, rounded to float32 if `single`, and contiguous in memory.
+        """
         self.preparation.check(X)
         if self.prepared:
             X = self.preparation.apply(X)
@@ -87,7 +91,10 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def margin_one(self, row: Rows) -> float | None:
-        """Return a row's raw score; None if R > 1 or no kernel can read the row."""
+        """Return a row's raw score.
+
+        Return None if R > 1, or if no kernel can read the row.
+        """
         packed = self.packed
         if packed is None or packed.enter is None or not is_dense(row, packed.width):
             return None
@@ -95,14 +102,18 @@ class Trees(TreeArrays, SumOfTerms):
         return margin
 
     def with_packed(self) -> "Trees":
-        """Return the same trees, packed for sums of all trees if possible."""
+        """Return the same trees, also packed for fast sums of all trees if possible."""
         packed = pack(self)
         if packed is not None and self.prepared:
             packed = replace(packed, enter=None)  # `enter` needs prepared rows
         return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
-        """Return trees with one raw score or a difference of two, and no divisor."""
+        """Return trees with a single raw score, for early exits.
+
+        Two raw scores become their difference, second minus first. The divisor is
+        applied to the leaf values.
+        """
         values = self.leaves
         if self.leaves.shape[1] == 2:
             values = self.leaves[:, 1:] - self.leaves[:, :1]
@@ -119,7 +130,10 @@ class Trees(TreeArrays, SumOfTerms):
         )
 
     def rounds(self) -> "tuple[Trees, int]":
-        """Return trees without divisor, and the number of trees of a base model."""
+        """Return trees whose divisor is 1, and the number of trees in a base model.
+
+        A base model has one tree for each class, or a single tree.
+        """
         trees = self
         if self.divisor != 1.0:
             leaves, bias = self.leaves / self.divisor, self.bias / self.divisor
@@ -128,7 +142,11 @@ class Trees(TreeArrays, SumOfTerms):
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
-        """Pack trees in `order` for the rule `stops`; None if rounding may decide."""
+        """Pack trees in `order` for the stopping rule `stops`.
+
+        Return None if rounding errors could change a decision, or the trees cannot be
+        packed.
+        """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
         sizes = np.zeros(len(self.nodes))
@@ -147,9 +165,9 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Return each tree's smallest and largest leaf by raw score (T, R).
+        """Return the smallest and the largest leaf value of each tree: two (T, R).
 
-        For raw scores to which a tree adds nothing, both are 0.
+        Both are 0 for raw scores to which the tree adds nothing.
         """
         # Nodes are stored tree by tree, and so are leaves.
         leaf = ~self.inner
@@ -162,7 +180,7 @@ class Trees(TreeArrays, SumOfTerms):
         return least, most
 
     def gives_shares(self) -> bool:
-        """Return True if raw scores are class shares, as in scikit-learn's forests."""
+        """Return True if raw scores are class probabilities, as in random forests."""
         leaves, rounding = self.leaves, 4 * self.outputs * EPSILON
         return bool(
             leaves.shape[1] == self.outputs > 1
@@ -182,7 +200,10 @@ class Trees(TreeArrays, SumOfTerms):
         return used
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Trees":
-        """Return the sum of the trees at positions `which`, in order, plus `rest`."""
+        """Return the trees at positions `which`, in that order.
+
+        The constant `rest` is added to the raw scores.
+        """
         which = np.asarray(which, np.int64)
         if not which.size or which.min() < 0 or which.max() >= self.size:
             raise BadInput(f"positions of trees must be some of 0 to {self.size - 1}")
@@ -206,14 +227,17 @@ class Trees(TreeArrays, SumOfTerms):
         return kept.with_packed()
 
     def _signs(self) -> Floats:
-        """Return each leaf's sign (L, 1): -1 in trees of the first of two scores."""
+        """Return each leaf's sign (L, 1) in the difference of two raw scores.
+
+        A leaf has the sign -1 if its tree adds to the first score, else 1.
+        """
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
         signs[self.nodes["child"][~self.inner & first]] = -1.0
         return signs
 
     def base_scores(self, X: Rows) -> Floats:
-        """Return what each tree adds to the raw scores: (N, T, R)."""
+        """Return the amounts that each tree adds to the raw scores: (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
         sets = self.set_starts, self.set_bits
         find_leaves(self.rows(X), self.nodes, self.roots, *sets, found)
@@ -226,16 +250,16 @@ class Trees(TreeArrays, SumOfTerms):
         return out
 
     def base_bias(self) -> Floats:
-        """Return the raw scores before the first tree: (R,)."""
+        """Return the raw scores (R,) to which trees are added."""
         return self.bias / self.divisor
 
     def reach(self) -> float:
-        """Return an upper bound on absolute raw scores."""
+        """Return an upper bound on the absolute values of raw scores."""
         most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
         return float(most / self.divisor)
 
     def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d), at thresholds and between thresholds."""
+        """Draw prepared inputs (count, d) at thresholds and between thresholds."""
         least = max(len(self.columns), int(self.nodes["column"].max()) + 1)
         drawn = draw_at_thresholds(self, rng, (count, least))
         if self.prepared:
@@ -245,7 +269,10 @@ class Trees(TreeArrays, SumOfTerms):
         return rows[:, self.columns]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
+        """Return the arrays that `load` reads.
+
+        The nodes are stored as bytes, (M, itemsize).
+        """
         return {
             **self.preparation.arrays(),
             "nodes": self.nodes.view(np.uint8).reshape(-1, NODE.itemsize),
@@ -266,7 +293,10 @@ class Trees(TreeArrays, SumOfTerms):
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Trees":
-        """Read trees; BadModel unless every walk over any row ends at a leaf."""
+        """Load trees from stored arrays.
+
+        Raise BadModel unless every walk over any row ends at a leaf.
+        """
         preparation = load_preparation(stored, width)
         bias = stored.finite("bias", (None,))
         divisor, single = stored.finite("sum", (2,)).tolist()
@@ -297,7 +327,7 @@ def _to_single(X: Rows) -> Rows:
 
 
 def _singles(X: Rows) -> NDArray[np.float32] | None:
-    """Convert X to float32; None if that would change a value."""
+    """Return X as float32; None if the conversion would change a value."""
     if X.dtype == np.float32:
         return np.ascontiguousarray(X, np.float32)
     cast = np.ascontiguousarray(_to_single(X), np.float32)
@@ -313,7 +343,10 @@ def join(
     divisor: float = 1.0,
     single: bool,
 ) -> Trees:
-    """Lay trees out in their order; values are added from raw scores `targets` on."""
+    """Join trees to one ensemble, in the given order.
+
+    Tree t adds its leaf values to the raw scores from number `targets[t]` on.
+    """
     if not trees:
         raise BadModel("an ensemble without trees")
     nodes: list[NDArray[np.void]] = []

@@ -1,10 +1,12 @@
 """Compiled evaluation of one row by lattices, sixteen lattices at a time.
 
 First the kernel finds the position of each column's value between its keypoints. Then
-it takes one block of lattices after another: it calibrates all inputs of the block, and
-evaluates its groups, one lattice in each lane. On simplices it sorts the inputs, which
-gives the corners of the simplex; else it halves the vertices input by input. Shapes are
-those of `plain.py`, for D columns and G groups; nothing is checked here.
+it processes the lattices block by block: it calibrates all inputs of a block, and
+evaluates the block's groups of sixteen lattices, one lattice in each lane. To
+interpolate on simplices, it sorts the inputs, which gives the corners of the simplex.
+To interpolate between all vertices, it halves the vertices input by input. `plain.py`
+explains the shapes; D is the number of columns and G the number of groups. Arguments
+are not checked.
 """
 
 import math
@@ -89,7 +91,10 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 @njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
 def place_row(row: Rows, address: int, work: int) -> None:
-    """Write each value's position (D,) among its keypoints, in units of 2^-20 gaps."""
+    """Write the position (D,) of each value among its column's keypoints.
+
+    The unit is 2^-20 of the gap between two keypoints.
+    """
     table = table_at(address, TABLE)
     D, P = int64(table.column_count), int64(table.keypoint_count)
     columns = carray(pointer(table.columns), (D,), np.int32)
@@ -124,7 +129,7 @@ def place_row(row: Rows, address: int, work: int) -> None:
 
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
-    """Write the calibrated inputs of block b for the row given to `place_row`."""
+    """Write block `b`'s calibrated inputs, from the results of `place_row`."""
     table = table_at(address, TABLE)
     B = int64(table.block_count)
     blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
@@ -148,7 +153,10 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 
 @njit(void(uint64, uint64, uint64, uint64), **OPTIONS)
 def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
-    """Interpolate vertices (V, LANES) at shares (size, LANES), into the first cell."""
+    """Interpolate between vertices (V, LANES) at inputs `shares` (size, LANES).
+
+    The result is in the first cell of `cells`.
+    """
     pitch, s = uint64(8 * LANES), size
     step = uint64(3) if size >= uint64(3) else uint64(1)
     s -= step
@@ -178,7 +186,10 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def evaluate(address: int, group: int, work: int) -> None:
-    """Write the values (R, LANES) of a group; a block's first group also calibrates."""
+    """Write the values (R, LANES) of a group of lattices.
+
+    The first group of a block also calibrates the block's inputs.
+    """
     table = table_at(address, TABLE)
     first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
     if first_of[group] >= 0:
@@ -216,7 +227,10 @@ def evaluate(address: int, group: int, work: int) -> None:
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve a row's memory, beginning at a cache line; return its address."""
+    """Reserve memory for one row's computation, aligned to a cache line.
+
+    Return its address.
+    """
     size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
@@ -226,7 +240,7 @@ def reserve(table: Any) -> int:
 
 @njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
 def raw(row: Rows, address: int, out: Floats) -> None:
-    """Write the sums of all lattices to `out` (R,)."""
+    """Write the raw scores of one row, sums over all lattices, to `out` (R,)."""
     table = table_at(address, TABLE)
     work = reserve(table)
     R = int64(table.output_count)
@@ -245,7 +259,11 @@ def raw(row: Rows, address: int, out: Floats) -> None:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: Rows, address: int, out: Floats) -> int:
-    """Add lattices to `out[0]` until the sum passes a limit; return the code."""
+    """Add lattices to the sum `out[0]` until the sum passes a limit.
+
+    Returns 4 * (number of lattices added) + the answer: 0, 1, or `UNDECIDED` if no
+    limit was passed.
+    """
     table = table_at(address, TABLE)
     work = reserve(table)
     T, unit = int64(table.lattice_count), table.unit
@@ -269,20 +287,31 @@ def early(row: Rows, address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
-    """Return the answer for one row, from `early` or from the side of the whole sum."""
+    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+
+    Without an early exit, the whole sum is compared with the threshold; it is
+    `UNDECIDED` near a tie.
+    """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
-    """Return the code and the sum of one row; the code has the answer of `decide`."""
+    """Return (code, sum) of one row.
+
+    The code is 4 * (number of lattices added) + the answer of `decide`.
+    """
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
-    """Add lattices to `totals` (R,) until the best leads enough; return the code."""
+    """Add lattices to `totals` (R,) until the best class leads by enough.
+
+    Returns 4 * (number of lattices added) + `BEST`, or + `UNDECIDED` if no class ever
+    led by enough.
+    """
     table = table_at(address, TABLE)
     work = reserve(table)
     T, R, unit = int64(table.lattice_count), int64(table.output_count), table.unit
@@ -307,7 +336,7 @@ MANY = (uint64, float64[:, ::1], int64[::1])
 
 @njit([void(ROWS, *MANY), void(FLOATS_2D, *MANY)], **OPTIONS)
 def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Add the sums of all lattices to the totals of each row."""
+    """Add the sums over all lattices to the totals (N, R) of the rows X."""
     sums = np.empty(totals.shape[1])
     for i in range(X.shape[0]):
         raw(X[i], address, sums)
@@ -317,13 +346,19 @@ def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Write the sum and the code of `early` for each row."""
+    """Evaluate each row of X by `early`.
+
+    Write its sum to `totals` (N, 1) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(void(ROWS, *MANY), **OPTIONS)
 def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
-    """Write the totals and the code of `early_by_margin` for each row."""
+    """Evaluate each row of X by `early_by_margin`.
+
+    Write its sums to `totals` (N, R) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

@@ -1,13 +1,14 @@
-"""Compiled lattices for any rows: interpolated look-up tables behind calibrators.
+"""Compiled evaluation of lattices: interpolated look-up tables behind calibrators.
 
-All numbers are whole numbers in float64. Calibrated inputs are multiples of 2^-20 in
-[0, 1], vertices are whole units of at most 2^30. So a weighted mean of vertices is
-exact before it is rounded to whole units again. Each step is then monotonic in each of
-its inputs, to the last bit, and sums of lattices are exact in any order.
+All numbers are integers in float64. Calibrated inputs are multiples of 2^-20 in [0, 1],
+and vertices are integers of at most 2^30. So a weighted mean of vertices is exact
+before it is rounded to an integer again. Each step is then monotonic in each of its
+inputs, to the last bit, and sums of lattices are exact in any order.
 
 Shapes: d inputs of P keypoints, T lattices over S inputs, R raw scores, V = 2^S
 vertices. Bit s of a vertex's index is its coordinate s. Indices are unsigned, because
-LLVM does not vectorise loops that test an index for its sign. Nothing is checked here.
+LLVM does not vectorise loops that test an index for its sign. Arguments are not
+checked.
 """
 
 import math
@@ -32,7 +33,12 @@ OPEN = -1  # marks a column whose value was not located yet
 
 @njit(inline="always")
 def locate(value: float, knots: Any) -> tuple[int, float]:
-    """Find the keypoint at or below a value (P: missing), and the remaining share."""
+    """Return (k, share): where a value lies among the ascending `knots`.
+
+    `knots[k]` is the last that does not exceed the value; `share`, in [0, 1], is the
+    value's position between `knots[k]` and the next. Values beyond the ends are
+    clipped. For a missing value, k is the number of knots.
+    """
     last = knots.shape[0] - 1
     if math.isnan(value):
         return last + 1, 0.0
@@ -76,7 +82,10 @@ def calibrate(
 
 @njit(inline="always")
 def halve(cells: Any, half: int, f: float, out: Any) -> None:
-    """Interpolate at f between the halves of `cells`; write `half` cells to `out`."""
+    """Interpolate between the two halves of `cells`, at `f` in [0, 1].
+
+    Write the `half` results to `out`.
+    """
     for k in range(half):
         i = uint64(k)
         out[i] = (cells[half + i] - cells[i]) * f + cells[i]
@@ -84,7 +93,7 @@ def halve(cells: Any, half: int, f: float, out: Any) -> None:
 
 @njit(inline="always")
 def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
-    """Interpolate `vertices` (V,) multilinearly at `inputs` (S,), in whole units."""
+    """Interpolate between all vertices (V,) at `inputs` (S,), rounded to an integer."""
     s = inputs.shape[0] - 1
     half, f = uint64(1 << s), inputs[s]
     for k in range(half):
@@ -103,11 +112,11 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
 
 @njit(inline="always")
 def walk(vertices: Any, inputs: Any, order: Any) -> float:
-    """Interpolate `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
+    """Interpolate between the vertices (V,) of a simplex at `inputs` (S,).
 
-    The weight of a corner is the difference between the inputs before and after it,
-    from the largest on, so the order of equal inputs does not matter. `order` is
-    overwritten.
+    The result is an integer. With the inputs in descending order, the weight of a
+    corner is the difference of two neighbouring inputs, so the order of equal inputs
+    does not matter. `order` is overwritten.
     """
     for s in range(inputs.shape[0]):
         place = s
@@ -140,7 +149,10 @@ def base(
     whole: bool,
     out: Floats,
 ) -> None:
-    """Write lattices' values in units (N, T, R), or their sums (N, 1, R) if `whole`."""
+    """Write each lattice's values (N, T, R), as integers.
+
+    If `whole`, write their sums over all lattices (N, 1, R).
+    """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)
     calibrated, order = np.empty(S), np.empty(S, np.int64)

@@ -1,7 +1,8 @@
 """Compiled gradients for the training of lattices.
 
-Shapes are those of `plain.py`. Level s of a lattice's weights has the 2^s weights for
-its first s inputs, from place 2^s - 1 on; the last level has those of the vertices.
+`plain.py` explains the shapes. Level s of a lattice's weights holds the 2^s weights for
+its first s inputs, from position 2^s - 1 on; the last level holds the weights of the
+vertices.
 """
 
 import math
@@ -19,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 class Model(NamedTuple):
-    """Training rows, located between keypoints, and the lattices' parameters."""
+    """The training rows, as positions between keypoints, and the parameters."""
 
     # `places` and `parts`: (N, d) int16 and float32: Keypoint at or below each value,
     # and the fraction of the way to the next keypoint
@@ -53,7 +54,10 @@ def weigh(inputs: Floats, out: Floats) -> None:
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
 def residuals(margins: Floats, y: int, out: Floats) -> None:
-    """Write the log loss's derivatives by the margins (R,): prediction minus truth."""
+    """Write the derivatives of the log loss by the margins, shape (R,).
+
+    A derivative is the predicted probability minus the truth, 0 or 1.
+    """
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
         return
@@ -69,7 +73,10 @@ def residuals(margins: Floats, y: int, out: Floats) -> None:
 
 @njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
 def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
-    """Interpolate at f between the halves of `cells`; return the derivative by f."""
+    """Interpolate between the two halves of `cells` at `f`, into `out`.
+
+    Return the derivative by `f` of the sum of the results, weighted by `weights`.
+    """
     half = uint64(weights.shape[0])
     slope = 0.0
     for k in range(half):
@@ -85,7 +92,10 @@ PATH = (int64[::1], int64[::1], float64[::1])  # `order`, `path`, `weights` of `
 
 @njit(void(FLOATS, *PATH), **OPTIONS)
 def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
-    """Write the descending order of `inputs`, and the simplex's corners and weights."""
+    """Find the simplex that contains `inputs`.
+
+    Write the descending order of the inputs, and the corners and their weights.
+    """
     S = inputs.shape[0]
     for s in range(S):
         place = s
@@ -103,7 +113,10 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
-    """Write each lattice's scores (T, R) and calibrated inputs (T, S) for row i."""
+    """Write each lattice's scores (T, R) and calibrated inputs (T, S) for a row.
+
+    `i` is the number of the training row.
+    """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -130,7 +143,7 @@ def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
 
 @njit(void(MODEL, SUMS), **OPTIONS)
 def sum_rows(model: Model, out: Floats) -> None:
-    """Write each row's sums of all lattices to `out` (N, R)."""
+    """Write each training row's sums over all lattices to `out` (N, R)."""
     calibrated = np.empty(model.inputs.shape)
     scores = np.empty((model.inputs.shape[0], model.vertices.shape[1]))
     for i in range(out.shape[0]):
@@ -148,7 +161,10 @@ def slope_between_all(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Add the gradient by vertices to `by_vertex`; write the gradient by inputs."""
+    """Add the gradient by vertices to `by_vertex`.
+
+    Write the gradient by inputs to `out`.
+    """
     V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
     weigh(inputs, weights)
@@ -174,7 +190,10 @@ def slope_on_simplex(
     weights: Floats,
     out: Floats,
 ) -> None:
-    """Compute the gradient of a lattice on simplices, as `slope_between_all` does."""
+    """Compute a lattice's gradients by vertices and inputs, on simplices.
+
+    The outputs are those of `slope_between_all`.
+    """
     S = inputs.shape[0]
     climb(inputs, order, path, weights)
     out[:] = 0.0
@@ -197,7 +216,11 @@ def gradient(
     by_vertex: Floats,
     by_bias: Floats,
 ) -> None:
-    """Add up the gradient of the log loss: of the sum if `joint`, else per lattice."""
+    """Add up the gradient of the log loss over the training rows `rows`.
+
+    It is added to `by_calibration`, `by_vertex` and `by_bias`. If `joint`, the loss is
+    that of the sum of all lattices, else that of each lattice by itself.
+    """
     places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
     missing = calibrations.shape[2] - 1
@@ -244,7 +267,10 @@ def adam(
     rate: float,
     step: float,
 ) -> None:
-    """Take one step of Adam (Kingma and Ba, Algorithm 1); `step` counts from 1."""
+    """Update `parameters` by one step of Adam (Kingma and Ba, Algorithm 1).
+
+    `step` counts from 1.
+    """
     first, second = 1.0 - 0.9**step, 1.0 - 0.999**step
     for i in range(parameters.shape[0]):
         means[i] = 0.9 * means[i] + 0.1 * slopes[i]

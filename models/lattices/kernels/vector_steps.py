@@ -1,7 +1,7 @@
 """Steps of the kernels in `one_row.py`, for sixteen lattices at a time.
 
-All summands are whole numbers below 2^53 and products are exact, so every processor
-gives the bits of `plain.py`. Addresses are not checked.
+All numbers that are added are integers below 2^53 and products are exact, so the
+results have the same bits as `plain.py` on every processor. Addresses are not checked.
 """
 
 from typing import Any
@@ -34,7 +34,10 @@ SHIFT = 1.5 * 2.0**52  # a number added to it is rounded to a whole number
 
 
 def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """Compute a * b + c for an exact a * b, in one instruction if available."""
+    """Return a * b + c, fused into one instruction if available.
+
+    a * b must be exact, so that both ways give the same result.
+    """
     name = f"llvm.fmuladd.v{a.type.count}f64"
     fused = instruction(builder, name, *[a.type] * 4)
     return builder.call(fused, [a, b, c])
@@ -42,7 +45,10 @@ def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, types.float64, ADDRESS))
 def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
-    """Write the rounded interpolation at `part` between `low` and `high` (STEP,)."""
+    """Interpolate between `low` and `high` (STEP,) at `part` in [0, 1].
+
+    Write the results, rounded to integers, to `out`.
+    """
     ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
     low, high = (builder.sitofp(load(builder, at, ints), floats) for at in (low, high))
     part = spread(builder, part, floats)
@@ -55,7 +61,10 @@ def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
 def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
-    """Write sort keys of the `inputs` at `places`; the keys contain the number s."""
+    """Write the `inputs` at the positions `places` as numbers to sort.
+
+    The lowest bits of each number hold the input's number `s`.
+    """
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     which = spread(builder, builder.trunc(s, INT), INTS)
     high = builder.shl(found, constant(INTS, WHICH))
@@ -64,7 +73,7 @@ def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> No
 
 @in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS))
 def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
-    """Write the `inputs` at `places` as float64 in [0, 1]."""
+    """Write the `inputs` at the positions `places` as float64 in [0, 1]."""
     found = gather(builder, inputs, load(builder, places, INTS), INTS)
     share = constant(DOUBLES, 2.0**-BITS)
     whole = builder.sitofp(found, DOUBLES)
@@ -73,7 +82,7 @@ def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
 
 @in_llvm(types.void(ADDRESS, ADDRESS))
 def exchange(builder: Any, first: Any, second: Any) -> None:
-    """Order the keys at two addresses, lane by lane: the larger key comes first."""
+    """Swap the keys at two addresses, lane by lane, if the second key is larger."""
     one, other = (load(builder, at, INTS) for at in (first, second))
     above = builder.icmp_signed(">", one, other)
     store(builder, builder.select(above, one, other), first)
@@ -82,7 +91,10 @@ def exchange(builder: Any, first: Any, second: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 5))
 def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
-    """Interpolate on the simplex of descending keys; lanes are `far` apart."""
+    """Interpolate on the simplex that the descending keys describe.
+
+    The vertices of neighbouring lanes are `far` apart.
+    """
     lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
     far = spread(builder, builder.trunc(far, INT), INTS)
     at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
@@ -116,7 +128,7 @@ def _halving(inputs: int, whole: bool) -> Any:
 
     @in_llvm(types.void(*[ADDRESS] * 4))
     def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
-        """Interpolate between cells, which are `far` bytes apart, until one is left."""
+        """Write the interpolation at `shares` of cells `far` bytes apart."""
         row = []
         for _ in range(1 << inputs):
             kind = INTS if whole else DOUBLES

@@ -1,1 +1,1 @@
-"""Compiled sums over the inputs of a row: whole sums, and sums that may stop early."""
+"""Compiled sums over a row's inputs: complete sums, and sums that may stop early."""

@@ -1,9 +1,9 @@
-"""Compiled evaluation of one row by linear terms, which may stop early.
+"""Compiled evaluation of one row by linear terms; sums may stop early.
 
 At the end of each block of terms the kernel adds the table's constants, and compares
-sums with limits. A whole sum in this order rounds differently from the sum in the
-inputs' own order. If it is nearer to a tie than both rounding errors, or not finite, it
-becomes NaN, which leaves the row undecided.
+sums with limits. A complete sum in this order rounds differently from a sum in the
+inputs' own order. If the complete sum is not finite, or nearer to a tie than the
+rounding errors of both sums, the kernel writes NaN, and the row stays undecided.
 """
 
 import math
@@ -49,7 +49,10 @@ TABLE = np.dtype(
 
 @njit(inline="always")
 def reserve(table: Any) -> int:
-    """Reserve memory for a row's values, magnitudes and R sums, all set to 0."""
+    """Reserve memory for a row's computation, and return its address.
+
+    The memory holds values, their largest magnitudes, and R sums; all begin at 0.
+    """
     vectors = 2 + table.outputs
     made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
     made[:] = 0
@@ -76,7 +79,10 @@ def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
 
 @njit(float64(uint64, uint64), **OPTIONS)
 def rounding_of(address: int, work: int) -> float:
-    """Bound the rounding difference to a sum in another order, for the inputs read."""
+    """Return a bound on how much a row's sum changes with the order of its terms.
+
+    The bound holds for the inputs read so far.
+    """
     table = table_at(address, TABLE)
     bits = carray(on_stack(2), (1,), np.int32)
     bits[0] = largest(work + uint64(VECTOR))
@@ -86,7 +92,11 @@ def rounding_of(address: int, work: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add terms to `out[0]` until the sum passes a limit; return the code."""
+    """Add terms to the sum `out[0]` until the sum passes a limit.
+
+    Returns 4 * (number of terms added) + the answer: 0, 1, or `UNDECIDED` if no limit
+    was passed.
+    """
     table = table_at(address, TABLE)
     B, work, at = table.blocks, reserve(table), uint64(row.ctypes.data)
     ends = carray(pointer(table.ends), (B,), np.int64)
@@ -112,20 +122,31 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, from `early` or from the side of the whole sum."""
+    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+
+    Without an early exit, the whole sum is compared with the threshold; it is
+    `UNDECIDED` near a tie.
+    """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return the code and the sum of one row; the code has the answer of `decide`."""
+    """Return (code, sum) of one row.
+
+    The code is 4 * (number of terms added) + the answer of `decide`.
+    """
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
-    """Write sums to `totals` (R,) until the best leads enough; return the code."""
+    """Write the sums of terms to `totals` (R,) until the best class leads by enough.
+
+    Returns 4 * (number of terms added) + `BEST`, or + `UNDECIDED` if no class ever led
+    by enough.
+    """
     table = table_at(address, TABLE)
     B, R, work, at = (
         table.blocks,
@@ -162,13 +183,19 @@ MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 @njit(MANY, **OPTIONS)
 def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the sum and the code of `early` for each row."""
+    """Evaluate each row of X by `early`.
+
+    Write its sum to `totals` (N, 1) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
 def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the totals and the code of `early_by_margin` for each row."""
+    """Evaluate each row of X by `early_by_margin`.
+
+    Write its sums to `totals` (N, R) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

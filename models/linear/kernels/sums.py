@@ -1,4 +1,4 @@
-"""Compiled whole sums over the inputs Z (N, d); nothing is checked here."""
+"""Compiled complete sums over the inputs Z (N, d). Arguments are not checked."""
 
 import math
 
@@ -14,7 +14,10 @@ from ...scoring.model import Floats, Rows
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)
 def dot(z: Floats, weights: Floats) -> float:
-    """Sum up z[j] * weights[j, 0], in four interleaved parts to hide latency."""
+    """Return the sum of z[j] * weights[j, 0].
+
+    Four partial sums are interleaved to hide latency.
+    """
     a = b = c = d = 0.0
     whole = z.shape[0] - z.shape[0] % 4
     for j in range(0, whole, 4):
@@ -29,7 +32,10 @@ def dot(z: Floats, weights: Floats) -> float:
 
 @njit(inline="always")
 def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write the sums of one row to `out` (R,); return True if they are finite."""
+    """Write the R weighted sums of one row to `out` (R,).
+
+    Return True if all are finite.
+    """
     outputs = weights.shape[1]
     finite = True
     if outputs == 1:
@@ -48,7 +54,10 @@ def add_row(z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
-    """Write Z @ weights + intercepts to `out` (N, R); return True if it is finite."""
+    """Write Z @ weights + intercepts to `out` (N, R).
+
+    Return True if all results are finite.
+    """
     finite = True
     for i in range(Z.shape[0]):
         finite &= add_row(Z[i], weights, intercepts, out[i])
@@ -77,7 +86,10 @@ def linear_one(
 def gaussian(
     Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
-    """Write the joint log-likelihoods (N, K); return True if all are finite."""
+    """Write the joint log-likelihoods (N, K) to `out`.
+
+    Return True if all are finite.
+    """
     finite = True
     for i in range(Z.shape[0]):
         for k in range(means.shape[0]):

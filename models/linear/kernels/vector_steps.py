@@ -20,7 +20,10 @@ _WORDS = ir.VectorType(ir.IntType(32), LANES)
 
 @in_llvm(types.void(*[ADDRESS] * 4))
 def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> None:
-    """Write the row's values of sixteen columns, and update the largest magnitudes."""
+    """Write a row's values of sixteen columns.
+
+    Update the largest magnitude in each lane.
+    """
     found = gather(builder, row, load(builder, columns, _WORDS), _SINGLES)
     store(builder, builder.fpext(found, _DOUBLES), values)
     bits = builder.and_(builder.bitcast(found, _WORDS), constant(_WORDS, MAGNITUDE))
@@ -33,7 +36,10 @@ def collect(builder: Any, row: Any, columns: Any, values: Any, peaks: Any) -> No
 
 @in_llvm(types.void(*[ADDRESS] * 2))
 def shape(builder: Any, values: Any, shapes: Any) -> None:
-    """Scale, shift, clip and fill values, by the numbers at the address `shapes`."""
+    """Scale, shift, clip and fill values in place.
+
+    The numbers for each step are at the address `shapes`.
+    """
     ends = [builder.add(shapes, _LONG(ROW * k)) for k in range(5)]
     gain, offset, low, high, filling = (load(builder, at, _DOUBLES) for at in ends)
     value = load(builder, values, _DOUBLES)
@@ -46,7 +52,7 @@ def shape(builder: Any, values: Any, shapes: Any) -> None:
 
 @in_llvm(types.void(*[ADDRESS] * 3))
 def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
-    """Add the products of values and weights to sums."""
+    """Add to sixteen sums the products of values and weights."""
     value, weight, total = (
         load(builder, at, _DOUBLES) for at in (values, weights, sums)
     )
@@ -55,7 +61,10 @@ def add_products(builder: Any, values: Any, weights: Any, sums: Any) -> None:
 
 @in_llvm(types.float64(ADDRESS))
 def add_up(builder: Any, sums: Any) -> Any:
-    """Add up sixteen sums: repeatedly, one half is added to the other half."""
+    """Return the total of sixteen sums.
+
+    Repeatedly, one half of them is added to the other half.
+    """
     left, count = load(builder, sums, _DOUBLES), LANES
     while count > 1:
         count //= 2
@@ -74,7 +83,7 @@ def add_up(builder: Any, sums: Any) -> Any:
 
 @in_llvm(types.int32(ADDRESS))
 def largest(builder: Any, peaks: Any) -> Any:
-    """Find the largest of sixteen magnitudes."""
+    """Return the largest of sixteen magnitudes."""
     kept = load(builder, peaks, _WORDS)
     most = builder.extract_element(kept, ir.IntType(32)(0))
     for k in range(1, LANES):

@@ -1,7 +1,8 @@
-"""Steps of vector kernels, written in instructions of AVX-512 with VBMI.
+"""Steps of vector kernels, written in AVX-512 instructions with VBMI.
 
-If the processor lacks them, or numba may not use them, `VECTORS` is false and nothing
-here may be compiled. Addresses are multiples of 64 unless a docstring says otherwise.
+If the processor lacks the instructions, or numba may not use them, `VECTORS` is False
+and nothing in this module may be compiled. Addresses are multiples of 64 unless a
+docstring says otherwise.
 """
 
 from typing import Any
@@ -48,7 +49,10 @@ _EIGHT = ir.VectorType(_I8, 8)
 
 @in_llvm(types.uint64(types.int64))
 def reserve(builder: Any, count: Any) -> Any:
-    """Reserve `count` vectors on the calling kernel's stack; return the address."""
+    """Reserve `count` vectors of 64 bytes on the calling kernel's stack.
+
+    Return their address.
+    """
     vectors = builder.alloca(_BYTES, size=count)
     vectors.align = 64
     return builder.ptrtoint(vectors, _I64)
@@ -58,7 +62,10 @@ def reserve(builder: Any, count: Any) -> Any:
 def write_keys(
     builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> None:
-    """Write the keys of 16 slots, as `one_row.read_keys`; `row` may be unaligned."""
+    """Write the keys of 16 slots, as `one_row.read_keys` does.
+
+    The address `row` may be unaligned.
+    """
     some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
     name = "llvm.x86.avx512.mask.gather.dpi.512"
     kinds = [_WORDS, base, _WORDS, some, _I32]
@@ -82,7 +89,7 @@ def write_keys(
 
 @in_llvm(types.int64(types.int32, ADDRESS))
 def count_below(builder: Any, key: Any, address: Any) -> Any:
-    """Count how many of the 16 int32 at an address are less than a key."""
+    """Count how many of the 16 int32 numbers at an address are less than a key."""
     cuts = load(builder, address, _WORDS, LANES)
     below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
     count = builder.ctpop(builder.bitcast(below, _I16))
@@ -91,18 +98,24 @@ def count_below(builder: Any, key: Any, address: Any) -> Any:
 
 @in_llvm(types.void(ADDRESS, types.uint64, types.uint64))
 def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
-    """Write 16 bytes and 48 zeros as one vector: the next read then need not wait."""
+    """Write 16 bytes and 48 zeros in one instruction.
+
+    Two smaller writes would delay the next read of the vector.
+    """
     vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
     store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
 
 
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
-    """Find the places (64 bytes) of the leaves that 64 trees of one depth reach."""
+    """Return a vector of 64 bytes: the index of the leaf that each of 64 trees reaches.
+
+    All trees have the same depth.
+    """
     name = "llvm.x86.avx512.permvar.qi.512"
     permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 
     def choose(level: int, part: int) -> Any:
-        """Select the slot, or the limit, of each tree's test on a level."""
+        """Return each tree's slot (`part` 0) or limit (`part` 1) on a level."""
         at = [2 * (test - 1) + part for test in range(1 << level, 2 << level)]
         left = [
             load(builder, builder.add(tests, _I64(LANES * i)), _BYTES, LANES)
@@ -129,9 +142,9 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
 
 @in_llvm(types.void(types.int64, ADDRESS, ADDRESS, ADDRESS))
 def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
-    """Write the places (64 bytes) of the leaves that the trees of a group reach.
+    """Write 64 bytes: the index of the leaf that each tree of a group reaches.
 
-    For each test, level by level, `tests` have 64 slots, then 64 limits.
+    `tests` holds, level by level, 64 slots and then 64 limits for each test.
     """
     codes = load(builder, codes, _BYTES, LANES)
     end = builder.append_basic_block("end")
@@ -146,11 +159,14 @@ def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> N
 
 
 def _adder(size: int) -> Any:
-    """Make a function that adds values looked up in registers holding `size` values."""
+    """Make a function that looks values up in registers of `size` values."""
 
     @in_llvm(types.void(*[ADDRESS] * 3))
     def add(builder: Any, places: Any, values: Any, totals: Any) -> None:
-        """Add to each of 64 totals the value (float64) at its place, a byte."""
+        """Add to each of 64 totals (float64) one of the values.
+
+        The byte in `places` for a total is the position of its value in `values`.
+        """
         if not VECTORS:  # without vectors nothing calls `add`
             return
         name = "llvm.x86.avx512.vpermi2var.pd.512"

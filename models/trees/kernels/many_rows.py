@@ -1,10 +1,11 @@
-"""Compiled evaluation of many rows by packed trees: each test for a block of rows.
+"""Compiled evaluation of many rows by packed trees, one test for a block of rows.
 
-First each input of a row becomes one or more codes, bytes that count the thresholds of
-the input's slot below the input's key. Then the kernel evaluates the tests of a tree,
-from the last to the root, each for all rows of the block: `trees/many_rows.py` has an
-example. So no row waits for its path, and all that a test reads is in the first-level
-cache. Last, the kernel adds one leaf value for each row and tree. Nothing is checked.
+First the kernel turns each input of a row into one or more codes. A code is a byte: the
+number of thresholds of the input's slot that are below the input's key. Then the kernel
+evaluates the tests of a tree, from the last test to the root, each test for all rows of
+the block; `trees/many_rows.py` has an example. So no row waits for its path, and all
+data that a test reads is in the first-level cache. Last, the kernel adds one leaf value
+for each row and tree. Arguments are not checked.
 """
 
 from typing import Any, NamedTuple
@@ -76,7 +77,10 @@ _ROWS = ir.VectorType(ir.IntType(8), LANES)
 def choose(
     builder: Any, codes: Any, limit: Any, left: Any, right: Any, out: Any
 ) -> None:
-    """Write `LANES` bytes: `right` if a code exceeds the limit, else `left`."""
+    """Write `LANES` bytes.
+
+    Each is the byte of `right` if the code exceeds the limit, else the byte of `left`.
+    """
     codes, left, right = (load(builder, at, _ROWS) for at in (codes, left, right))
     limits = spread(builder, builder.trunc(limit, _ROWS.element), _ROWS)
     beyond = builder.icmp_unsigned(">", codes, limits)
@@ -85,7 +89,10 @@ def choose(
 
 @njit(inline="always")
 def rank_keys(s: int, count: int, forest: Forest, work: WorkArrays) -> None:
-    """Turn the keys of slot s into codes, for `count` rows, by one shared search."""
+    """Turn the keys of slot `s` into codes, for `count` rows.
+
+    All rows share one search.
+    """
     keys, ranks = work.keys[0], work.keys[1]
     cuts = forest.cuts[forest.starts[s] : forest.starts[s + 1]]
     size, step = cuts.shape[0], 1
@@ -126,7 +133,10 @@ def code_rows(
 
 @njit(inline="always")
 def find_ends(head: Any, count: int, forest: Forest, work: WorkArrays) -> Any:
-    """Find the number of the leaf in which each of `count` rows ends: (BLOCK,)."""
+    """Return the number of the leaf that each row reaches, shape (BLOCK,).
+
+    Only the first `count` numbers are valid.
+    """
     first, root, answers = uint64(head[FIRST]), uint64(head[ROOT]), work.answers
     for k in range(head[TESTS] - 1, -1, -1):
         test = forest.tests[first + uint64(k)]
@@ -148,7 +158,10 @@ def add_leaves(
     totals: Floats,
     vector: bool,
 ) -> None:
-    """Add a tree's value to each row's total: `values` at the leaf in `ends`."""
+    """Add one tree's leaf value to each row's total.
+
+    `ends` has the number of each row's leaf, and `values` has the value of each leaf.
+    """
     if vector and leaves <= IN_REGISTERS:
         at, own, to = (
             uint64(ends.ctypes.data),
@@ -174,7 +187,10 @@ def add_batch(
     vector: bool,
     out: Floats,
 ) -> None:
-    """Add leaf values of all trees, `terms` per leaf, to raw scores `out` (N, R)."""
+    """Add the leaf values of all trees to the raw scores `out` (N, R).
+
+    Each leaf has `terms` values.
+    """
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)
         code_rows(X, first, count, forest, work)

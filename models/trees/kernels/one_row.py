@@ -1,9 +1,9 @@
 """Compiled evaluation of one row by packed trees, six trees at a time.
 
-A node is 64 bits: the key of its threshold, the slot of its input and its left child. A
-leaf is its own child, so six trees of different depths walk side by side without a
-branch, and their cache misses overlap. The last group of six is filled up with trees
-that are a single leaf of -0, which changes no sum.
+A node has 64 bits: the key of its threshold, the slot of its input, and its left child.
+A leaf is its own child, so the kernel can walk through six trees of different depths at
+the same time without a branch, and their cache misses overlap. The last group of six is
+filled up with trees that are a single leaf of -0, which changes no sum.
 """
 
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ TABLE = np.dtype(
 
 
 class Walks(NamedTuple):
-    """The arrays of a table that a walk through a tree reads."""
+    """The arrays of a table of packed trees that a walk through a tree reads."""
 
     nodes: NDArray[np.uint64]
     roots: NDArray[np.int64]
@@ -69,7 +69,7 @@ class Walks(NamedTuple):
 
 @njit(inline="always")
 def walks_of(table: Any) -> Walks:
-    """Return the arrays of a table."""
+    """Return the arrays of a table that a walk through its trees reads."""
     return Walks(
         carray(pointer(table.nodes), (table.node_count,), np.uint64),
         carray(pointer(table.roots), (table.padded,), np.int64),
@@ -82,7 +82,7 @@ def walks_of(table: Any) -> Walks:
 
 @njit(inline="always")
 def key_of(bits: int, lacking: int, zero: int) -> int:
-    """Compute the key of an input from its bits (see `keys.py`)."""
+    """Return the key of an input, given its float32 bits (`keys.py` explains keys)."""
     magnitude = bits & int32(HIGHEST)
     key = bits ^ ((bits >> int32(31)) & int32(HIGHEST))
     if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
@@ -94,7 +94,7 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
 
 @njit(void(ROW, uint64, int32[::1]), **OPTIONS)
 def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -> None:
-    """Write the key of each slot's input: `keys` (S,)."""
+    """Write the key of each slot's input to `keys` (S,)."""
     table = table_at(address, TABLE)
     columns = carray(pointer(table.columns), (table.slots,), np.int32)
     lacking = carray(pointer(table.lacking), (table.slots,), np.int32)
@@ -106,7 +106,10 @@ def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -
 
 @njit(inline="always")
 def step(node: int, keys: NDArray[np.int32]) -> int:
-    """Return the child to which a row with these keys goes, counted from the root."""
+    """Return the next node of a row's path, as a number counted from the root.
+
+    `keys` (S,) are the row's keys.
+    """
     slot = (node >> uint64(16)) & uint64(0xFFFF)
     right = keys[slot] > int32(node >> uint64(32))
     child: int = (node & uint64(0xFFFF)) + uint64(right)
@@ -117,7 +120,7 @@ def step(node: int, keys: NDArray[np.int32]) -> int:
 def walk_abreast(
     trees: Walks, t: int, keys: NDArray[np.int32]
 ) -> tuple[int, int, int, int, int, int]:
-    """Return the nodes at which a row ends in the six trees from tree t on."""
+    """Return the leaves that a row reaches in the six trees from tree `t` on."""
     nodes, roots = trees.nodes, trees.roots
     ra, rb, rc = uint64(roots[t]), uint64(roots[t + 1]), uint64(roots[t + 2])
     rd, re, rf = uint64(roots[t + 3]), uint64(roots[t + 4]), uint64(roots[t + 5])
@@ -134,7 +137,10 @@ def walk_abreast(
 
 @njit(inline="always")
 def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) -> None:
-    """Add the values of the leaf `end` to the totals (R,)."""
+    """Add the values of the leaf `end` to `totals` (R,).
+
+    The first value is added at `target`.
+    """
     first = int64(trees.leaves[end]) * terms
     for v in range(terms):
         totals[target + v] += trees.values[uint64(first + v)]
@@ -142,7 +148,10 @@ def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) ->
 
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the raw score of one row, for R = 1; add the trees in their order."""
+    """Return the raw score of one row, for trees with one raw score.
+
+    Trees are added in their order.
+    """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
@@ -158,9 +167,11 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
-    """Add trees to `out[0]` until the sum passes a limit; return the code.
+    """Add trees to the sum `out[0]` until the sum passes a limit.
 
-    A sum between the floor and the ceiling of six trees passes no limit within them.
+    Returns 4 * (number of trees added) + the answer: 0, 1, or `UNDECIDED` if no limit
+    was passed. If the sum is between the floor and the ceiling of six trees, it passes
+    no limit while these six trees are added.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -192,20 +203,31 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, from `early` or from the side of the whole sum."""
+    """Return the answer for one row, 0, 1 or `UNDECIDED`.
+
+    Without an early exit, the whole sum is compared with the threshold; it is
+    `UNDECIDED` near a tie.
+    """
     return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return the code and the sum of one row; the code has the answer of `decide`."""
+    """Return (code, sum) of one row.
+
+    The code is 4 * (number of base models added) + the answer of `decide`.
+    """
     code, total = follow_limits(early, TABLE, row, address)
     return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models to `totals` (R,) until the best leads enough; return the code."""
+    """Add base models to `totals` (R,) until the best class leads by enough.
+
+    Returns 4 * (number of base models added) + `BEST`, or + `UNDECIDED` if no class
+    ever led by enough.
+    """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
@@ -227,14 +249,14 @@ MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
 
 @njit(MANY, **OPTIONS)
 def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the raw score of each row, for R = 1."""
+    """Write the raw score of each row of X to `totals` (N, 1)."""
     for i in range(X.shape[0]):
         totals[i, 0] = margin(X[i], address)
 
 
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the leaf values of all trees, V per leaf, to the totals of each row."""
+    """Add the leaf values of all trees to the totals (N, R) of the rows X."""
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)
@@ -249,13 +271,19 @@ def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @njit(MANY, **OPTIONS)
 def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the sum and the code of `early` for each row."""
+    """Evaluate each row of X by `early`.
+
+    Write its sum to `totals` (N, 1) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, totals[i])
 
 
 @njit(MANY, **OPTIONS)
 def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the totals and the code of `early_by_margin` for each row."""
+    """Evaluate each row of X by `early_by_margin`.
+
+    Write its sums to `totals` (N, R) and its code to `codes` (N,).
+    """
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

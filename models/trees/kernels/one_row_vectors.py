@@ -1,13 +1,14 @@
 """Compiled evaluation of one row with 512-bit vectors, 64 trees at a time.
 
-Each tree of a group of 64 has a lane, a byte of each vector. The values of a row are
-bytes, too: each is the number of its slot's thresholds that are below it, counted in
-two steps of 16. So one vector register holds 64 slots. Level by level, the answers of a
-tree so far select its next test. The test picks the code of its slot out of the
-register (`vpermb`) and compares it with its limit.
+Each tree of a group of 64 has a lane, a byte of each vector. The kernel turns the
+values of a row into bytes, too: the code of a value is the number of its slot's
+thresholds that are below it, counted in two steps of 16. So one vector register holds
+the codes of 64 slots. On each level, a tree's earlier answers select its next test. The
+kernel looks up the code of the test's slot in the register (`vpermb`), and compares the
+code with the test's limit.
 
-If `avx512.VECTORS` is false, nothing here may be called. Each kernel gives the bits of
-the kernel of `one_row.py` that its docstring names.
+If `avx512.VECTORS` is False, nothing in this module may be called. Each kernel gives
+the same bits as the kernel of `one_row.py` that its docstring names.
 """
 
 from typing import Any, NamedTuple
@@ -56,7 +57,7 @@ TABLE = np.dtype(
 
 
 class Groups(NamedTuple):
-    """The arrays of a table by which leaves and their values are found."""
+    """The arrays of a table of packed trees that locate leaves and their values."""
 
     depths: NDArray[np.int64]
     first_tests: NDArray[np.uint64]
@@ -68,7 +69,7 @@ class Groups(NamedTuple):
 
 @njit(inline="always")
 def groups_of(table: Any) -> Groups:
-    """Return the arrays of a table."""
+    """Return the arrays of a table that locate leaves and their values."""
     return Groups(
         carray(pointer(table.depths), (table.groups,), np.int64),
         carray(pointer(table.first_tests), (table.groups,), np.uint64),
@@ -80,13 +81,19 @@ def groups_of(table: Any) -> Groups:
 
 
 def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
-    """Declare a kernel; without AVX-512, return a decorator that compiles nothing."""
+    """Return a decorator that compiles a kernel for `signature`.
+
+    Without AVX-512, the decorator compiles nothing.
+    """
     return njit(signature, **options) if VECTORS else lambda function: function
 
 
 @kernel(uint64(uint64, uint64, int64))
 def count_cuts(address: int, keys_at: int, first: int) -> int:
-    """Count the thresholds below the key of each of 8 slots; return 8 bytes."""
+    """Count the thresholds below the key of each of 8 slots, from slot `first` on.
+
+    Return the 8 counts as the bytes of one number.
+    """
     table = table_at(address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
     codes = uint64(0)
@@ -101,7 +108,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 
 @kernel(void(uint64, uint64, uint64))
 def read_codes(row: int, address: int, out: int) -> None:
-    """Write 64 bytes: the code of each slot, for the row at an address."""
+    """Write one byte for each of 64 slots: the slot's code in a row."""
     table = table_at(address, TABLE)
     keys = reserve(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
@@ -118,7 +125,10 @@ def read_codes(row: int, address: int, out: int) -> None:
 
 @kernel(void(uint64, int64, int64, uint64, uint64))
 def fill_places(address: int, first: int, end: int, codes: int, out: int) -> None:
-    """Write the places of the leaves that a row reaches in groups `first` to `end`."""
+    """Write the leaf, as its index in the tree, that a row reaches in each tree.
+
+    Groups `first` to `end` - 1 of the trees are evaluated; each group gets 64 bytes.
+    """
     table = table_at(address, TABLE)
     groups = groups_of(table)
     for g in range(first, end):
@@ -128,7 +138,10 @@ def fill_places(address: int, first: int, end: int, codes: int, out: int) -> Non
 
 @njit(inline="always")
 def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
-    """Return the leaf at a place of the tree in lane k of group g."""
+    """Return the number of a leaf among all leaves.
+
+    The leaf is at index `place` of the tree in lane `k` of group `g`.
+    """
     first = groups.first_values[g] + (uint64(k) << uint64(groups.depths[g]))
     leaf: int = first + uint64(place)
     return leaf
@@ -138,14 +151,20 @@ def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
 def add_leaf(
     groups: Groups, leaf: int, target: int, terms: int, totals: Floats
 ) -> None:
-    """Add the values of a leaf to the totals (R,)."""
+    """Add the values of a leaf to `totals` (R,).
+
+    The first value is added at `target`.
+    """
     for v in range(terms):
         totals[target + v] += groups.values[leaf * uint64(terms) + uint64(v)]
 
 
 @kernel(float64(uint64, uint64))
 def add_values(row: int, address: int) -> float:
-    """Return a row's raw score, as `margin`; all leaves are found before additions."""
+    """Return a row's raw score, as `margin` does.
+
+    All leaves are found before the first addition.
+    """
     table = table_at(address, TABLE)
     groups = groups_of(table)
     codes, found = reserve(1), reserve(SPAN)
@@ -165,15 +184,16 @@ def add_values(row: int, address: int) -> float:
 
 @kernel(float64(ROW, uint64), ONE_ROW)
 def simd_margin(row: NDArray[np.float32], address: int) -> float:
-    """Return the raw score of one row, as `margin` does."""
+    """Return the raw score of one row, with the same bits as `margin`."""
     return float(add_values(row.ctypes.data, address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
 def simd_early(row: int, address: int, out: Any) -> int:
-    """Add trees until the sum passes a limit, as `early` does; return the code.
+    """Add trees to the sum `out[0]` until the sum passes a limit; return the code.
 
-    Most rows stop in the first group; further groups come by one, two, then four.
+    The result is that of `early`. Most rows stop in the first group. The kernel
+    evaluates further groups one, two, then four at a time.
     """
     table = table_at(address, TABLE)
     groups = groups_of(table)
@@ -210,20 +230,23 @@ def simd_early(row: int, address: int, out: Any) -> int:
 
 @kernel(int64(ROW, uint64), ONE_ROW)
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
-    """Return the answer for one row, as `decide` does."""
+    """Return the answer for one row, 0, 1 or `UNDECIDED`, as `decide` does."""
     return int(follow_limits(simd_early, TABLE, row.ctypes.data, address)[0] & 3)
 
 
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
-    """Return the code and the sum of one row, as `early_one` does."""
+    """Return (code, sum) of one row, as `early_one` does."""
     code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
     return int(code), float(total)
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Add base models until one class leads, as `early_by_margin`; return the code."""
+    """Add base models to `totals` (R,) until one class leads by enough.
+
+    Return the code, as `early_by_margin` does.
+    """
     table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -245,14 +268,14 @@ def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) ->
 
 @kernel(MANY)
 def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the raw score of each row, as `margins` does."""
+    """Write the raw score of each row of X to `totals` (N, 1), as `margins` does."""
     for i in range(X.shape[0]):
         totals[i, 0] = add_values(X[i].ctypes.data, address)
 
 
 @kernel(MANY)
 def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Add the leaf values of all trees to the totals, as `raw_scores` does."""
+    """Add the leaf values of all trees to the totals (N, R), as `raw_scores` does."""
     table = table_at(address, TABLE)
     groups = groups_of(table)
     bytes_, found = reserve(1), reserve(SPAN)
@@ -270,13 +293,13 @@ def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 @kernel(MANY)
 def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the sum and the code of each row, as `early_many` does."""
+    """Write each row's sum and code to `totals` and `codes`, as `early_many`."""
     for i in range(X.shape[0]):
         codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
 def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Write the totals and the code of each row, as `early_by_margin_many` does."""
+    """Write each row's sums (N, R) and code (N,), as `early_by_margin_many` does."""
     for i in range(X.shape[0]):
         codes[i] = simd_early_by_margin(X[i], address, totals[i])

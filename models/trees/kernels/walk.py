@@ -1,4 +1,4 @@
-"""Compiled evaluation of any trees and rows, node by node; nothing is checked here."""
+"""Compiled evaluation of any trees, node by node. Arguments are not checked."""
 
 import math
 
@@ -29,7 +29,7 @@ STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 def in_set(
     value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
 ) -> int:
-    """Return 1 if the value, truncated, is in the category set, else 0."""
+    """Return 1 if the category set contains the truncated value, else 0."""
     if not (value > -1.0 and value < 2147483648.0):
         return 0
     code = int(value)
@@ -76,7 +76,10 @@ def leaf_of(
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
 ) -> int:
-    """Walk from `root` to a leaf; return the leaf's row in `leaves`."""
+    """Walk from `root` to a leaf.
+
+    Return the leaf's row number in the array of leaf values.
+    """
     n = root
     column = nodes[n]["column"]
     while column >= 0:
@@ -110,7 +113,10 @@ def add_trees(
     bits: NDArray[np.uint32],
     out: Floats,
 ) -> None:
-    """Add leaf values to the raw scores `out` (N, R), from column `targets[t]` on."""
+    """Add the leaf values of each tree t to the raw scores `out` (N, R).
+
+    The first value is added to column `targets[t]`.
+    """
     for i in range(X.shape[0]):
         for t in range(targets.shape[0]):
             leaf = leaf_of(X[i], nodes, roots[t], starts, bits)
@@ -133,7 +139,10 @@ def find_leaves(
     bits: NDArray[np.uint32],
     out: NDArray[np.int32],
 ) -> None:
-    """Write to `out` (N, T) the leaf that each row of X reaches in each tree."""
+    """Write to `out` (N, T) the leaf that each row of X reaches in each tree.
+
+    A leaf is given by its row number in the array of leaf values.
+    """
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
             out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
