@@ -1,1 +1,1 @@
-"""Calls that other processes carry out, on this machine or on a cluster."""
+"""Run function calls in other processes, on this machine or on a cluster."""

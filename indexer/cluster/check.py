@@ -1,4 +1,4 @@
-"""Check that workers have the code, libraries and files of this process."""
+"""Check that workers have the same code, libraries and files as this process."""
 
 import hashlib
 import socket
@@ -20,7 +20,7 @@ SHOWN = 3  # differences in an error
 
 
 class WorkerFacts(NamedTuple):
-    """Code, libraries and files of a process."""
+    """The host, library versions, code and files of one process."""
 
     host: str  # Name of the machine
     # Versions of Python and of the libraries that results depend on
@@ -31,7 +31,7 @@ class WorkerFacts(NamedTuple):
 
 
 class OtherWorker(Exception):
-    """Raised on a worker that differs from this process; holds the worker's facts."""
+    """Raised in a worker that differs from this process; holds the worker's facts."""
 
     def __init__(self, facts: WorkerFacts) -> None:
         self.facts = facts
@@ -39,7 +39,7 @@ class OtherWorker(Exception):
 
 
 class WorkerCheck(NamedTuple):
-    """Facts that all workers must have in common with this process."""
+    """A test that a worker has the same libraries, code and files as this process."""
 
     files: tuple[Path, ...]  # Files that workers read under the same path
     # Files and folders of items; workers must see them, with files of equal length
@@ -50,7 +50,13 @@ class WorkerCheck(NamedTuple):
     def of(
         cls, files: Sequence[Path], shared: Path | None, data: Sequence[Path] = ()
     ) -> "WorkerCheck":
-        """Make a check for some files, and for a folder that all must share."""
+        """Make the test from the libraries, code and files of this process.
+
+        A worker must read equal content in `files`, and find data files of
+        equal length in `data`. A file with random content is put into the
+        folder `shared`, so that a worker is refused if it sees another folder
+        under the same path.
+        """
         needed = list(files)
         if shared is not None:
             shared.mkdir(parents=True, exist_ok=True)
@@ -62,14 +68,22 @@ class WorkerCheck(NamedTuple):
         return cls(tuple(needed), tuple(data), _digest_of(facts))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function; if this worker differs, raise OtherWorker with its facts."""
+        """Test this worker, then call the function and return its result.
+
+        Raises OtherWorker, with the facts of this worker, if the worker fails
+        the test.
+        """
         facts = _described(self.files, self.data)
         if _digest_of(facts) != self.wanted:
             raise OtherWorker(facts)
         return function(*arguments)
 
     def refuse(self, name: str, found: Any) -> None:
-        """Raise an error with the differences of a worker, or with its own error."""
+        """Raise BadWorker if the facts `found` on worker `name` differ from our own.
+
+        The message names the differences. If `found` is the error of a failed
+        call, the message quotes the error.
+        """
         if isinstance(found, BadWorker):
             raise BadWorker(f"worker {name}: {found}")
         if not isinstance(found, WorkerFacts):
@@ -93,7 +107,10 @@ class WorkerCheck(NamedTuple):
 
 
 def describe(files: tuple[Path, ...], data: tuple[Path, ...] = ()) -> WorkerFacts:
-    """Collect the facts of this process."""
+    """Return the facts of the process that calls this function.
+
+    The content of `files` and the length of `data` become part of the facts.
+    """
     digests = {str(file): _digest_or_why(file) for file in files}
     digests |= {str(path): _length_or_why(path) for path in data}
     readable = [file for file in files if file.suffix == ".py" and file.is_file()]

@@ -22,15 +22,22 @@ class Addressable(Protocol):
     """An executor that can call a function on each of its workers."""
 
     def on_each(self, function: Any, *arguments: Any) -> dict[str, Any]:
-        """Return the result or the error of a function, by worker."""
+        """Call a function on each worker.
+
+        Returns the result by the worker's name, or the exception if the call
+        failed.
+        """
 
 
 def connect(address: str) -> Executor | None:
-    """Connect to a cluster; None where calls run in this process.
+    """Return an executor for the workers at an address.
 
-    `dask://HOST:PORT` is a scheduler, `ray://auto` the cluster that this machine is
-    part of, `ray://HOST:PORT` a client server. Raises BadInput if an engine is not
-    installed, BadWorker if no cluster answers.
+    `local:N` means N processes of this machine, `dask://HOST:PORT` a Dask
+    scheduler, `ray://auto` the Ray cluster that this machine is part of, and
+    `ray://HOST:PORT` the client server of a Ray cluster. Returns None if one local
+    process is enough: calls then run in this process. Raises BadInput if the
+    address has another form or the engine is not installed, and BadWorker if no
+    cluster answers.
     """
     engine, _, place = address.partition("://")
     if engine == "dask" and place:
@@ -73,9 +80,11 @@ def _lacking(engine: str, address: str) -> BadInput:
 
 
 def workers_of(executor: Executor | None) -> Workers:
-    """Wrap an executor as `Workers`; raise BadWorker if a cluster has no workers.
+    """Make `Workers` of an executor; None makes calls run in this process.
 
-    An executor of a Dask client is replaced by one that notices lost workers.
+    The executor of a Dask client is replaced by a `DaskExecutor`, which notices
+    lost workers. Raises BadWorker if a cluster still has no workers after a short
+    wait.
     """
     if type(executor).__module__ == "distributed.cfexecutor":
         from .dask import DaskExecutor
@@ -104,10 +113,11 @@ def checked(
     shared: Path | None,
     data: Sequence[Path] = (),
 ) -> Workers:
-    """Refuse workers that lack something, now and when a worker joins later.
+    """Return `workers` with a test for every call; test the present workers at once.
 
-    `files` and `data`, of items, are read by workers under the same path; `shared` is a
-    folder that all workers must see.
+    A worker must have the same code and libraries, read equal `files` (code or
+    models) and `data` (items) under the same paths, and see the folder `shared`.
+    Raises BadWorker if a worker fails. Processes of this machine are not tested.
     """
     if workers.executor is None or isinstance(workers.executor, LocalExecutor):
         return workers

@@ -13,7 +13,10 @@ CONNECT_S = 5
 
 
 class DaskExecutor(Executor):
-    """The workers of a Dask cluster, given a client or the scheduler's address."""
+    """An executor on the workers of a Dask cluster.
+
+    The argument is a Dask client, or the address of a scheduler.
+    """
 
     def __init__(self, client: Client | str) -> None:
         if isinstance(client, str):
@@ -23,12 +26,16 @@ class DaskExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call; it raises `KilledWorker` if all workers that ran it died."""
+        """Start a call and return its future.
+
+        The future fails with `KilledWorker` if every worker that ran the call
+        died.
+        """
         # impure: Dask must run a repeated call again, and not answer from memory
         return _DaskFuture(self.client.submit(fn, *args, pure=False, **kwargs))
 
     def cores(self) -> int:
-        """Count the workers' threads; 0 if the scheduler does not answer."""
+        """Return the number of workers' threads; 0 if the scheduler is silent."""
         if self.client.status != "running":
             return 0
         try:
@@ -37,10 +44,11 @@ class DaskExecutor(Executor):
             return 0
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Return the result or the error of a function, by address of the worker.
+        """Call a function on each worker.
 
-        A worker with several threads has a `BadWorker` as its result: libraries that
-        train models do not support two trainings in one process.
+        Returns the result or the exception by the worker's address. A worker
+        with several threads gets a `BadWorker` as its result, because libraries
+        that train models do not support two trainings in one process.
         """
         found: dict[str, Any] = self.client.run(function, *arguments, on_error="return")
         for address, threads in self.client.nthreads().items():
@@ -52,14 +60,15 @@ class DaskExecutor(Executor):
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster; the cluster keeps running."""
+        """Disconnect from the cluster. The cluster keeps running."""
         self.client.close()
 
 
 class _DaskFuture(Future[Any]):
-    """The future of a call; a cancelled call does not start.
+    """The future of a call; a call that is cancelled in time does not start.
 
-    Futures of the client's own executor never end if their worker dies as they end.
+    Futures of the Dask client's own executor never end if a worker dies while it
+    returns the result. So this class follows the call's state itself.
     """
 
     def __init__(self, future: Any) -> None:
@@ -74,7 +83,6 @@ class _DaskFuture(Future[Any]):
         )
 
     def cancel(self) -> bool:
-        """Cancel the call, if no worker has it yet."""
         cancelled = super().cancel()
         if cancelled:
             self._future.cancel()

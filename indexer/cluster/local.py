@@ -14,7 +14,10 @@ ALONE = {
 
 
 class LocalExecutor(Executor):
-    """A number of processes of this machine; executors of equal number share them."""
+    """An executor on a number of processes of this machine.
+
+    All executors with the same number of processes share these processes.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -23,7 +26,10 @@ class LocalExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call; new processes replace lost ones."""
+        """Start a call and return its future.
+
+        New processes replace processes that died.
+        """
         from loky import get_reusable_executor
 
         self._processes = get_reusable_executor(self.count, timeout=IDLE_S, env=ALONE)
@@ -31,10 +37,10 @@ class LocalExecutor(Executor):
         return future
 
     def cores(self) -> int:
-        """Return the number of processes; they start when calls come."""
+        """Return the number of processes. The processes start at the first call."""
         return self.count
 
     def kill(self) -> None:
-        """End all processes, also amid a call."""
+        """End all processes at once, even during a call."""
         if self._processes is not None:
             self._processes.shutdown(wait=True, kill_workers=True)

@@ -34,12 +34,15 @@ class RayExecutor(Executor):
     def submit(
         self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> "Future[Any]":
-        """Start a call; it raises `WorkerCrashedError` if its worker died."""
+        """Start a call and return its future.
+
+        The future fails with `WorkerCrashedError` if the worker died.
+        """
         remote = self._remote.options(**self._terms)
         return _RayFuture(remote.remote(fn, *args, **kwargs))
 
     def cores(self) -> int:
-        """Count the cores of all live nodes; 0 if the head node is gone."""
+        """Return the number of cores of all live nodes; 0 if the head node is gone."""
         asked: Future[list[dict[str, Any]]] = Future()
         # in a thread: without a head node this call of Ray blocks for a minute
         Thread(target=lambda: asked.set_result(_nodes()), daemon=True).start()
@@ -50,7 +53,7 @@ class RayExecutor(Executor):
         return int(sum(node["Resources"]["CPU"] for node in nodes))
 
     def on_each(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Return the result or the error of a function, by node."""
+        """Call a function on each node; return the result or the exception by node."""
         futures = {}
         for node in _nodes():
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -64,7 +67,7 @@ class RayExecutor(Executor):
 
 
 class _RayFuture(Future[Any]):
-    """The future of a call, with the error of the worker; cancelling ends the call."""
+    """The future of a call. Cancelling the future ends the call, even while it runs."""
 
     def __init__(self, reference: Any) -> None:
         super().__init__()
@@ -72,7 +75,6 @@ class _RayFuture(Future[Any]):
         reference.future().add_done_callback(self._take)
 
     def cancel(self) -> bool:
-        """End the call, also while it runs."""
         cancelled = super().cancel()
         if cancelled:
             ray.cancel(self._reference, force=True)

@@ -1,4 +1,4 @@
-"""Calls spread over the processes of any engine, and repeated when a process dies."""
+"""Spread function calls over processes, and repeat a call if its process dies."""
 
 import logging
 import time
@@ -48,12 +48,12 @@ class Countable(Protocol):
     """An executor that knows the current number of its processes."""
 
     def cores(self) -> int:
-        """Count the calls that can run at a time; 0 if no worker is left."""
+        """Return how many calls can run at the same time; 0 if no worker is left."""
 
 
 @dataclass
 class Call:
-    """A running call."""
+    """A call that was started, with its number and its arguments."""
 
     number: int  # Position among all calls
     arguments: tuple[Any, ...]  # Arguments of the function
@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Workers:
-    """Processes that calls are spread over."""
+    """The processes that run the calls, and the number of calls that run at a time."""
 
     # Executor of `concurrent.futures`; None to run calls in this process.
     executor: Executor | None
@@ -73,7 +73,10 @@ class Workers:
 
     @classmethod
     def here(cls, count: int) -> "Workers":
-        """Use `count` processes of this machine; for 1, calls run in this process."""
+        """Return `Workers` of `count` processes of this machine.
+
+        If `count` is 1, no process is started, and calls run in this process.
+        """
         return cls(LocalExecutor(count) if count > 1 else None, count)
 
     def run(
@@ -89,11 +92,14 @@ class Workers:
     ) -> Iterator[Any]:
         """Call a function with each tuple of arguments, and yield the results.
 
-        Other processes must be able to import the function. Results are `ordered` as
-        the arguments, or come as they end; `keep` gets each as soon as it comes.
-        `stage`, `doing` and `cure` are for errors. Raises WorkerLost if a worker ended
-        before it answered, and so did the workers of all retries. An error of a call
-        ends all other calls.
+        Other processes must be able to import the function. If `ordered`,
+        results come in the order of the arguments, else in the order in which
+        the calls end. `keep` is called with each result as soon as the call
+        ends. Error messages name the `stage`, describe the call by
+        `doing(*arguments)` and advise the `cure`. If a worker dies during a
+        call, the call is repeated; WorkerLost is raised after the last retry.
+        If a call raises an error, the error is raised here and all other calls
+        end.
         """
         keep = keep or (lambda result: None)
         if self.executor is None:
@@ -120,7 +126,6 @@ class _Run:
     taken: int = 0
 
     def ordered(self) -> Iterator[Any]:
-        """Yield results in the order of the calls."""
         early: dict[int, Any] = {}
         wanted = 0
         for number, result in self.results():
@@ -130,7 +135,7 @@ class _Run:
                 wanted += 1
 
     def results(self) -> Iterator[tuple[int, Any]]:
-        """Yield numbers of calls and their results, as they come."""
+        """Yield (number of the call, result) in the order in which the calls end."""
         try:
             while self._fill():
                 future = self._next()
@@ -149,7 +154,7 @@ class _Run:
             self._stop()
 
     def _fill(self) -> bool:
-        """Start as many calls as allowed; return True if any call runs."""
+        """Start calls until enough calls run. Return False if no call is left."""
         limit = self.workers.count * IN_FLIGHT
         while len(self.running) < limit and not self._one_is_alone():
             call = self._take()
@@ -165,7 +170,7 @@ class _Run:
         return len(self.running) == 1 and next(iter(self.running.values())).alone
 
     def _take(self) -> Call | None:
-        """Take the next call; retries come first."""
+        """Return the next call to start, retries first; None if no call is left."""
         for place, call in enumerate(self.again):
             if not call.alone:
                 return self.again.pop(place)
@@ -193,7 +198,7 @@ class _Run:
         return check.call, self.function, *call.arguments
 
     def _next(self) -> "Future[Any]":
-        """Wait for a call to end; raise `WorkerLost` once all workers are gone."""
+        """Return the next call that ends; raise `WorkerLost` if no worker is left."""
         seen_s = time.monotonic()
         while True:
             try:
@@ -210,7 +215,7 @@ class _Run:
                     ) from None
 
     def _lose(self, call: Call, error: BaseException) -> None:
-        """Repeat a call whose worker was lost; raise `WorkerLost` after all retries."""
+        """Repeat a call whose worker died; raise `WorkerLost` after the last retry."""
         doing = self.doing(*call.arguments)
         call.losses += 1
         if call.alone:
@@ -232,7 +237,6 @@ class _Run:
         self.again.append(call)
 
     def _stop(self) -> None:
-        """Cancel all calls that still run, after an error or an early end."""
         gone = isinstance(self.executor, Countable) and not self.executor.cores()
         if gone or not self.running:
             return
@@ -258,7 +262,7 @@ def _error_of(future: "Future[Any]") -> BaseException | None:
 
 
 def means_lost(error: BaseException) -> bool:
-    """Return True if the error means that a worker was killed or crashed."""
+    """Return True if this error means that a worker was killed or crashed."""
     # raised by local processes, and by calls on a cluster that is gone
     if isinstance(error, BrokenExecutor | CancelledError):
         return True

@@ -1,1 +1,1 @@
-"""Estimators of scikit-learn that build an index when they are fitted."""
+"""Estimators for scikit-learn: `fit` builds an index, `predict` keeps to a budget."""

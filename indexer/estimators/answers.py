@@ -1,6 +1,7 @@
-"""The choice of a candidate for each item of an estimator, and its feature values.
+"""Choose a candidate of the index for each item, and compute the item's features.
 
-Estimators look candidates up by the budget and compute features without a clock.
+The estimators of scikit-learn use both functions to predict. A budget limits the cost
+that the index expects; no time is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,11 @@ from ..index.partial_lookup import PartialLookup
 def choose_rows(
     index: Index, package: Package, items: Sequence[Item], amount: float
 ) -> NDArray[np.int64]:
-    """Find the row (N,) of the best candidate for each item within an amount.
+    """Return the row (N,) of the index to use for each item.
 
-    If no candidate fits an item, it gets the candidate without features.
+    It is the most accurate candidate whose expected cost for the item is at most
+    `amount` and whose features the item has all columns for. If no candidate fits,
+    it is the candidate without features.
     """
     withheld = _withheld(items, package).tolist()
     sizes: list[Size] = [1.0] * len(items)
@@ -50,7 +53,7 @@ def _best(
 
 
 def _withheld(items: Sequence[Item], package: Package) -> NDArray[np.int64]:
-    """Return masks (N,) of the features that lack columns of each item."""
+    """Return a mask (N,) per item of the features that the item lacks columns for."""
     if package.kind != "record":
         return np.zeros(len(items), np.int64)
     needs = ColumnNeeds.of(package)
@@ -70,11 +73,12 @@ def values_by_row(
     items: Sequence[Item],
     chosen: NDArray[np.int64],
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
-    """Compute feature values for each chosen row of the index.
+    """Compute the feature values of all items, grouped by the chosen row of the index.
 
-    Yields a row, the positions (n,) of the items that it answers, and their feature
-    values (n, width), 0 for features that the row does not need. Raises BadInput if an
-    item cannot be used; its position is named.
+    Yields (row, positions, values) for each row that was chosen for some item.
+    `positions` (n,) are the positions of these items, and `values` (n, width) their
+    feature values, 0 for features that the row does not need. Raises BadInput with
+    the position of the item if an item cannot be used.
     """
     for row in np.unique(chosen).tolist():
         own = np.flatnonzero(chosen == row)

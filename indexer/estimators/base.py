@@ -50,7 +50,10 @@ COST = "cost"  # unit of costs without a unit
 
 
 class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose `fit` builds an index; see `BudgetClassifier`."""
+    """The base class of `BudgetClassifier` and `BudgetRegressor`.
+
+    `fit` builds an index. All predictions keep to a budget for each item.
+    """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "features": ["array-like", None],
@@ -84,7 +87,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     _columns: Kinds | None  # kinds of columns by name, if records were fitted
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that `fit` takes missing values, strings and mixed tables."""
+        """Return tags that allow missing values, strings and tables of mixed types."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -117,7 +120,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         self.skyline_ = msgspec.to_builtins(at_size.skyline)
 
     def _items(self, X: Any, *, reset: bool) -> Sequence[Item]:
-        """Make items; outside of `fit`, refuse columns that `fit` did not see."""
+        """Convert X to items. Unless `reset`, refuse columns that `fit` did not see."""
         if is_table(X):
             X = in_arrow(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -169,7 +172,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _setting(self) -> Mapping[str, Any]:
-        """Return the learner in the form of PROJECT.toml."""
+        """Return the learner as PROJECT.toml's `[learner]` table would say it."""
         learner = self.learner
         if isinstance(learner, str):
             return {"name": learner}
@@ -206,15 +209,15 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _terms(self) -> dict[str, Any]:
-        """Return the keys of PROJECT.toml about labels and answers."""
+        """Return the keys of PROJECT.toml that say how labels and answers are read."""
         raise NotImplementedError
 
     def _held_out(self, dataset: Dataset) -> float | None:
-        """Return the share of items to measure quality on; None for the default."""
+        """Return the share of items to hold out; None for the default share."""
         return None if self.held_out is None else float(self.held_out)
 
     def _project(self, dataset: Dataset) -> Project:
-        """Make the same project as from a PROJECT.toml."""
+        """Return the project that an equal PROJECT.toml would describe."""
         features: dict[str, Any] = {
             "use": [name for name in self._names(dataset) if not _is_file(name)],
             "files": [str(file) for file in self._files()],
@@ -266,7 +269,11 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _extractor(self) -> Extractor:
-        """Extractor of the features; their code is checked once, as this is slow."""
+        """Return the extractor of the features.
+
+        Only the first call checks the features' code, because the check is
+        slow.
+        """
         if "_loaded" not in vars(self):
             self._loaded = self._package.extractor(self._files())
         return self._loaded
@@ -282,7 +289,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         return self._package.models
 
     def _amount(self, budget_ms: float | None, budget: float | None) -> float:
-        """Return the budget in the index's unit; infinite without a budget."""
+        """Return the budget in the index's unit; infinity without a budget."""
         unit = str(self._package.meta["unit"])
         if budget_ms is None and budget is None:
             budget_ms, budget = self.budget_ms, self.budget
@@ -301,7 +308,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
     def _answers(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> tuple[int, Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]]:
-        """Count the items; yield rows and feature values as `values_by_row` does."""
+        """Return the number of items, and the iterator of `values_by_row`."""
         check_is_fitted(self)
         amount, package = self._amount(budget_ms, budget), self._package
         items = self._items(X, reset=False)
@@ -317,19 +324,19 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         budget_ms: float | None = None,
         budget: float | None = None,
     ) -> dict[str, Any]:
-        """Return the plan that a budget buys for an item of a size.
+        """Return the features that would be computed for an item of a size and budget.
 
         Parameters
         ----------
         size
-            Size in pixels or characters; None for 1, the size of records.
+            Size of the item in pixels or characters; None for 1, the size of a record.
         budget_ms, budget
-            Budget of the item; see `predict`.
+            Budget for the item; see `predict`.
 
         Returns
         -------
-        A dict with the `features` in the order of computing, `cost` and `unit`,
-        `quality`, and the `row` of the index.
+        A dict with the `features` in the order in which they are computed, their
+        expected `cost` in `unit`, the expected `quality`, and the `row` of the index.
 
         Raises
         ------
@@ -350,7 +357,7 @@ class BudgetEstimator(BaseEstimator):  # type: ignore[misc]
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to a file for `polydom serve`."""
+        """Write the index to a `.pdx` file, which `polydom serve` can serve."""
         check_is_fitted(self)
         self.index_.save(path)
 
@@ -360,7 +367,7 @@ def _is_file(name: str) -> bool:
 
 
 def _amounts(cost: Any) -> dict[str, float]:
-    """Return the cost of a column as amounts by unit; `COST` for a bare number."""
+    """Return a column's cost by unit. A bare number has the unit `COST`."""
     if isinstance(cost, Mapping):
         return dict(cost)
     return {COST: float(cost)}

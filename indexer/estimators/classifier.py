@@ -27,10 +27,11 @@ FEWEST_PARTS = 2  # of a cross-validation: one to train on, one to test on
 class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     """A classifier that answers with the most accurate model within a budget.
 
-    `fit` is `polydom.indexer.build`: it measures the cost of features, searches feature
-    sets, and keeps the models that are worth their cost in an `Index`. `predict` looks
-    up the best model that the budget buys for an item's size. It does not measure time:
-    `polydom serve` keeps deadlines, with the file that `save` writes.
+    `fit` calls `polydom.indexer.build`: it measures the cost of features, searches
+    feature sets, and keeps the models that are worth their cost in an `Index`.
+    `predict` looks up the most accurate model whose expected cost, for the size of the
+    item, is within the budget. `predict` does not measure time: to keep deadlines,
+    `save` the index to a file for `polydom serve`.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Build an index from items and their labels.
+        """Build an index from items and their labels, and return the estimator.
 
         Parameters
         ----------
@@ -171,7 +172,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         ------
         BadInput
             If X, y, features, learner or costs are unusable, no class has two items, or
-            the learner takes no weights, which "auto" does not.
+            the learner does not accept weights ("auto" does not).
         """
         self._validate_params()
         items = self._items(X, reset=True)
@@ -223,21 +224,22 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[Any]:
-        """Classify items, each with the best model that the budget buys for its size.
+        """Classify items, each with the most accurate model within the budget.
 
         Parameters
         ----------
         X
             Items, as in `fit`.
         budget_ms
-            Milliseconds for one item. None for the `budget_ms` or `budget` of the
-            estimator, or for the most accurate model.
+            Milliseconds for one item. If both budgets are None, the estimator's own
+            `budget_ms` or `budget` holds; without any budget, the most accurate model
+            answers.
         budget
-            Budget for one item in the unit of an index of declared costs.
+            Budget for one item in the unit of `costs`, if costs were declared.
 
         Returns
         -------
-        Labels (N,). Items that no model fits for get the most frequent class.
+        Labels (N,). An item that no model fits gets the most frequent class.
         """
         count, parts = self._answers(X, budget_ms, budget)
         places = np.empty(count, np.int64)
@@ -247,9 +249,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
         return found
 
     def _gives_probabilities(self) -> bool:
-        """Return True if scores are probabilities, or may be, before a fit of "auto".
+        """Return True if the scores are probabilities.
 
-        Tools of scikit-learn ask before they fit.
+        Before a fit of "auto", True means that they may be: scikit-learn's
+        tools ask before they fit.
         """
         if "_probabilities" in vars(self):
             return self._probabilities
@@ -267,9 +270,10 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def predict_proba(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[np.float64]:
-        """Predict probabilities of the classes (N, K); see `predict`.
+        """Return the probabilities of the classes, shape (N, K).
 
-        Only learners whose models have probabilities have this method.
+        This method exists only if the learner's models have probabilities. For
+        the arguments see `predict`.
         """
         return self._scores(X, budget_ms, budget)
 
@@ -277,10 +281,11 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def decision_function(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> NDArray[np.float64]:
-        """Predict scores of the classes (N, K), or (N,) of the second of two classes.
+        """Return the scores of the classes, shape (N, K).
 
-        Only learners whose models have no probabilities have this method. See
-        `predict`.
+        For two classes, the shape is (N,): the scores of the second class. This
+        method exists only if the learner's models have no probabilities. For
+        the arguments see `predict`.
         """
         found = self._scores(X, budget_ms, budget)
         return (found[:, 1] - found[:, 0]) / 2 if found.shape[1] == 2 else found
@@ -288,7 +293,7 @@ class BudgetClassifier(ClassifierMixin, BudgetEstimator):  # type: ignore[misc]
     def _scores(
         self, X: Any, budget_ms: float | None, budget: float | None
     ) -> NDArray[np.float64]:
-        """Return scores (N, K); a class unknown to the model gets the lowest score."""
+        """Return scores (N, K); a class that the model never saw scores lowest."""
         count, parts = self._answers(X, budget_ms, budget)
         found = np.empty((count, len(self.classes_)))
         for row, own, values in parts:

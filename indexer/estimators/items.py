@@ -1,4 +1,4 @@
-"""Conversion of an estimator's input to items: tables by columns, texts, images."""
+"""Convert the X of an estimator to items: rows of a table, texts or images."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -29,12 +29,13 @@ Kinds = Mapping[str, ColumnKind | None]
 def items_of(
     X: Any, kind: Kind | None = None, fitted: Kinds | None = None
 ) -> Sequence[Item]:
-    """Make items of an estimator's input: a table, an array (N, d), or N items.
+    """Convert X to N items: a table, an array (N, d), or N texts, images or mappings.
 
-    N items are of one kind: texts, images as bytes or paths, or mappings; in a list, or
-    a column of pandas, Polars or Arrow. With the `kind` "image" strings are paths.
-    `fitted` has names and kinds of the columns that `fit` saw, in order; they replace
-    the names in X. Without it columns without names become x0, x1 ...
+    N items are all of one kind. They come in a list, or in a column of pandas,
+    Polars or Arrow; images are bytes, or paths of files. A string is a text, or a
+    path if `kind` is "image". `fitted` holds the names and kinds of the columns
+    that `fit` saw, in order; its names replace the names in X. Without `fitted`,
+    columns without names are called x0, x1 ...
     """
     if is_table(X):
         names, cells = _table_columns(X)
@@ -63,7 +64,7 @@ def items_of(
 
 
 def is_table(X: Any) -> bool:
-    """Return True for a table with named columns: a DataFrame or an Arrow table."""
+    """Return True if X has named columns: a DataFrame or an Arrow table."""
     readable = ("iloc", "__arrow_c_stream__", "to_arrow")
     if not any(hasattr(X, name) for name in readable):
         return False
@@ -71,7 +72,7 @@ def is_table(X: Any) -> bool:
 
 
 def is_array(X: Any) -> bool:
-    """Return True for input that scikit-learn checks: arrays and lists of cells."""
+    """Return True if X is an array or a list of rows, which scikit-learn can check."""
     if isinstance(X, list | tuple):
         return bool(X) and isinstance(X[0], list | tuple | np.ndarray)
     if isinstance(X, np.ndarray):
@@ -82,7 +83,10 @@ def is_array(X: Any) -> bool:
 
 
 def in_arrow(X: Any) -> Any:
-    """Convert a table to Arrow; names of pandas' columns are left to scikit-learn."""
+    """Convert a table to Arrow; return a DataFrame of pandas unchanged.
+
+    Raises BadInput if Arrow cannot read the table.
+    """
     import pyarrow as pa
 
     if hasattr(X, "iloc"):
@@ -97,7 +101,7 @@ def in_arrow(X: Any) -> Any:
 
 
 def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
-    """Refuse records with columns that `fit` did not see."""
+    """Raise an error if a record has a column that is not in `names`."""
     known = frozenset(names)
     for number, item in enumerate(items):
         assert isinstance(item.payload, Mapping)
@@ -110,7 +114,7 @@ def refuse_unknown(items: Sequence[Item], names: Sequence[str]) -> None:
 
 
 def _listed(X: Iterable[Any]) -> Iterable[Any]:
-    """Return the values of a column as objects of Python."""
+    """Return the values of a column as Python objects."""
     listing = next((name for name in LISTS if hasattr(X, name)), None)
     return X if listing is None else getattr(X, listing)()
 
@@ -161,7 +165,7 @@ def _records(
 
 
 def _column(name: str, cells: Any, *, asked: bool) -> Column:
-    """Read a column; if an index is `asked`, the index says what strings mean."""
+    """Read a column. If `asked`, strings are words whose meaning the index knows."""
     import pyarrow as pa
 
     if not isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -177,7 +181,7 @@ def _column(name: str, cells: Any, *, asked: bool) -> Column:
 
 
 def _arrow_of(name: str, cells: Any) -> Any:
-    """Turn a column into Arrow; objects must be all numbers or all strings."""
+    """Convert a column to Arrow. Its objects must be all numbers or all strings."""
     import pyarrow as pa
 
     if hasattr(cells, "sparse"):
@@ -200,7 +204,7 @@ def _arrow_of(name: str, cells: Any) -> Any:
 
 
 def _numbers(name: str, known: Mapping[int, Any], count: int) -> NDArray[np.float64]:
-    """Return an array (count,) of the known numbers by row, and NaN in other rows."""
+    """Return an array (count,) with `known` numbers at their rows, NaN elsewhere."""
     numbers = np.full(count, np.nan)
     for row, one in known.items():
         try:

@@ -1,4 +1,4 @@
-"""Labels, groups and weights that an estimator is fitted to, as arrays of NumPy."""
+"""Convert labels, groups and weights that users pass to `fit` to NumPy arrays."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .items import is_missing
 
 
 def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Make an array (N,) of labels, with a type of NumPy in place of pandas' type."""
+    """Convert labels to an array (N,). A type of pandas becomes a type of NumPy."""
     own = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # pandas: Int64, ...
     if own is not None and not y.isna().any():
         y = y.to_numpy(dtype=own)
@@ -31,7 +31,7 @@ def labels_of(y: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
 
 
 class Counted(NamedTuple):
-    """Items to fit, without the items of weight 0."""
+    """The items to fit, after items of weight 0 are left out."""
 
     items: Sequence[Item]
     labels: NDArray[Any]
@@ -45,7 +45,10 @@ class Counted(NamedTuple):
 def count_items(
     items: Sequence[Item], labels: NDArray[Any], groups: Any, sample_weight: Any
 ) -> Counted:
-    """Leave out items of weight 0; ValueError for wrong lengths or bad weights."""
+    """Return the items to fit, without items of weight 0.
+
+    Raises ValueError if lengths differ or weights are invalid.
+    """
     check_consistent_length(items, labels, groups, sample_weight)
     if groups is not None:
         groups = column_or_1d(groups)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     """A regressor that answers with the most accurate model within a budget.
 
-    `BudgetClassifier` explains it for classes.
+    For how `fit` and `predict` work, see `BudgetClassifier`.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     measure
         Quality to maximise: "r2", or "mae" for the absolute error.
     coverage
-        Share of fresh items with their label in `predict_interval`, in (0, 1).
+        Share of new items whose label lies in the bounds of `predict_interval`, in
+        (0, 1).
     random_state, n_jobs, cache, verbose
         See `BudgetClassifier`.
 
@@ -98,7 +99,7 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     def fit(
         self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Build an index from items and their labels.
+        """Build an index from items and their labels, and return the estimator.
 
         Parameters
         ----------
@@ -114,8 +115,8 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
         Raises
         ------
         BadInput
-            If X, y, features, learner or costs are unusable, or the learner takes no
-            weights, which "auto" does not.
+            If X, y, features, learner or costs are unusable, or the learner does not
+            accept weights ("auto" does not).
         """
         self._validate_params()
         items = self._items(X, reset=True)
@@ -138,10 +139,10 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> Floats:
-        """Predict numbers (N,), each with the best model that the budget buys.
+        """Predict numbers (N,), each with the most accurate model within the budget.
 
-        For the arguments see `BudgetClassifier.predict`. Items that no model fits for
-        get the mean of the labels.
+        An item that no model fits gets the mean of the labels. For the
+        arguments see `BudgetClassifier.predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)
         numbers = np.empty(count)
@@ -152,9 +153,10 @@ class BudgetRegressor(RegressorMixin, BudgetEstimator):  # type: ignore[misc]
     def predict_interval(
         self, X: Any, *, budget_ms: float | None = None, budget: float | None = None
     ) -> Floats:
-        """Predict bounds (N, 2) that labels lie between, as often as `coverage` says.
+        """Return a lower and an upper bound for the label of each item, shape (N, 2).
 
-        The bounds follow from the residuals of the chosen model on held-out items
+        Of new items, the share `coverage` has labels within the bounds. The
+        bounds follow from the residuals of the chosen model on held-out items
         (split conformal prediction). For the arguments see `predict`.
         """
         count, parts = self._answers(X, budget_ms, budget)

@@ -1,1 +1,1 @@
-"""The search for feature sets to train: Poly-Dom (ICSP, algorithm 2), greedy (4)."""
+"""Search for the feature sets to train: Poly-Dom (ICSP's algorithm 2), greedy (4)."""

@@ -1,9 +1,10 @@
-"""The order in which a set's features are computed, for plans that may be interrupted.
+"""Order the features of each set, for plans that may be interrupted.
 
-ICSP leaves any-time Poly-Dom open; this order is ours. An interrupted plan answers with
-the most accurate stored model whose features are all computed. Its expected accuracy is
-the area under accuracy over time. So an order passes stored sets from the empty set to
-the plan's set, with the largest area.
+An interrupted plan answers with the most accurate stored model whose features are all
+computed. So the order decides how accurate an early answer is. The order of a set
+passes through other stored sets, from the empty set to the set itself, such that the
+area under accuracy over time is largest. ICSP leaves this order open; the method is
+polydom's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +20,13 @@ def order_features(
     accuracies: NDArray[np.float64],
     cost_of: Callable[[int], float],
 ) -> tuple[Orders, Orders]:
-    """Order each set's features, and choose the model that answers after each feature.
+    """Return each set's order of features, and the models to fall back on, both by set.
 
-    Returns orders and fallbacks, both by set: `fallbacks[r][k]` is the most accurate
-    row whose set lies within the first k features of `orders[r]`; of equals the
-    smallest set, then the first row. `masks` include the empty set.
+    `orders[r]` lists the features of set r (`masks[r]`) in the order in which to
+    compute them. `fallbacks[r][k]` is the row of the model that answers after the
+    first k features: the most accurate set that needs only these features. Of
+    equally accurate sets it is the smallest, then the first. `masks` must include
+    the empty set.
     """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
@@ -49,7 +52,11 @@ def order_features(
 def answers_along(
     orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
 ) -> Orders:
-    """Choose the row that answers after each feature of an order."""
+    """Return, for each order, the rows of the models that answer after each feature.
+
+    Position k is the row to answer with after k features, from k = 0: the most
+    accurate set in `masks` whose features are all computed by then.
+    """
     rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
     preferred = sorted(rows, key=lambda row: -accuracies[row])
     return tuple(
@@ -59,14 +66,13 @@ def answers_along(
 
 
 def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
-    """Return the first row of `preferred` whose features are all in `done`."""
     return next(row for row in preferred if masks[row] & ~done == 0)
 
 
 def _cheapest_first(
     mask: int, start: Sequence[int], cost_of: Callable[[int], float]
 ) -> tuple[int, ...]:
-    """Order the features of `mask` outside `start`; the least added cost comes next."""
+    """Order the features of `mask` outside `start`: the least added cost comes next."""
     done = sum(1 << feature for feature in start)
     order = []
     while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:
@@ -78,7 +84,7 @@ def _cheapest_first(
 
 
 def prefixes(order: Sequence[int]) -> list[int]:
-    """Return the masks of all prefixes of an order, from the empty set to the whole."""
+    """Return the mask of the first k features for each k, from none to all."""
     masks = [0]
     for feature in order:
         masks.append(masks[-1] | 1 << feature)

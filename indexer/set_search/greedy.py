@@ -1,9 +1,10 @@
-"""Greedy searches of feature sets, which need few trainings and give no guarantee.
+"""Greedy searches for feature sets: few trainings, no guarantee.
 
-`search_greedy` is ICSP's algorithm 4 (section 4), the rival of Poly-Dom: sequences of
-features for all weights of cost. `order_by_gain` is lazy greedy, CELF (Leskovec et al.,
-*Cost-effective Outbreak Detection in Networks*, KDD 2007): one order of features, with
-which the progressive search begins.
+`search_greedy` is ICSP's algorithm 4 (section 4), which Poly-Dom is compared with. It
+adds features one by one, for all weights of cost (lambda) at once. `order_by_gain` is
+lazy greedy, CELF (Leskovec et al., *Cost-effective Outbreak Detection in Networks*, KDD
+2007). It finds one order of the features; the progressive search trains the sets of
+this order first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FREE = 1e-15  # a gain is divided by at least this cost
 
 
 class Sequence(NamedTuple):
-    """The order in which features are added for lambdas in [low, high)."""
+    """A sequence in which features are added, for each lambda in [low, high)."""
 
     low: float
     high: float
@@ -31,7 +32,7 @@ class Sequence(NamedTuple):
 
     @property
     def mask(self) -> int:
-        """Set of the features, as a mask."""
+        """Mask of all features in the sequence; bit i is feature i."""
         return sum(1 << feature for feature in self.features)
 
 
@@ -56,17 +57,18 @@ def search_greedy(
 ) -> GreedySearch:
     """Add the feature with the best gain again and again, for every lambda (ICSP, 4).
 
-    Each step adds the feature with the largest (gain in accuracy) - lambda * (gain in
-    cost); of equals the cheaper, then the first. The best feature changes at a few
-    values of lambda only. The search computes these values, and splits a sequence at
-    each of them.
+    A step adds the feature with the largest (gain in accuracy) - lambda * (gain in
+    cost); of equals the cheaper, then the first. As lambda grows, the best feature
+    changes at a few values only. The search computes these values, and splits a
+    sequence in two at each of them.
 
-    `accuracy` maps a set (a mask) to its accuracy in [0, 1], or with `batch` a list of
-    sets to their accuracies; the empty set comes first. `cost_s` maps a set to seconds
-    at the size to optimise for. `lambdas` are a range, per second: `(0, 0)` is
-    Greedy-Acc, `(inf, inf)` Greedy-Cost. Sequences beyond `most` are continued for the
-    middle of their lambdas only. `progress` receives the numbers of trained sets and of
-    trainings to come: None if unknown, for more than one lambda.
+    `accuracy` maps a set (a mask) to its accuracy in [0, 1]; with `batch` it maps a
+    list of sets to their accuracies. The empty set is trained first. `cost_s` maps
+    a set to seconds, at the item size to optimise for. `lambdas` is the range of
+    lambda, per second: `(0, 0)` is Greedy-Acc, `(inf, inf)` Greedy-Cost. Sequences
+    beyond the first `most` are not split any further: each goes on with the middle
+    of its range of lambda. `progress` receives the number of trained sets, and the
+    number of trainings to come (None if unknown, for more than one lambda).
     """
     low, high = lambdas
     check_features(m)
@@ -107,7 +109,7 @@ def _grow(
     cost_s: Callable[[int], float],
     most: int,
 ) -> list[Sequence]:
-    """Add the best feature to each sequence; split a sequence if the best changes."""
+    """Add the best feature to each sequence; split it if that depends on lambda."""
     grown: list[Sequence] = []
     for position, (start, end, features) in enumerate(sequences):
         mask = sequences[position].mask
@@ -130,9 +132,10 @@ def _grow(
 def _best_by_lambda(
     lines: list[tuple[float, float, int]], low: float, high: float
 ) -> Iterable[tuple[float, float, int]]:
-    """Split [low, high) at each lambda where the best gain - lambda * cost changes.
+    """Split [low, high) at each lambda where the line with the largest value changes.
 
-    As lambda grows, the best line only gets cheaper (the upper envelope of lines).
+    A line is (gain, cost, feature), with the value gain - lambda * cost. As lambda
+    grows, the best line only gets cheaper (the upper envelope of lines).
     """
     while True:
         if math.isinf(low):
@@ -167,12 +170,14 @@ def order_by_gain(
     is_over: Callable[[], bool],
     on_trained: Callable[[], object],
 ) -> tuple[int, ...]:
-    """Order features by lazy greedy: add the feature with the largest gain, repeatedly.
+    """Return an order of the features, by lazy greedy: the largest gain comes next.
 
-    Of the gains of earlier steps, only the largest are measured again. If returns
-    diminish, the order is that of plain greedy; learned models have diminishing returns
-    only roughly. Features that gain nothing are left out. `known` takes new accuracies.
-    When `is_over` returns True, the order ends.
+    A gain is the accuracy that a feature adds to the features before it, divided by
+    the added cost if `per_cost`. Gains of earlier steps are kept, and only the
+    largest are measured again. If returns diminish, the result is that of plain
+    greedy. Learned models have diminishing returns only roughly. Features without a
+    gain are left out. The accuracies of trained sets are added to `known`. The
+    order ends early if `is_over` returns True.
     """
     check_features(m)
     order: list[int] = []
@@ -181,7 +186,7 @@ def order_by_gain(
     gains = dict.fromkeys(range(m), 1.0 - known[0])
 
     def worth(feature: int) -> tuple[float, float, int]:
-        """Return a feature's sort key: gain; of equals the cheaper, then the first."""
+        """Return a feature's sort key: its gain, then low cost, then its position."""
         added = max(cost_of(done | 1 << feature) - cost_of(done), 0.0)
         gain = gains[feature] / (added + FREE) if per_cost else gains[feature]
         return gain, -added, -feature

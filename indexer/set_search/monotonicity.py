@@ -1,4 +1,4 @@
-"""Violations of monotonicity: larger sets with less accuracy (ICSP, appendix)."""
+"""Measure violations of monotonicity: larger sets, less accuracy (ICSP, appendix)."""
 
 import math
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ RESOLUTION = 10_000  # steps of the histogram of losses, for losses from 0 to 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Violations:
-    """Pairs of trained sets in which the larger set is less accurate than its subset.
+    """Counts of pairs of trained sets whose larger set is less accurate.
 
-    These are the measurements of ICSP's appendix, figures (a) and (b). The distance of
-    a pair is the number of features that only the larger set has.
+    In each pair the larger set contains the smaller one. The distance of a pair is
+    the number of features that only the larger set has. These are the measurements
+    of ICSP's appendix, figures (a) and (b).
     """
 
     pairs: NDArray[np.int64]  # (m + 1,) int64: Number of compared pairs, by distance
@@ -36,11 +37,14 @@ class Violations:
 
     @property
     def tolerance(self) -> float:
-        """Least tolerance that covers every violation."""
+        """Smallest tolerance that covers all violations: the largest loss."""
         return float(self.largest.max())
 
     def quantile(self, share: float) -> float:
-        """Return the loss that a share of the violations do not exceed; 0 for none."""
+        """Return the loss of accuracy that a `share` of the violations do not exceed.
+
+        Without violations, the loss is 0.
+        """
         counts = np.cumsum(self.histogram.sum(axis=0))
         if counts[-1] == 0:
             return 0.0
@@ -51,7 +55,7 @@ class Violations:
 def measure_violations(
     m: int, masks: NDArray[np.uint64], accuracies: NDArray[np.float64]
 ) -> Violations:
-    """Compare trained sets (E,) of m features with their trained subsets."""
+    """Compare each of E trained sets of m features with its trained subsets."""
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
     pairs = np.zeros(m + 1, np.int64)
     histogram = np.zeros((m + 1, RESOLUTION + 1), np.int64)

@@ -1,9 +1,9 @@
-"""Poly-Dom (ICSP, algorithm 2): the search for feature sets that are worth a training.
+"""Poly-Dom (ICSP, algorithm 2): search for feature sets that are worth a training.
 
-The sandwich rule: a set between a trained smaller set and a trained larger set that is
-not much more accurate cannot be worth its cost, so it is never trained. The rule holds
-if accuracy grows with the set, up to a tolerance. Violations are measured on the
-trained sets.
+The sandwich rule: if a trained set and a trained superset of it are almost equally
+accurate, no set between the two can be worth its cost, and it is never trained. The
+rule assumes that accuracy grows with the set, up to a tolerance. Violations of this
+assumption are measured on the trained sets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTHING: Mapping[int, float] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class PolyDomSearch:
-    """The result of `search`."""
+    """The trained sets that `search` found, and the alpha that they prove."""
 
     m: int  # Number of features
     expanded: Expanded  # Accuracy of every trained set, by mask
@@ -52,7 +52,7 @@ class PolyDomSearch:
 
 
 class _Stopped(Exception):
-    """Raised when the budget of trainings is used up."""
+    """Raised if the budget of trainings or seconds is used up."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class _State:
         self.count = 0
 
     def take_in(self, known: Mapping[int, float]) -> None:
-        """Add the sets that were trained before the search."""
+        """Add the sets that were trained before this search."""
         if not known:
             return
         if not {0, (1 << self.m) - 1} <= known.keys():
@@ -86,7 +86,7 @@ class _State:
         self.count = len(known)
 
     def run(self, alpha: float) -> None:
-        """Train the open sets at `alpha`, layer by layer from both ends."""
+        """Train all open sets at `alpha`; the smallest and largest sets come first."""
         for size in range(self.m // 2 + 1):
             self._expand_layer(size, alpha)
             if self.covering and size > 0:
@@ -126,18 +126,19 @@ class _State:
             raise _Stopped
 
     def _most_left(self) -> int | None:
-        """Return the largest possible number of further trainings; None if unknown."""
+        """Return an upper bound on the trainings to come; None if unknown."""
         still_open = self.sandwich.count_open(self.alpha, self.tolerance)
         most = min(self.trainings_left, math.inf if still_open is None else still_open)
         return None if most == math.inf else int(most)
 
     def _cover_layer(self, size: int, alpha: float) -> None:
-        """Bound the unions of a set with features that each add little to the set.
+        """Bound the accuracy of supersets of the trained sets with `size` features.
 
-        Under diminishing returns a(S + W) is at most a(S) plus the gains of adding each
-        feature of W to S alone. ICSP's rule (property 3.4) bounds each single gain;
-        with alpha > 1 many small gains would then add up unseen. So here the sum of the
-        gains is bounded.
+        A superset that adds features W to a set S is covered if each feature of
+        W adds little to S alone. Under diminishing returns a(S + W) is at most
+        a(S) plus the gains of adding each feature of W to S alone. ICSP's rule
+        (property 3.4) bounds each single gain; with alpha > 1 many small gains
+        would then add up unseen. So this function bounds the sum of the gains.
         """
         expanded = self.sandwich.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
@@ -179,14 +180,16 @@ def search(
 ) -> PolyDomSearch:
     """Train the feature sets that may be the best choice for some size and budget.
 
-    The search goes layer by layer from the empty set up and from the full set down, and
-    skips every sandwiched set (ICSP, algorithm 2). Unlike in the paper, all open sets
-    of a layer are trained, not only neighbours of trained sets: a set may be open while
-    all its neighbours are sandwiched by other pairs.
+    A layer holds the sets of one size. The search goes layer by layer from the empty
+    set up and from the full set down, and skips every set that the sandwich rule closes
+    (ICSP, algorithm 2). Unlike in the paper, all open sets of a layer are trained, not
+    only neighbours of trained sets: a set may be open while the rule closes all its
+    neighbours.
 
     With a budget the search is progressive: it begins with a large alpha, and goes down
-    to `alpha` in steps that reuse all trainings. When the budget ends, or at
-    KeyboardInterrupt, the trained sets are returned with the alpha that they prove.
+    to `alpha` in steps that reuse all trainings. If the budget ends, or the user
+    interrupts the search (KeyboardInterrupt), the function returns the sets trained so
+    far, and the smallest alpha that they prove.
 
     Parameters
     ----------
@@ -256,7 +259,7 @@ def search(
 
 
 def _steps(target: float, state: _State) -> Iterator[float]:
-    """Yield alphas down to `target`; each halves the way from the proven alpha."""
+    """Yield falling alphas; each is midway between the proven alpha and `target`."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
@@ -268,14 +271,22 @@ def _steps(target: float, state: _State) -> Iterator[float]:
 def in_batches(
     accuracy: Callable[..., Any], batch: bool
 ) -> Callable[[list[int]], Iterable[float]]:
-    """Return a function of a list of sets; `accuracy` takes one set unless `batch`."""
+    """Return a function that maps a list of sets to their accuracies.
+
+    It is `accuracy` itself if `batch`; else it calls `accuracy` for each set in
+    turn.
+    """
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
 def train_each(
     train: Callable[[list[int]], Iterable[float]], masks: list[int]
 ) -> Iterator[tuple[int, float]]:
-    """Yield sets with their accuracies; BadInput for a value that is no accuracy."""
+    """Train sets, and yield each set (a mask) with its accuracy.
+
+    Raises BadInput if an accuracy is outside [0, 1], or if `train` yields more or
+    fewer accuracies than sets.
+    """
     left = iter(masks)
     for accuracy in train(masks):
         mask = next(left, None)
@@ -291,7 +302,7 @@ def train_each(
 
 
 def check_features(m: int) -> None:
-    """Refuse a number of features that does not fit a mask."""
+    """Raise BadInput if m is not a number of features from 1 to 62."""
     if not 1 <= m <= MAX_FEATURES:
         raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
 

@@ -1,6 +1,6 @@
-"""Bounds of untrained sets by the sandwich rule: trained subsets, trained supersets.
+"""Bound the accuracies of untrained sets by their trained subsets and supersets.
 
-A set is open if it is untrained and the rule does not close it.
+A set is open if it is untrained and the sandwich rule does not close it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_SETS = 1 << 16  # sets that are counted or listed at once
 
 
 class Expanded(Mapping[int, float]):
-    """Accuracies of trained sets by mask, in ascending order of masks."""
+    """The accuracies of all trained sets by mask, in ascending order of masks."""
 
     def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
         self.masks = masks
@@ -41,7 +41,7 @@ class Expanded(Mapping[int, float]):
 
 
 class _DenseSandwich:
-    """Bounds of all 2 ** m sets, updated after every layer."""
+    """The bounds of all 2 ** m sets, in arrays that are updated after every layer."""
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -51,7 +51,6 @@ class _DenseSandwich:
         self.stale = False
 
     def record(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Add newly trained sets."""
         self.accuracy[masks] = accuracies
         self.below[masks] = np.maximum(self.below[masks], accuracies)
         self.record_covers(masks, accuracies)
@@ -62,14 +61,13 @@ class _DenseSandwich:
         self.stale = True
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List the open sets of one size."""
         self._refresh()
         out = np.empty(math.comb(self.m, size), np.uint64)
         bounds = (self.accuracy, self.below, self.above)
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
     def count_open(self, alpha: float, tolerance: float) -> int:
-        """Count the open sets; their number never grows."""
+        """Return the number of open sets. The number never grows."""
         self._refresh()
         count = 0
         for start in range(0, self.accuracy.size, MOST_SETS):
@@ -79,7 +77,7 @@ class _DenseSandwich:
         return count
 
     def bound(self, tolerance: float) -> float:
-        """Return the smallest alpha at which no set is open; infinite without one."""
+        """Return the smallest alpha that leaves no set open; else infinity."""
         self._refresh()
         bounds = (self.accuracy, self.below, self.above)
         return float(kernels.dense_bound(*bounds, tolerance))
@@ -90,17 +88,19 @@ class _DenseSandwich:
             self.stale = False
 
     def accuracy_of(self, masks: Masks) -> Accuracies:
-        """Return accuracies, NaN for untrained sets."""
+        """Return the accuracy of each set in `masks`, NaN if it is untrained."""
         return self.accuracy[masks]
 
     def expanded(self) -> Expanded:
-        """Return the accuracies of all trained sets."""
         masks = np.flatnonzero(~np.isnan(self.accuracy))
         return Expanded(masks.astype(np.uint64), self.accuracy[masks])
 
 
 class _SparseSandwich:
-    """A `_DenseSandwich` for more features: memory grows with the trained sets only."""
+    """Bounds like `_DenseSandwich`, for more features.
+
+    The memory grows with the number of trained sets, not with 2 ** m.
+    """
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -120,7 +120,7 @@ class _SparseSandwich:
         self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List open sets of one size, at most `MOST_SETS`."""
+        """List at most `MOST_SETS` open sets of one size."""
         out = np.empty(MOST_SETS, np.uint64)
         found = kernels.sparse_open_sets(
             self.masks,
@@ -139,7 +139,7 @@ class _SparseSandwich:
         """Return None: there are too many sets to count."""
 
     def bound(self, tolerance: float) -> float:
-        """Bound alpha by the empty and the full set: valid, but seldom the smallest."""
+        """Return an alpha proven by the empty and the full set, seldom the smallest."""
         lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
         if lowest <= 0.0:
             return 1.0 if highest + tolerance <= 0.0 else math.inf
@@ -154,5 +154,9 @@ class _SparseSandwich:
 
 
 def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
-    """Make the bounds of all sets of m features, before any training."""
+    """Return the bounds of all sets of m features, before any training.
+
+    Few features get exact bounds in arrays, more features a search through trained
+    sets.
+    """
     return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

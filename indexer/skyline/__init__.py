@@ -1,1 +1,1 @@
-"""The skylines of all item sizes, and pruning of dominated candidates."""
+"""Find the skylines of all item sizes, and prune dominated candidates."""

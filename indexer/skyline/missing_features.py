@@ -1,7 +1,8 @@
-"""More candidates to index, for items that lack some features.
+"""Add candidates to an index for items that lack some features.
 
-The best set without a feature may be pruned because a set with the feature dominates
-it. Combinations with few missing features, or with few present ones, come first.
+The best set without a feature may have been pruned because a set with the feature
+dominates it. Combinations with few missing features are served first, and combinations
+with few present ones.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -33,12 +34,13 @@ def best_without(
     budgets: tuple[float, float] | None,
     kept: Collection[int],
 ) -> Rows:
-    """Return the rows of candidates to add, for items that lack features.
+    """Return the rows of further candidates to index, for items that lack features.
 
-    For each combination of missing `parts`, masks of features that an item lacks
-    together, the remaining candidates are pruned; the most accurate ones are considered
-    first. A candidate is added if it is more accurate, by `WORTH`, than all `kept` so
-    far that need none of the missing features, and cost no more at the largest size.
+    A part is a mask of features that an item lacks together. For each combination
+    of missing `parts`, the candidates that need none of the missing features are
+    pruned, and the remaining ones are tried, the most accurate first. A candidate
+    is added if it is more accurate, by at least `WORTH`, than all usable candidates
+    that were `kept` or added before and cost no more at the largest size.
     """
     sets, costs = np.array(masks, np.uint64), costs_at(coefficients, sizes[1])
     found, most = list(kept), max(MORE, len(kept)) + len(kept)
@@ -61,7 +63,11 @@ def best_without(
 
 
 def _levels(parts: Sequence[int]) -> Iterator[list[int]]:
-    """Yield masks of missing parts: k missing, then all but k, for k = 1, 2, ..."""
+    """Yield lists of masks of missing features.
+
+    List k = 1, 2, ... holds the combinations of k missing parts, and of all parts
+    but k.
+    """
     every, seen = sum(parts), set[int]()
     for k in range(1, len(parts) // 2 + 1):
         lacked = [sum(some) for some in combinations(parts, k)]

@@ -1,4 +1,4 @@
-"""Pruning of dominated candidates, which are not indexed: ICSP, algorithm 1."""
+"""Drop dominated candidates, which need not be indexed: ICSP, algorithm 1."""
 
 import math
 from itertools import pairwise
@@ -32,12 +32,13 @@ def prune(
     """Return the rows of the candidates that no other candidate dominates, ascending.
 
     A candidate dominates another if it is at least as accurate and costs no more at
-    every size in the range (ICSP, properties 3.6 and 3.7). Alpha is 1 here: otherwise a
-    chain of dropped candidates would lower the bound twice. Of equal candidates, the
-    first row is kept. The real roots of cost differences decide, not samples of sizes.
+    every size in the range (ICSP, properties 3.6 and 3.7). No factor alpha is allowed
+    here, as chains of dropped candidates would multiply it. Of equal candidates, the
+    first row is returned. Exact crossings of cost curves decide, not samples of sizes.
 
-    With `budgets`, only for sizes of one number, candidates are kept that are the best
-    for some size and some budget in the range (for one budget, ICSP's Problem 3).
+    With `budgets`, a range that sizes of one number allow, the function returns the
+    candidates that are the best for some size and some budget in the range (for one
+    budget, ICSP's Problem 3).
     """
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
@@ -67,10 +68,11 @@ def _best_within(
 ) -> NDArray[np.int64]:
     """Return the rows of candidates that are the best for some size and budget.
 
-    At a size, these are the candidates on the skyline that fit the largest budget, if
-    no more accurate candidate fits the smallest budget. So candidates are taken from
-    the most accurate down; each leaves the sizes at which it exceeds the smallest
-    budget to the next ones.
+    At each size, a candidate is the best for some budget if it is on the skyline,
+    costs at most the largest budget, and no more accurate candidate fits the
+    smallest budget. So the function goes from the most accurate candidate down.
+    After each candidate, only the sizes at which it exceeds the smallest budget are
+    left.
     """
     least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
     curves = np.ascontiguousarray(coefficients)
@@ -95,7 +97,7 @@ def _best_within(
 def _spans(
     curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
-    """Return the sizes at which a curve is above a budget, or is not above it."""
+    """Return the sizes at which a curve is above a budget, or else is not above it."""
     level = np.zeros(len(curve))
     level[0] = budget
     starts, signs = compare(curve, level, *sizes)

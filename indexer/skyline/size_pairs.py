@@ -21,11 +21,12 @@ DEEPEST = 12  # after so many halvings of a rectangle, an undecided candidate is
 def prune_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Return the candidates that are not proven to be dominated: `prune` for pairs.
+    """Return the rows of candidates that are not proven to be dominated.
 
-    The proof are Bernstein coefficients of the difference of costs that are not
-    negative: in the rectangle of sizes, else in both halves, and so on down to
-    `DEEPEST`.
+    This is `prune` for sizes of two numbers. One candidate never costs more than
+    another if all Bernstein coefficients of the difference of their costs are at
+    least 0 in the rectangle of sizes. If some are negative, the rectangle is
+    halved, up to `DEEPEST` times.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -37,17 +38,21 @@ def prune_pairs(
 def by_accuracy(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Order candidates by accuracy, descending, then by cost, then by row."""
+    """Return the rows of the candidates, the most accurate first.
+
+    Of equally accurate candidates the cheaper comes first, then the first row.
+    """
     costs = np.ascontiguousarray(coefficients)
     low_s, high_s = (pair_costs(costs, *size) for size in sizes)
     return np.lexsort([low_s, high_s, -accuracies])
 
 
 def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
-    """Return Bernstein coefficients (C, (d + 1) ** 2) of polynomials in a rectangle.
+    """Return the Bernstein coefficients (C, (d + 1) ** 2) of cost polynomials.
 
-    At every size in the rectangle, a polynomial is a weighted mean of its Bernstein
-    coefficients. Nothing is negative, so nothing cancels.
+    At every size in the rectangle of sizes, a polynomial is a weighted mean of its
+    Bernstein coefficients. Cost coefficients and sizes are not negative, so the
+    computation is free of cancellation.
     """
     degree = degree_of(coefficients.shape[1], 2)
     (low_a, low_b), (high_a, high_b) = sizes
@@ -63,10 +68,11 @@ def control_values(coefficients: Floats, sizes: tuple[Pair, Pair]) -> Floats:
 
 
 def _blossoms(low: float, high: float, degree: int) -> Floats:
-    """Return the Bernstein coefficients [p, i] of x ** p between two numbers.
+    """Return the Bernstein coefficients of x ** p on [low, high], as an array [p, i].
 
-    Coefficient i is the mean of all products of p numbers out of i times `high` and
-    degree - i times `low` (the blossom of x ** p).
+    Coefficient i is the mean, over all choices of p factors out of i times `high`
+    and `degree` - i times `low`, of the product of the factors (the blossom of x **
+    p).
     """
     values = np.empty((degree + 1, degree + 1))
     for p in range(degree + 1):
@@ -84,7 +90,7 @@ def _blossoms(low: float, high: float, degree: int) -> Floats:
 def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
-    """Refuse candidates that cannot be indexed by sizes of two numbers."""
+    """Raise BadInput if candidates cannot be indexed by sizes of two numbers."""
     check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(

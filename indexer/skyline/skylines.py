@@ -1,4 +1,4 @@
-"""The skylines of all item sizes: which candidates are on them, at which sizes."""
+"""Find the candidates on the skyline of each item size."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Skylines:
     """Skylines of all sizes in a range, as intervals of candidates.
 
     A candidate is on the skyline of a size if it is more accurate than all candidates
-    that cost no more at that size; of equals the first row is. At a size where the
-    skyline changes, the skyline is that of the sizes just above.
+    that cost no more at that size. Of equal candidates, only the first row is on the
+    skyline. At a size where the skyline changes, the new skyline holds.
     """
 
     # (S,) int64: Candidate of each interval; ordered by row, then by size
@@ -62,7 +62,7 @@ def skylines(
 def check_candidates(
     coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> None:
-    """Refuse candidates with wrong shapes, numbers out of range or negative costs."""
+    """Raise BadInput for wrong shapes, numbers out of range or negative costs."""
     check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
         raise BadInput("no candidates: at least one, with one coefficient, is needed")
@@ -80,7 +80,10 @@ def check_candidates(
 
 
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
-    """Refuse arrays that are not the costs and accuracies of the same candidates."""
+    """Raise BadInput unless costs (C, `terms`) and accuracies (C,) are usable.
+
+    Costs must be finite, and accuracies in [0, 1].
+    """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(
             f"costs of shape {coefficients.shape} and accuracies of shape "
@@ -93,6 +96,6 @@ def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
-    """Raise BadInput about the first candidate that is False in `fine`."""
+    """Raise BadInput with the first row that is False in `fine`, and the `fault`."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

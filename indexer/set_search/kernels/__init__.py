@@ -1,1 +1,1 @@
-"""Compiled bounds of the sandwich rule."""
+"""Compiled functions for the sandwich rule of Poly-Dom."""

@@ -1,12 +1,13 @@
-"""Compiled parts of Poly-Dom: bounds of sets, open sets, violations of monotonicity.
+"""Compiled functions of Poly-Dom: bounds of sets, open sets, violations.
 
-A feature set is a bit mask. `below` of a set is the best accuracy of its expanded
-subsets, `above` the worst of its expanded supersets, the set itself included. The
-sandwich rule (ICSP, properties 3.3 and 3.11) closes a set when
-alpha * below >= above + tolerance; an unexpanded set that is not closed is open.
+A feature set is a bit mask. An expanded set is a trained set. `below` of a set is the
+best accuracy of the expanded sets that the set contains, `above` the worst accuracy of
+the expanded sets that contain it; an expanded set counts in both. The sandwich rule
+(ICSP, properties 3.3 and 3.11) closes a set if alpha * below >= above + tolerance. A
+set that is neither expanded nor closed is open.
 
-Dense kernels hold one value for each of the 2 ** m sets; a set's mask is its position.
-Sparse kernels scan the expanded sets and need no such arrays.
+Dense kernels work on arrays of 2 ** m values, one for each set, with the mask as the
+position. Sparse kernels scan the expanded sets only.
 """
 
 import numpy as np
@@ -29,7 +30,7 @@ INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
 
 @njit(int64(uint64), **OPTIONS)
 def count_features(mask: int) -> int:
-    """Count the features of a set."""
+    """Return the number of features in a set."""
     left = np.uint64(mask)
     one = np.uint64(1)
     count = 0
@@ -41,7 +42,10 @@ def count_features(mask: int) -> int:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def raise_supersets(below: Floats, start: int, stop: int) -> None:
-    """Raise each value to the largest of its subsets, for features start to stop-1."""
+    """Raise the value of each set, in place, to the largest value of its subsets.
+
+    Only subsets that lack some of the features `start` to `stop` - 1 are compared.
+    """
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, below.shape[0], 2 * step):
@@ -54,7 +58,10 @@ def raise_supersets(below: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
 def lower_subsets(above: Floats, start: int, stop: int) -> None:
-    """Lower each value to the least of its supersets, for features start to stop-1."""
+    """Lower the value of each set, in place, to the least value of its supersets.
+
+    Only supersets that add some of the features `start` to `stop` - 1 are compared.
+    """
     for feature in range(start, stop):
         step = 1 << feature
         for block in range(0, above.shape[0], 2 * step):
@@ -66,7 +73,7 @@ def lower_subsets(above: Floats, start: int, stop: int) -> None:
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
 def spread(below: Floats, above: Floats, m: int) -> None:
-    """Spread improved bounds to all 2 ** m sets."""
+    """Update the bounds of all 2 ** m sets after some bounds have improved."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
         raise_supersets(below[block : block + (1 << inner)], 0, inner)
@@ -85,9 +92,10 @@ def dense_open_sets(
     tolerance: float,
     out: Masks,
 ) -> int:
-    """List the open sets of one size in `out`, ascending; return their number.
+    """Write the open sets of `size` features to `out`, ascending; return their number.
 
-    `accuracy` is NaN for a set that is not expanded. The list ends when `out` is full.
+    `accuracy` is NaN for a set that is not expanded. If `out` is full, further sets
+    are ignored.
     """
     found = 0
     for mask in range(accuracy.shape[0]):
@@ -105,7 +113,7 @@ def dense_open_sets(
 def dense_bound(
     accuracy: Floats, below: Floats, above: Floats, tolerance: float
 ) -> float:
-    """Return the smallest alpha >= 1 at which no set is open; infinite without one."""
+    """Return the smallest alpha >= 1 that leaves no set open; else infinity."""
     alpha = 1.0
     for mask in range(accuracy.shape[0]):
         needed = above[mask] + tolerance
@@ -121,7 +129,7 @@ def dense_bound(
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def best_below(masks: Masks, values: Floats, mask: int) -> float:
-    """Return the largest value of the subsets of `mask`."""
+    """Return the largest value of the sets in `masks` that are subsets of `mask`."""
     best = -np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == masks[k]:
@@ -131,7 +139,7 @@ def best_below(masks: Masks, values: Floats, mask: int) -> float:
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
 def worst_above(masks: Masks, values: Floats, mask: int) -> float:
-    """Return the smallest value of the supersets of `mask`."""
+    """Return the smallest value of the sets in `masks` that are supersets of `mask`."""
     worst = np.inf
     for k in range(masks.shape[0]):
         if masks[k] & mask == mask:
@@ -154,11 +162,13 @@ def sparse_open_sets(
     tolerance: float,
     out: Masks,
 ) -> int:
-    """List the open sets of one size in `out` by branch and bound; return their number.
+    """Write open sets of `size` features to `out`; return their number.
 
-    Each level of the tree decides if one feature is in the set. The bounds of a
-    branch's chosen features, and of these with all undecided ones, close whole
-    branches. `masks` must ascend. The list ends when `out` is full.
+    This is a branch and bound: each level of the search tree decides if one feature
+    is in the set. A branch is skipped if the sandwich rule closes all its sets; the
+    rule compares the set of the chosen features with the set of all chosen and
+    undecided features. `masks` must ascend. If `out` is full, further sets are
+    ignored.
     """
     one = np.uint64(1)
     full = (one << np.uint64(m)) - one
@@ -207,9 +217,11 @@ def count_violations(
 ) -> None:
     """Compare every `stride`-th set with all its subsets, by distance in features.
 
-    The kernel fills `pairs` (m + 1,) with numbers of pairs, `histogram` (m + 1,
-    resolution + 1) with numbers of losses of accuracy, rounded up to multiples of 1 /
-    resolution, and `largest` (m + 1,) with the largest loss.
+    The distance of two sets is the number of features that only the larger set has.
+    The kernel writes, at the position of each distance, the number of pairs to
+    `pairs` (m + 1,), and the largest loss of accuracy to `largest` (m + 1,). It
+    counts losses, rounded up to multiples of 1 / resolution, in `histogram` (m + 1,
+    resolution + 1).
     """
     for i in range(0, masks.shape[0], stride):
         for j in range(masks.shape[0]):

@@ -1,1 +1,1 @@
-"""Compiled exact crossings of cost curves, lower envelopes and tests of dominance."""
+"""Compiled comparisons of cost curves: crossings, lower envelopes and dominance."""

@@ -1,10 +1,10 @@
-"""Sizes at which one cost curve is below another: exact signs of differences.
+"""Find the sizes at which one cost curve is below another, by exact signs.
 
-Signs are exact for float64 coefficients and sizes. A sign that rounding could change is
-computed with expansions (Shewchuk, Adaptive precision floating-point arithmetic, 1997).
-The size of a crossing is the first float64 at which the earlier order of the curves no
-longer holds strictly. So all pairs of curves through one point report the same size.
-Curves that touch without crossing report nothing.
+The signs are exact for float64 coefficients and sizes. If rounding could change a sign,
+it is computed with expansions (Shewchuk, Adaptive precision floating-point arithmetic,
+1997). The size of a crossing is the first float64 at which the earlier strict order of
+the two curves no longer holds. So all pairs of curves through one point report the same
+size. Two curves that touch without crossing have no crossing.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_sum(a: float, b: float) -> tuple[float, float]:
-    """Return a + b as the rounded sum and its rounding error (Knuth)."""
+    """Return (rounded sum, rounding error); together they are exactly a + b (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -34,7 +34,7 @@ def exact_sum(a: float, b: float) -> tuple[float, float]:
 
 @njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
 def exact_product(a: float, b: float) -> tuple[float, float]:
-    """Return a * b as the rounded product and its rounding error (Dekker)."""
+    """Return (rounded product, rounding error), together exactly a * b (Dekker)."""
     product = a * b
     a_high = SPLITTER * a - (SPLITTER * a - a)
     b_high = SPLITTER * b - (SPLITTER * b - b)
@@ -49,8 +49,8 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 def add_exactly(parts: Floats, count: int, value: float) -> int:
     """Add `value` to the exact sum of the first `count` parts; return the new count.
 
-    Parts ascend in magnitude, do not overlap and are not 0. So the last part has the
-    sign of the sum.
+    `parts` is changed in place. Its numbers ascend in magnitude, do not overlap and
+    are not 0. So the sum has the sign of the last number.
     """
     kept = 0
     for k in range(count):
@@ -66,7 +66,11 @@ def add_exactly(parts: Floats, count: int, value: float) -> int:
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
 def exact_sign(terms: Floats, degree: int, n: float) -> int:
-    """Return `sign_at` without rounding: Horner's rule on exact sums."""
+    """Return the sign of a polynomial at n, -1, 0 or 1, without any rounding.
+
+    The arguments are as for `sign_at`. The value is computed by Horner's rule on
+    exact sums.
+    """
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
     count = 0
@@ -106,9 +110,10 @@ def sign_at(terms: Floats, degree: int, n: float) -> int:
 def first_change(
     terms: Floats, degree: int, low: float, high: float, sign: int
 ) -> float:
-    """Return the first float in (low, high] at which the sign is not `sign`.
+    """Return the first float in (low, high] at which the sign of a polynomial changes.
 
-    The sign must be `sign` at `low`, another one at `high`, and change once in between.
+    The sign must be `sign` at `low` and another sign at `high`, and change only
+    once.
     """
     while True:
         middle = low + (high - low) / 2
@@ -124,10 +129,12 @@ def first_change(
 def signs_between(
     terms: Floats, degree: int, cuts: Floats, pieces: int, starts: Floats, signs: Ints
 ) -> int:
-    """Find the runs of equal sign of a polynomial that is monotone between cuts.
+    """Split a range of sizes into runs in which a polynomial keeps its sign.
 
-    `cuts` holds `pieces` + 1 sizes. The kernel writes the start and the sign of each
-    run, and returns the number of runs: 0 for a polynomial that is 0 everywhere.
+    `cuts` holds `pieces` + 1 ascending sizes, and the polynomial is monotone
+    between any two neighbours. The kernel writes the start and the sign of each run
+    to `starts` and `signs`, and returns the number of runs. It is 0 if the
+    polynomial is 0 everywhere.
     """
     runs = 0
     held = cuts[0]  # a size inside the current run
@@ -159,10 +166,11 @@ RUNS = Tuple((FLOATS_OUT, INTS_OUT))
 def compare(
     first: Floats, second: Floats, low: float, high: float
 ) -> tuple[Floats, Ints]:
-    """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
+    """Split [low, high] into runs of sizes at which one cost curve is below the other.
 
-    Returns the starts of runs of equal sign, and their signs. The first run starts at
-    `low`, the last ends at `high`. Equal curves have no run.
+    Returns the starts and the signs of the runs: -1 if `first` costs less than
+    `second` in the run, 1 if `first` costs more. The first run starts at `low`, and
+    the last run ends at `high`. Equal curves have no run.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))
@@ -198,10 +206,11 @@ def compare(
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
-    """Return the sign of `first` - `second` on all of [low, high], or 0 if uncertain.
+    """Return -1 if `first` is below `second` on all of [low, high], 1 if above, else 0.
 
-    The difference is split into a rising and a falling part, each largest at one end.
-    This quick test is never wrong, and on wide ranges seldom certain.
+    This is a quick test. -1 and 1 are always right; 0 only means uncertain, which
+    is common on wide ranges. The difference of the curves is split into a rising
+    and a falling part, and each part is largest at one end of the range.
     """
     up_low = up_high = down_low = down_high = 0.0
     for k in range(first.shape[0] - 1, -1, -1):

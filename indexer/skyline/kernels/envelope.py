@@ -1,4 +1,4 @@
-"""Compiled skyline by lower envelopes, and the dominance test of candidates."""
+"""Compiled lower envelopes of cost curves, and the dominance test of candidates."""
 
 import numpy as np
 from numba import boolean, float64, int64
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 def is_cheaper(
     costs: Floats, least: Floats, most: Floats, row: int, other: int, sizes: Floats
 ) -> bool:
-    """Return True if `row` costs less than `other` at some size."""
+    """Return True if candidate `row` costs less than candidate `other` at some size."""
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
             return True
@@ -34,11 +34,12 @@ def undominated(
     on_skyline: NDArray[np.bool_],
     sizes: Floats,
 ) -> Ints:
-    """Return the positions of candidates that no other candidate dominates, ascending.
+    """Return the positions of candidates that no other dominates, ascending.
 
-    `accuracies` must descend. Dominance is transitive, so a candidate is compared only
-    with the candidates kept so far. Only equally accurate candidates can dominate in
-    both directions. Costs at `sizes`, which ascend over the range, decide most pairs.
+    `accuracies` must descend. Dominance is transitive, so a candidate is compared
+    only with undominated candidates before it. Only equally accurate candidates can
+    dominate in both directions. `sizes` ascend over the whole range; the costs at
+    these sizes decide most pairs, and exact crossings decide the rest.
     """
     count, width = coefficients.shape
     # Bounds of the costs at the sizes, rounding included.
@@ -82,7 +83,7 @@ PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 @njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
 def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
-    """Return the pieces of an envelope in arrays of at least `size`."""
+    """Return the pieces of an envelope in arrays with at least `size` places."""
     held = starts.shape[0]
     if size <= held:
         return starts, owners
@@ -111,11 +112,13 @@ def merge_curve(
     new_starts: Floats,
     new_owners: Ints,
 ) -> tuple[bool, int, Floats, Ints]:
-    """Lower an envelope to one more curve, at sizes where the curve is strictly below.
+    """Lower an envelope to the cost curve of `row`, at sizes where the curve is below.
 
-    Piece k of the envelope is the curve `owners[k]` from `starts[k]` to the next start.
-    The kernel returns if anything changed, and the new envelope, which is written to
-    `new_starts` and `new_owners`, or to larger arrays.
+    An envelope is a list of pieces: piece k is the curve `owners[k]`, from
+    `starts[k]` to the next start. Returns (changed, pieces, starts, owners): True
+    if the envelope changed, and the number and the arrays of the new pieces. The
+    new pieces are written to `new_starts` and `new_owners`, or to larger arrays if
+    these are too small.
     """
     width = coefficients.shape[1]
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
@@ -172,10 +175,11 @@ SKYLINE = Tuple((INTS_OUT, FLOATS_OUT, FLOATS_OUT))
 def envelope_intervals(
     coefficients: Floats, accuracies: Floats, low: float, high: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Return the intervals of candidates on the skyline: positions, starts and ends.
+    """Return the sizes at which each candidate is on the skyline, as intervals.
 
-    `accuracies` must descend. The end of an interval is the first size after it, or
-    infinite for an interval up to `high`. Intervals are in no order.
+    Returns (positions, starts, ends) of the intervals, in no order; a candidate can
+    have several. `accuracies` must descend. The end of an interval is the first
+    size after it, or infinity for an interval up to `high`.
     """
     count = coefficients.shape[0]
     starts, owners = np.full(8, low), np.zeros(8, np.int64)

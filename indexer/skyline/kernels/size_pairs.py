@@ -1,6 +1,6 @@
-"""Compiled proofs that one cost is nowhere above another, for sizes (a, b).
+"""Compiled tests of costs for item sizes of two numbers (a, b).
 
-Kernels neither raise nor check.
+They prove that one candidate never costs more than another. Arguments are not checked.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ SIFTED = Tuple((ROWS_OUT, boolean[::1]))
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
 def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
-    """Return the cost in seconds of one row of `coefficients`, as `cost_at` does."""
+    """Return the cost in seconds of one row of `coefficients` at size (a, b)."""
     cost_s: float = coefficients[row, 0]
     first, degree = 1, 1
     while first < coefficients.shape[1]:
@@ -38,7 +38,7 @@ def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
 
 @njit(FLOATS_OUT(FLOATS_2D, float64, float64), **OPTIONS)
 def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
-    """Return the cost in seconds of each row of `coefficients` at one size."""
+    """Return the cost in seconds of each row of `coefficients` at size (a, b)."""
     costs_s = np.empty(coefficients.shape[0])
     for row in range(coefficients.shape[0]):
         costs_s[row] = pair_cost(coefficients, row, a, b)
@@ -47,12 +47,15 @@ def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
 
 @njit(SIFTED(FLOATS_2D), **OPTIONS)
 def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
-    """List the candidates that may be on a skyline in a cell, and mark its sure steps.
+    """Return the rows that may be on a skyline in a cell, and which are sure steps.
 
-    Rows of `controls` are Bernstein coefficients in the cell, the most accurate
-    candidate first. A candidate with all coefficients at most another's costs nowhere
-    more. A step costs nowhere more than any candidate before it. This relation is
-    transitive, so the last step and the candidates since then are enough.
+    A cell is a rectangle of sizes. Rows of `controls` are the Bernstein
+    coefficients of the candidates' costs in the cell, the most accurate candidate
+    first. If no coefficient of a candidate is above another candidate's, the
+    candidate nowhere costs more than the other. The second array is True for a sure
+    step: a candidate that nowhere costs more than any candidate before it. The
+    relation is transitive, so a candidate is compared only with the last step and
+    the rows found after it.
     """
     kept = np.empty(controls.shape[0], np.int64)
     steps = np.empty(controls.shape[0], np.bool_)
@@ -80,12 +83,14 @@ def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
 
 @njit(boolean(WORK, ROWS_OUT, int64, int64), **OPTIONS)
 def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
-    """Return True if the polynomial with control values `work[0]` is never negative.
+    """Return True if a polynomial is proven to be nowhere negative in a rectangle.
 
-    There are `side` squared control values, side = d + 1. The other rows of `work`, of
-    deepest + 2 in total, are scratch memory. The rectangle is halved until no control
-    value is negative (True), or a control value at a corner is, which is a value of the
-    polynomial (False). False, too, if `deepest` halvings decide nothing.
+    `work[0]` holds its control values (Bernstein coefficients), `side` * `side`
+    numbers with side = degree + 1. The rectangle is halved until no control value
+    is negative (True), or the value at a corner, which is the polynomial's own
+    value, is negative (False). The function also returns False if `deepest`
+    halvings do not decide. `work` has `deepest` + 2 rows; all but the first are
+    scratch memory.
     """
     corners = (0, side - 1, side * (side - 1), side * side - 1)
     depths[0] = 0
@@ -123,7 +128,10 @@ def never_negative(work: Floats, depths: Ints, side: int, deepest: int) -> bool:
 
 @njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
 def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
-    """List the rows of `controls` that no previously listed row provably dominates."""
+    """Return the rows of `controls` that no other returned row provably dominates.
+
+    Rows are compared in their order, each with the rows listed before it.
+    """
     kept = np.empty(controls.shape[0], np.int64)
     work, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
     found = 0
